@@ -20,7 +20,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from typer.testing import CliRunner
 
+from penstock.cli import app
 from penstock.errors import MaterializeError, OptionError
 from penstock.materialize import SqlTable
 from penstock.materialize.batch import Batch, LastRows
@@ -89,6 +91,41 @@ def test_each_batch_is_applied_once(server: str) -> None:
     assert stored(server, '"go%ods"') == true
 
 
+def test_a_new_query_takes_an_empty_or_missing_table_and_the_old_one_stops(server: str) -> None:
+    target = SqlTable("taken", lambda: psycopg.connect(server))
+    target.apply(batch(0, [(1, "a", "+I")]))
+    with pytest.raises(MaterializeError, match="The table is not empty"):
+        target.apply(batch(0, [(2, "b", "+I")], "query-2"))
+    for number, statement in enumerate(["TRUNCATE taken", "DROP TABLE taken"], start=2):
+        with closing(psycopg.connect(server, autocommit=True)) as connection:
+            connection.execute(statement)
+        with pytest.raises(MaterializeError, match="missing or empty now"):
+            target.apply(batch(1, [(3, "c", "+I")], f"query-{number - 1}"))
+        assert target.apply(batch(0, [(2, "b", "+I")], f"query-{number}"))
+        assert stored(server, "taken") == {2: "b"}
+        with pytest.raises(MaterializeError, match=f"is kept by query query-{number}"):
+            target.apply(batch(1, [(3, "c", "+I")], f"query-{number - 1}"))
+
+
+def test_forget_frees_a_table_with_rows(server: str) -> None:
+    target = SqlTable("public.forgotten", lambda: psycopg.connect(server))
+    target.check_existing(COLUMNS, ["id"])
+    target.apply(batch(0, [(1, "a", "+I")]))
+    target.check_existing(COLUMNS, ["id"])
+    with pytest.raises(MaterializeError, match="has no column city. It has id, na%me"):
+        target.check_existing(COLUMNS.append(pa.field("city", pa.string())), ["id"])
+    command = ["table", "forget", "forgotten", "--postgresql", server]
+    shown = CliRunner().invoke(app, command)
+    assert (shown.exit_code, "Nothing was changed" in shown.output) == (0, True)
+    assert stored(server, "forgotten") == {1: "a"}
+    done = CliRunner().invoke(app, [*command, "--yes"])
+    assert (done.exit_code, "The marker was deleted, and all of its rows" in done.output) == (0, True)
+    with pytest.raises(MaterializeError, match="has no marker of penstock"):
+        target.apply(batch(1, [(2, "b", "+I")]))
+    assert target.apply(batch(0, [(2, "b", "+I")], "query-2"))
+    assert stored(server, "forgotten") == {2: "b"}
+
+
 @pytest.mark.parametrize("name", ["s", "S", "excluded", "EXCLUDED", "select", 'a"b', "public.s"])
 def test_a_table_may_have_any_name(server: str, name: str) -> None:
     quoted = ".".join('"{}"'.format(part.replace('"', '""')) for part in name.split("."))
@@ -101,12 +138,12 @@ def test_a_table_may_have_any_name(server: str, name: str) -> None:
 
 
 def test_names_that_mean_one_table_have_one_marker(server: str) -> None:
-    assert SqlTable("named", lambda: psycopg.connect(server)).apply(batch(0, []))
+    assert SqlTable("named", lambda: psycopg.connect(server)).apply(batch(0, [(1, "a", "+I")]))
     for name in ("public.named", "postgres.public.named"):
         target = SqlTable(name, lambda: psycopg.connect(server))
         with pytest.raises(MaterializeError, match="is kept by query query-1"):
             target.apply(batch(0, [], "query-2"))
-        assert not target.apply(batch(0, []))
+        assert not target.apply(batch(0, [(1, "a", "+I")]))
 
 
 def test_a_name_that_means_another_table_now_has_no_marker(server: str) -> None:

@@ -19,6 +19,7 @@ from penstock.cli.lag import lag
 from penstock.cli.records import cat, produce
 from penstock.cli.sql import sql
 from penstock.cli.state import state_app
+from penstock.cli.table import table_app
 from penstock.cli.top import top
 from penstock.cli.topics import topics_app
 from penstock.cli.transactions import transactions_app
@@ -27,7 +28,8 @@ from penstock.errors import PenstockError
 app = typer.Typer(
     name="penstock",
     help="Flink's Kafka connector for PySpark: a Kafka to try it on, its topics and records, the lag "
-    "of its readers, a Grafana dashboard, a demo, transactions of its sink, state of changelogs, a doctor.",
+    "of its readers, a Grafana dashboard, a demo, transactions of its sink, state and tables of "
+    "changelogs, a doctor.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,  # it would show <bool> behind flags
@@ -37,6 +39,7 @@ app.add_typer(broker_app, name="broker")
 app.add_typer(topics_app, name="topics")
 app.add_typer(transactions_app, name="transactions")
 app.add_typer(state_app, name="state")
+app.add_typer(table_app, name="table")
 app.command()(produce)
 app.command()(cat)
 app.command()(sql)

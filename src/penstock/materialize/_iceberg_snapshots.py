@@ -22,6 +22,22 @@ def properties_of(marker: Marker) -> dict[str, str]:
     return {QUERY: marker.query_id, BATCH: str(marker.batch_id), DIGEST: marker.digest}
 
 
+def owner_of(table: Any, of_table: str) -> str:
+    """Return the id of the query that keeps a table.
+
+    Args:
+        table: of the package `pyiceberg`.
+        of_table: the id in the properties of the table, for one without a batch.
+    """
+    snapshot = table.current_snapshot()
+    while snapshot is not None:
+        if QUERY in snapshot.summary.additional_properties:
+            return str(snapshot.summary.additional_properties[QUERY])
+        parent_id = snapshot.parent_snapshot_id
+        snapshot = None if parent_id is None else table.snapshot_by_id(parent_id)
+    return of_table
+
+
 def last_marker(table: Any, target: str) -> Marker | None:
     """Return the marker of the last batch, or None before the first one.
 

@@ -27,21 +27,20 @@ def keys_of(properties: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(json.loads(properties[KEYS]))
 
 
-def check_made_by_penstock(properties: Mapping[str, str], target: str, batch: Batch) -> None:
+def check_made_by_penstock(properties: Mapping[str, str], target: str) -> None:
     """Raise MaterializeError if penstock has not made a table, or a later version of penstock has.
 
     Args:
         properties: of the table.
         target: names the table in messages.
-        batch: the one to apply.
     """
     if QUERY not in properties:
         raise MaterializeError(
-            f"{target} was not made by penstock: it has no property {QUERY}. Nothing of batch "
-            f"{batch.batch_id} was written. Name another table. penstock creates it."
+            f"{target} was not made by penstock: it has no property {QUERY}. Nothing was "
+            "written. Name another table. penstock creates it."
         )
     if properties[VERSION] != _FORMAT:
         raise MaterializeError(
             f"The marker of {target} has version {properties[VERSION]}, and this version of penstock reads "
-            f"version {_FORMAT}. Nothing of the batch was written. Use the newer penstock."
+            f"version {_FORMAT}. Nothing was written. Use the newer penstock."
         )

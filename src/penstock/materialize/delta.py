@@ -25,12 +25,14 @@ from penstock.errors import MaterializeError, OptionError, SchemaError
 from penstock.materialize._delta_log import check_commits
 from penstock.materialize._table_properties import QUERY, check_made_by_penstock, keys_of, new_properties
 from penstock.materialize.batch import DELETED, Batch
-from penstock.materialize.marker import Marker, is_applied, marker_of
+from penstock.materialize.marker import Marker, is_applied, marker_of, other_columns, unless_free
 from penstock.security.location import without_secrets
 
 BATCH, DIGEST = "penstock.batch", "penstock.digest"
 """Names of the transaction identifiers."""
 _STAGED_DELETED = "penstock_deleted"
+_NO_BATCH = -1
+"""The number of the batch of a table that a query has taken, before its first batch."""
 _ATTEMPTS = 10
 
 
@@ -70,6 +72,19 @@ class DeltaTable:
                     column=one.name,
                 ) from error
 
+    def check_existing(self, columns: pa.Schema, keys: Sequence[str]) -> None:
+        """Check before a query starts that the table has these columns and keys, if it has rows.
+
+        Raises:
+            MaterializeError: it has others, or penstock has not made it.
+        """
+        if not _deltalake().DeltaTable.is_deltatable(self.uri, self._options):
+            return
+        table = self._newest()
+        if not _is_empty(table):
+            check_made_by_penstock(table.metadata().configuration, str(self))
+            self._check_columns(table, keys, columns)
+
     def apply(self, batch: Batch) -> bool:
         """Apply a batch in one commit; return False if it was applied before.
 
@@ -84,11 +99,13 @@ class DeltaTable:
             new = Marker(new.query_id, new.batch_id, f"{_number_of(new.digest):x}")
             stored = self._stored(table, batch)
             is_repeated = is_applied(stored, new, str(self))
-            if stored is not None:
+            if stored is None:
+                self._check_no_rows(table)
+            else:
                 check_commits(table, BATCH, stored.batch_id, str(self))
             if is_repeated:
                 return False
-            self._check_columns(table, batch)
+            self._check_columns(table, batch.keys, batch.upserted().schema)
             try:
                 _commit(table, batch, new)
             except conflict as error:
@@ -104,7 +121,10 @@ class DeltaTable:
         ) from failed
 
     def _open(self, batch: Batch) -> Any:
-        """Return the newest version of the table. The first batch creates it if it is missing."""
+        """Return the newest version of the table.
+
+        The first batch creates the table if it is missing, and takes an empty one of another query.
+        """
         library = _deltalake()
         if not library.DeltaTable.is_deltatable(self.uri, self._options):
             if batch.batch_id:
@@ -114,7 +134,27 @@ class DeltaTable:
                     "written. Restore the table, or start with a new checkpoint."
                 )
             self._create(batch)
-        return self._newest()
+        table = self._newest()
+        stored = self._stored(table, batch)
+        if stored is not None and unless_free(stored, marker_of(batch), lambda: _is_empty(table)) is None:
+            self._take(batch)
+            return self._newest()
+        return table
+
+    def _take(self, batch: Batch) -> None:
+        """Replace the empty table of another query, in one commit, by one without a batch."""
+        library = _deltalake()
+        library.DeltaTable.create(
+            self.uri,
+            library.Schema.from_arrow(batch.upserted().schema),
+            mode="overwrite",
+            configuration=new_properties(batch),
+            storage_options=self._options,
+            commit_properties=library.CommitProperties(
+                app_transactions=[library.Transaction(BATCH, _NO_BATCH)]
+            ),
+            raise_if_key_not_exists=False,
+        )
 
     def _create(self, batch: Batch) -> None:
         """Create the table, unless another driver creates it at the same time, with the same properties."""
@@ -143,24 +183,28 @@ class DeltaTable:
 
     def _stored(self, table: Any, batch: Batch) -> Marker | None:
         properties = table.metadata().configuration
-        check_made_by_penstock(properties, str(self), batch)
+        check_made_by_penstock(properties, str(self))
         number = table.transaction_version(BATCH)
-        if number is None:
+        if number in (None, _NO_BATCH):
             is_ours = properties[QUERY] == batch.query_id
-            return None if is_ours else Marker(properties[QUERY], -1, "")
+            return None if is_ours else Marker(properties[QUERY], _NO_BATCH, "")
         return Marker(properties[QUERY], number, f"{table.transaction_version(DIGEST):x}")
 
-    def _check_columns(self, table: Any, batch: Batch) -> None:
-        """Raise MaterializeError unless the table has the keys and the columns of the batch."""
-        keys = keys_of(table.metadata().configuration)
-        wanted = _deltalake().Schema.from_arrow(batch.upserted().schema)
-        found = {one.name: one.type for one in table.schema().fields}
-        if keys != batch.keys or any(found.get(one.name) != one.type for one in wanted.fields):
+    def _check_no_rows(self, table: Any) -> None:
+        if not _is_empty(table):
             raise MaterializeError(
-                f"Batch {batch.batch_id} has the keys {', '.join(batch.keys)} and the columns "
-                f"{[one.name for one in wanted.fields]}, which are not those of {self}, in names or types. "
-                "Nothing of the batch was written. Give the query a new table and a new checkpoint."
+                f"{self} has rows that penstock did not write, and the query is at its first batch. Rows "
+                "that its source does not have would stay. Nothing of the batch was written. Empty the "
+                "table, or name another one."
             )
+
+    def _check_columns(self, table: Any, keys: Sequence[str], columns: pa.Schema) -> None:
+        """Raise MaterializeError unless the table has these keys and columns."""
+        known = keys_of(table.metadata().configuration)
+        wanted = _deltalake().Schema.from_arrow(columns)
+        found = {one.name: one.type for one in table.schema().fields}
+        if known != tuple(keys) or any(found.get(one.name) != one.type for one in wanted.fields):
+            raise other_columns(str(self), (keys, columns.names), (known, list(found)))
 
     def _has_moved(self, table: Any) -> bool:
         return bool(self._newest().version() > table.version())
@@ -194,6 +238,11 @@ def _merge(table: Any, batch: Batch, properties: Any) -> None:
     merge = merge.when_matched_delete(f"s.{_STAGED_DELETED}")
     merge = merge.when_matched_update(values, f"NOT s.{_STAGED_DELETED}")
     merge.when_not_matched_insert(values, f"NOT s.{_STAGED_DELETED}").execute()
+
+
+def _is_empty(table: Any) -> bool:
+    """Return whether a version of the table has no rows."""
+    return not table.file_uris() or not table.to_pyarrow_dataset().count_rows()
 
 
 def _quoted(name: str) -> str:

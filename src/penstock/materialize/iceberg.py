@@ -21,10 +21,10 @@ import pyarrow.types as kinds
 
 from penstock.errors import MaterializeError, OptionError, SchemaError
 from penstock.materialize._iceberg_nulls import check_nulls
-from penstock.materialize._iceberg_snapshots import last_marker, properties_of
+from penstock.materialize._iceberg_snapshots import last_marker, owner_of, properties_of
 from penstock.materialize._table_properties import QUERY, check_made_by_penstock, keys_of, new_properties
 from penstock.materialize.batch import Batch, python_values
-from penstock.materialize.marker import Marker, is_applied, marker_of
+from penstock.materialize.marker import Marker, is_applied, marker_of, other_columns
 
 _RETRIES, _NO_RETRIES = "commit.retry.num-retries", "0"
 _ATTEMPTS = 10
@@ -67,6 +67,18 @@ class IcebergTable:
             if one.name in keys:
                 _check_key(one)
 
+    def check_existing(self, columns: pa.Schema, keys: Sequence[str]) -> None:
+        """Check before a query starts that the table has exactly these columns and keys, if it exists.
+
+        Raises:
+            MaterializeError: it has others, or penstock has not made it.
+        """
+        with _library("catalog").load_catalog(self.catalog, **(self.properties or {})) as catalog:
+            if catalog.table_exists(self.identifier):
+                table = catalog.load_table(self.identifier)
+                check_made_by_penstock(table.properties, str(self))
+                self._check_columns(table, keys, columns)
+
     def apply(self, batch: Batch) -> bool:
         """Apply a batch in one commit; return False if it was applied before.
 
@@ -80,12 +92,14 @@ class IcebergTable:
             for _ in range(_ATTEMPTS):
                 table = self._open(catalog, batch)
                 new = marker_of(batch)
-                if is_applied(self._stored(table, batch), new, str(self)):
+                self._check_properties(table)
+                is_taken = _may_take(table, batch)
+                if not is_taken and is_applied(self._stored(table, batch), new, str(self)):
                     return False
-                self._check_columns(table, batch)
+                self._check_columns(table, batch.keys, batch.upserted().schema)
                 check_nulls(batch.upserted(), str(self))
                 try:
-                    _commit(table, batch, new)
+                    _commit(table, batch, new, new_properties(batch) if is_taken else {})
                 except conflict as error:
                     if catalog.load_table(self.identifier).metadata_location == table.metadata_location:
                         raise
@@ -122,36 +136,48 @@ class IcebergTable:
                 ) from error
         return catalog.load_table(self.identifier)
 
-    def _stored(self, table: Any, batch: Batch) -> Marker | None:
+    def _check_properties(self, table: Any) -> None:
         properties = table.properties
-        check_made_by_penstock(properties, str(self), batch)
+        check_made_by_penstock(properties, str(self))
         if properties.get(_RETRIES) != _NO_RETRIES:
             raise MaterializeError(
                 f"Expected {_NO_RETRIES} for the property {_RETRIES} of {self}, got "
                 f"{properties.get(_RETRIES)}. With retries pyiceberg could put a batch on top of the same "
                 f"one of another driver. Nothing was written. Set it to {_NO_RETRIES}."
             )
-        stored = last_marker(table, str(self))
-        if stored is None and properties[QUERY] != batch.query_id:
-            return Marker(properties[QUERY], -1, "")
-        return stored
 
-    def _check_columns(self, table: Any, batch: Batch) -> None:
-        """Raise MaterializeError unless the table has the keys and exactly the columns of the batch."""
-        wanted = batch.upserted().schema
-        if keys_of(table.properties) != batch.keys or _types(table.schema()) != _types(_with_ids(wanted)):
-            raise MaterializeError(
-                f"Batch {batch.batch_id} has the keys {', '.join(batch.keys)} and the columns "
-                f"{wanted.names}, which are not those of {self}, in names or types. Nothing of the batch was "
-                "written. Give the query a new table and a new checkpoint."
-            )
+    def _stored(self, table: Any, batch: Batch) -> Marker | None:
+        stored, query_id = last_marker(table, str(self)), table.properties[QUERY]
+        return Marker(query_id, -1, "") if stored is None and query_id != batch.query_id else stored
+
+    def _check_columns(self, table: Any, keys: Sequence[str], columns: pa.Schema) -> None:
+        """Raise MaterializeError unless the table has the keys and exactly the columns of a query."""
+        known, found = keys_of(table.properties), table.schema()
+        if known != tuple(keys) or _types(found) != _types(_with_ids(columns)):
+            raise other_columns(str(self), (keys, columns.names), (known, found.as_arrow().names))
 
 
-def _commit(table: Any, batch: Batch, new: Marker) -> None:
-    """Commit rows and marker of the batch, if the table has not changed since it was loaded."""
+def _may_take(table: Any, batch: Batch) -> bool:
+    """Return whether the batch is the first of its query, and the table an empty one of another query."""
+    query_id = owner_of(table, table.properties[QUERY])
+    is_of_another = batch.batch_id == 0 and query_id != batch.query_id
+    return is_of_another and table.scan().count() == 0
+
+
+def _commit(table: Any, batch: Batch, new: Marker, properties: Mapping[str, str]) -> None:
+    """Commit rows and marker of the batch, if the table has not changed since it was loaded.
+
+    Args:
+        table: as it was loaded.
+        batch: the one to apply.
+        new: its marker.
+        properties: of the table, to be set with it.
+    """
     schema = table.schema().as_arrow()
     rows = _as_stored(batch.upserted(), schema)
     with table.transaction() as transaction:
+        if properties:
+            transaction.set_properties(dict(properties))
         if batch.rows.num_rows:
             touched = _touched(batch)
             replaced = _as_stored(table.scan(row_filter=touched).to_arrow(), schema)

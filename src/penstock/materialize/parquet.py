@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from penstock.errors import MaterializeError, OptionError
 from penstock.materialize.batch import Batch
-from penstock.materialize.marker import Marker, is_applied, marker_of
+from penstock.materialize.marker import Marker, is_applied, marker_of, other_columns, unless_free
 from penstock.security.location import without_secrets
 from penstock.state.columns import hash_columns
 from penstock.state.files import Files, open_files
@@ -96,6 +96,16 @@ class ParquetTable:
             if number < 1:
                 raise OptionError(f"Expected at least 1 for `{option}`, got {number}.", option=option)
 
+    def check_existing(self, columns: pa.Schema, keys: Sequence[str]) -> None:
+        """Check before a query starts that the table has these columns and keys, if it has rows.
+
+        Raises:
+            MaterializeError: it has others, or its newest version is damaged.
+        """
+        newest = self.newest()
+        if newest is not None and not _is_empty(open_files(self.folder), newest):
+            self._check_columns(newest, keys, columns)
+
     def paths(self) -> list[str]:
         """Return the files of the newest version, e.g. for `spark.read.parquet(*paths)`.
 
@@ -130,22 +140,27 @@ class ParquetTable:
             MaterializeError: the batch does not follow the newest version, or has other columns or keys.
         """
         files, newest, new = open_files(self.folder), self.newest(), marker_of(batch)
+        if newest is not None:
+            version = newest
+            if unless_free(version.marker, new, lambda: _is_empty(files, version)) is None:
+                self._forget(files)
+                newest = None
         if is_applied(None if newest is None else newest.marker, new, str(self)):
             return False
         upserted = batch.upserted()
         if newest is None:
             newest = Version(new, batch.keys, str(upserted.schema), self.bucket_count, {})
-        if (newest.keys, newest.columns) != (batch.keys, str(upserted.schema)):
-            raise MaterializeError(
-                f"Batch {batch.batch_id} has the keys {', '.join(batch.keys)} and the columns "
-                f"{upserted.schema.names}, which are not those of {self}, in names, types or order. "
-                "Nothing of the batch was written. Give the query a new folder and a new checkpoint."
-            )
+        self._check_columns(newest, batch.keys, upserted.schema)
         written = dict(newest.files) | _write_buckets(files, newest, batch, upserted)
         version = Version(new, newest.keys, newest.columns, newest.bucket_count, written)
         self._publish(files, version)
         self._clean(files)
         return True
+
+    def _check_columns(self, version: Version, keys: Sequence[str], columns: pa.Schema) -> None:
+        if (version.keys, version.columns) != (tuple(keys), str(columns)):
+            found = [line.partition(":")[0] for line in version.columns.splitlines()]
+            raise other_columns(str(self), (keys, columns.names), (version.keys, found))
 
     def _publish(self, files: Files, version: Version) -> None:
         """Write the manifest of a version.
@@ -168,6 +183,15 @@ class ParquetTable:
                 batch_id=number,
             )
 
+    def _forget(self, files: Files) -> None:
+        """Delete all versions of an empty table, the newest one last, and then the files that they name."""
+        names = [name for _, of_number in sorted(_manifests(files).items()) for name in of_number]
+        named = {file for name in names for file in _read(files, self, name).files.values()}
+        for name in names:
+            files.delete(f"{_VERSIONS}/{name}")
+        for file in sorted(named):
+            files.delete(file)
+
     def _clean(self, files: Files) -> None:
         """Delete the oldest versions, and the files that only they name."""
         names = [name for _, of_number in sorted(_manifests(files).items()) for name in of_number]
@@ -180,6 +204,12 @@ class ParquetTable:
             for file in sorted(unused):
                 files.delete(file)
             files.delete(f"{_VERSIONS}/{name}")
+
+
+def _is_empty(files: Files, version: Version) -> bool:
+    """Return whether no file of a version has a row."""
+    contents = (pa.BufferReader(files.read(file)) for file in version.files.values())
+    return not any(pq.read_metadata(each).num_rows for each in contents)
 
 
 def _write_buckets(files: Files, version: Version, batch: Batch, upserted: pa.Table) -> dict[int, str]:

@@ -10,34 +10,30 @@ user gives a function that connects, so penstock needs no driver of a database a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from penstock.errors import MaterializeError, OptionError, SchemaError
-from penstock.materialize._dialects import SQLITE, Dialect, Lookup, dialect_of
+from penstock.materialize._dialects import SQLITE, Dialect, dialect_of
+from penstock.materialize._sql_session import MARKERS, PARAMETER, Session, quoted, transaction
 from penstock.materialize.batch import Batch, python_values
-from penstock.materialize.marker import Marker, is_applied, marker_of
+from penstock.materialize.marker import Marker, is_applied, marker_of, unless_free
+from penstock.state.belonging import TOGETHER
 
 T = TypeVar("T")
 
-MARKERS = "penstock_batches"
-"""The table of the markers, in the same database."""
 _OURS = "penstock_"
 _STAGED, _IS_DELETED = "penstock_staged", "penstock_deleted"
 _TARGET = "penstock_target"
 """Stands for the table in statements, because a table may be named like one of their words: `excluded`."""
-_TEMPORARY = "pg_temp"
 _FORMAT = 1
 _NO_BATCH = -1
+_HAS_ROWS = " rows"
+"""Stands behind the digest of a batch that has left rows in the table."""
 _UNKNOWN_COUNT = -1
 """What a driver says that does not count rows."""
-_LEGACY_TRANSACTIONS = -1
-"""`sqlite3.LEGACY_TRANSACTION_CONTROL`, which Python 3.11 does not have."""
-_P = "\0"
-"""Stands for a parameter, because no name has this character."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +79,26 @@ class SqlTable:
             if one.name.lower() == _IS_DELETED:
                 raise SchemaError(f"Column '{one.name}' has a name of penstock. Rename it.", column=one.name)
 
+    def check_existing(self, columns: pa.Schema, keys: Sequence[str]) -> None:
+        """Check before a query starts that the table has these columns, if it exists.
+
+        Raises:
+            MaterializeError: the table exists and a column is missing.
+        """
+        dialect = dialect_of(self.dialect)
+        with transaction(self.connect, dialect, lambda connection: connection.rollback()) as cursor:
+            session = Session(self.table, str(self), dialect, cursor)
+            if not session.is_found(session.table):
+                return
+            found = session.columns()
+        known = {dialect.one_name(name) for name in found}
+        if missing := [name for name in columns.names if dialect.one_name(name) not in known]:
+            raise MaterializeError(
+                f"{self} has no column {', '.join(missing)}. It has {', '.join(found)}. Nothing was started. "
+                f"{TOGETHER}",
+                columns=missing,
+            )
+
     def apply(self, batch: Batch) -> bool:
         """Apply a batch in one transaction; return False if it was applied before.
 
@@ -104,18 +120,8 @@ class SqlTable:
 
     def _in_transaction(self, batch: Batch, work: Callable[[_Apply], T]) -> T:
         dialect = dialect_of(self.dialect)
-        with closing(self.connect()) as connection:
-            _check_transactions(connection)
-            if dialect is SQLITE:
-                _leave_transactions_to_statements(connection)
-            with closing(connection.cursor()) as cursor:
-                try:
-                    done = work(_Apply(self, dialect, cursor, batch))
-                except BaseException:
-                    connection.rollback()
-                    raise
-            self._commit(connection, batch)
-        return done
+        with transaction(self.connect, dialect, lambda connection: self._commit(connection, batch)) as cursor:
+            return work(_Apply(self, dialect, cursor, batch))
 
     def _commit(self, connection: Any, batch: Batch) -> None:
         try:
@@ -145,52 +151,40 @@ def _check_schema(table: str, dialect: Dialect) -> None:
         )
 
 
-def _leave_transactions_to_statements(connection: Any) -> None:
-    """Let a connection of SQLite begin a transaction only where a statement says so."""
-    connection.isolation_level = None
-    if getattr(connection, "autocommit", None) is False:  # Python 3.12 then keeps a transaction open
-        connection.autocommit = _LEGACY_TRANSACTIONS
-        connection.rollback()
-
-
-def _check_transactions(connection: Any) -> None:
-    """Raise OptionError if the connection commits by itself. A failed batch would be applied in part."""
-    if getattr(connection, "autocommit", False) is True:
-        raise OptionError(
-            "`connect` returns a connection with autocommit, so rows and marker would not change together. "
-            "Nothing of the batch was written. Connect without autocommit.",
-            option="connect",
-        )
-
-
 class _Apply:
     """The statements of one transaction."""
 
     def __init__(self, target: SqlTable, dialect: Dialect, cursor: Any, batch: Batch) -> None:
+        self._session = Session(target.table, str(target), dialect, cursor)
         self._target = target
         self._dialect = dialect
         self._cursor = cursor
         self._batch = batch
         self._staged = f"{dialect.temporary}.{_STAGED}"  # the user may have a table of this name
         self._marked = ""
-        self._table = ".".join(map(_quoted, target.table.split(".")))
+        self._had_rows = False
+        self._table = self._session.table
         self._columns = [one for one in batch.rows.schema if not one.name.startswith("#")]
 
     def run(self) -> bool:
         """Apply the batch, and return whether it was new."""
         stored, new = self._stored_marker(), marker_of(self._batch)
-        if is_applied(stored, new, str(self._target)):
-            return False
+        stored = unless_free(stored, new, self._is_empty)
+        is_repeated = is_applied(stored, new, str(self._target))
         if stored is None:
-            self._create_table()
+            self._check_no_rows()
+        elif self._had_rows:
+            self._check_rows(stored)
+        if is_repeated:
+            return False
         self._stage()
         self._merge()
-        self._execute(
-            f"UPDATE {MARKERS} SET query_id = {_P}, batch_id = {_P}, digest = {_P}, format = {_P} "
-            f"WHERE target = {_P}",
+        self._session.execute(
+            f"UPDATE {MARKERS} SET query_id = {PARAMETER}, batch_id = {PARAMETER}, digest = {PARAMETER}, "
+            f"format = {PARAMETER} WHERE target = {PARAMETER}",
             new.query_id,
             new.batch_id,
-            new.digest,
+            new.digest if self._is_empty() else new.digest + _HAS_ROWS,
             _FORMAT,
             self._marked,
         )
@@ -198,72 +192,28 @@ class _Apply:
 
     def merge_only(self) -> None:
         """Merge the batch into the table, which may have rows."""
-        self._lock()
-        self._create(self._table, self._definitions())
+        self._session.lock()
+        self._session.create(self._table, self._definitions())
         self._stage()
         self._merge()
 
-    def _lock(self) -> None:
-        for statement in self._dialect.lock:
-            self._execute(statement)
-
-    def _create(self, table: str, definitions: str) -> None:
-        """Create a table if it is missing. Only then this needs the right to do it."""
-        lookup = self._dialect.lookup
-        if lookup is not None:
-            if self._found(lookup, table) is not None:
-                return
-            self._cursor.execute(lookup.lock)
-        self._execute(f"CREATE TABLE IF NOT EXISTS {table} ({definitions})")
-
-    def _found(self, lookup: Lookup, table: str) -> tuple[str, str] | None:
-        """Return schema and name of the table that a name means on this connection."""
-        self._cursor.execute(lookup.find, (table,))
-        found = self._cursor.fetchone()
-        return None if found is None else (found[0], found[1])
-
-    def _marked_name(self) -> str:
-        """Return the name of the table in its marker, with the schema in which the connection finds it.
-
-        With another search path the name may mean another table. That one has no marker.
-        """
-        lookup = self._dialect.lookup
-        if lookup is None:
-            return self._dialect.one_name(self._target.table)
-        *rest, name = self._target.table.split(".")
-        found = self._found(lookup, self._table)
-        if found is not None:
-            schema, name = found
-        elif rest:
-            schema = rest[-1]
-        else:
-            self._cursor.execute(lookup.default_schema)
-            schema = self._cursor.fetchone()[0]
-        if str(schema).startswith(_TEMPORARY):
-            raise OptionError(
-                f"{self._target} is a temporary table, which ends with the connection. Nothing of the batch "
-                "was written. Name a table that stays.",
-                option="table",
-            )
-        return f"{schema}.{name}"
-
     def _stored_marker(self) -> Marker | None:
         """Read the marker, and lock it until the transaction ends."""
-        self._lock()
-        self._create(
+        self._session.lock()
+        self._session.create(
             MARKERS,
             "target VARCHAR(500) PRIMARY KEY, query_id VARCHAR(100) NOT NULL, batch_id BIGINT NOT NULL, "
             "digest VARCHAR(100) NOT NULL, format INTEGER NOT NULL",
         )
-        self._marked = self._marked_name()
+        self._marked = self._session.marked_name()
         # The update waits for another transaction that has the row, so two drivers do not both apply a batch.
-        self._execute(
-            f"INSERT INTO {MARKERS} VALUES ({_P}, '', {_NO_BATCH}, '', {_FORMAT}) "
+        self._session.execute(
+            f"INSERT INTO {MARKERS} VALUES ({PARAMETER}, '', {_NO_BATCH}, '', {_FORMAT}) "
             "ON CONFLICT (target) DO UPDATE SET target = excluded.target",
             self._marked,
         )
-        self._execute(
-            f"SELECT query_id, batch_id, digest, format FROM {MARKERS} WHERE target = {_P}",
+        self._session.execute(
+            f"SELECT query_id, batch_id, digest, format FROM {MARKERS} WHERE target = {PARAMETER}",
             self._marked,
         )
         query_id, batch_id, digest, version = self._cursor.fetchone()
@@ -272,12 +222,28 @@ class _Apply:
                 f"The marker of {self._target} has version {version}, and this version of penstock reads "
                 f"version {_FORMAT}. Nothing of the batch was written. Use the newer penstock."
             )
-        return None if batch_id == _NO_BATCH else Marker(query_id, batch_id, digest)
+        self._had_rows = digest.endswith(_HAS_ROWS)
+        return None if batch_id == _NO_BATCH else Marker(query_id, batch_id, digest.removesuffix(_HAS_ROWS))
 
-    def _create_table(self) -> None:
-        self._create(self._table, self._definitions())
-        self._execute(f"SELECT 1 FROM {self._table} LIMIT 1")
-        if self._cursor.fetchone() is not None:
+    def _is_empty(self) -> bool:
+        """Return whether the table has no rows. Creates it if it is missing."""
+        self._session.create(self._table, self._definitions())
+        return not self._session.has_rows()
+
+    def _check_rows(self, stored: Marker) -> None:
+        """Raise MaterializeError if another program has emptied or dropped the table since the last batch."""
+        if self._is_empty():
+            raise MaterializeError(
+                f"{self._target} had rows after batch {stored.batch_id} of query {stored.query_id}, and is "
+                "missing or empty now. Another program has dropped or emptied it. Rows that do not change "
+                "again would be missing. Nothing was written. Restore the table, or build it again. "
+                f"{TOGETHER}",
+                query_id=stored.query_id,
+                batch_id=stored.batch_id,
+            )
+
+    def _check_no_rows(self) -> None:
+        if not self._is_empty():
             raise MaterializeError(
                 f"{self._target} has rows that penstock did not write, and the query is at its first batch. "
                 "Rows that its source does not have would stay. Nothing of the batch was written. Empty the "
@@ -285,33 +251,33 @@ class _Apply:
             )
 
     def _stage(self) -> None:
-        self._execute(f"DROP TABLE IF EXISTS {self._staged}")
-        self._execute(
+        self._session.execute(f"DROP TABLE IF EXISTS {self._staged}")
+        self._session.execute(
             f"CREATE TEMPORARY TABLE {self._staged} ({self._definitions(f'{_IS_DELETED} INTEGER, ')})"
         )
-        marks = ", ".join([_P] * (len(self._columns) + 1))
+        marks = ", ".join([PARAMETER] * (len(self._columns) + 1))
         names = ", ".join([*self._names(), _IS_DELETED])
-        statement = self._spelled(f"INSERT INTO {self._staged} ({names}) VALUES ({marks})")
+        statement = self._session.spelled(f"INSERT INTO {self._staged} ({names}) VALUES ({marks})")
         for values in self._values():
             self._cursor.executemany(statement, values)
 
     def _merge(self) -> None:
-        keys = [_quoted(key) for key in self._batch.keys]
+        keys = [quoted(key) for key in self._batch.keys]
         same = " AND ".join(f"{_STAGED}.{key} = {_TARGET}.{key}" for key in keys)
-        self._execute(
+        self._session.execute(
             f"DELETE FROM {self._table} AS {_TARGET} WHERE EXISTS (SELECT 1 FROM {self._staged} AS {_STAGED} "
             f"WHERE {same} AND {_STAGED}.{_IS_DELETED} = 1)"
         )
         names = self._names()
         changes = [f"{name} = excluded.{name}" for name in names if name not in keys]
         action = f"UPDATE SET {', '.join(changes)}" if changes else "NOTHING"
-        self._execute(
+        self._session.execute(
             f"INSERT INTO {self._table} AS {_TARGET} ({', '.join(names)}) SELECT {', '.join(names)} FROM "
             f"{self._staged} WHERE {_IS_DELETED} = 0 ON CONFLICT ({', '.join(keys)}) DO {action}"
         )
         if changes:
             self._check_count(self._batch.upserted().num_rows)
-        self._execute(f"DROP TABLE {self._staged}")
+        self._session.execute(f"DROP TABLE {self._staged}")
 
     def _check_count(self, expected: int) -> None:
         """Raise MaterializeError if the database has left rows out, as a trigger of the table may do."""
@@ -324,12 +290,12 @@ class _Apply:
             )
 
     def _definitions(self, first: str = "") -> str:
-        columns = (f"{_quoted(one.name)} {self._dialect.column_type(one)}" for one in self._columns)
-        keys = ", ".join(_quoted(key) for key in self._batch.keys)
+        columns = (f"{quoted(one.name)} {self._dialect.column_type(one)}" for one in self._columns)
+        keys = ", ".join(quoted(key) for key in self._batch.keys)
         return f"{first}{', '.join(columns)}, PRIMARY KEY ({keys})"
 
     def _names(self) -> list[str]:
-        return [_quoted(one.name) for one in self._columns]
+        return [quoted(one.name) for one in self._columns]
 
     def _values(self) -> Iterator[list[tuple[Any, ...]]]:
         """Return the rows for the driver of the database, in parts."""
@@ -341,17 +307,3 @@ class _Apply:
             ]
             deleted = map(int, part.columns[-1].to_pylist())
             yield list(zip(*columns, deleted, strict=True))
-
-    def _execute(self, statement: str, *values: Any) -> None:
-        self._cursor.execute(self._spelled(statement), values)
-
-    def _spelled(self, statement: str) -> str:
-        """Return a statement with the placeholders of the database."""
-        if self._dialect.placeholder == "%s":
-            statement = statement.replace("%", "%%")  # a name may have one
-        return statement.replace(_P, self._dialect.placeholder)
-
-
-def _quoted(name: str) -> str:
-    doubled = name.replace('"', '""')
-    return f'"{doubled}"'

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
@@ -18,6 +18,7 @@ from penstock.errors import MissingOptionError, OptionError, SchemaError
 from penstock.materialize.batch import DELETED, Batch, LastRows
 from penstock.spark._arguments import check_names, columns_without_kind
 from penstock.spark._task_context import QUERY_ID_PROPERTY, driver_property
+from penstock.spark.connect import is_connect
 from penstock.spark.in_order import in_order
 from penstock.state.columns import check_columns
 
@@ -34,6 +35,14 @@ class Target(Protocol):
 
     def apply(self, batch: Batch) -> bool:
         """Apply a batch as a whole; return False if it was applied before."""
+
+
+@runtime_checkable
+class ComparesColumns(Protocol):
+    """A target that can compare its columns with those of a query before it starts."""
+
+    def check_existing(self, columns: pa.Schema, keys: Sequence[str]) -> None:
+        """Raise MaterializeError if the table exists and has other columns."""
 
 
 def materialize(
@@ -63,6 +72,7 @@ def materialize(
 
     Raises:
         SchemaError: a column does not exist, or the table cannot hold it.
+        MaterializeError: the table exists and has other columns. On Spark Connect the first batch finds this.
         OptionError: `changes` is not a stream, or no key is named.
     """
     if not changes.isStreaming:
@@ -73,6 +83,8 @@ def materialize(
         )
     check_names("keys", keys)
     last_rows = last_rows_of(changes, target, keys)
+    if isinstance(target, ComparesColumns) and not is_connect(changes):  # a client may not reach the table
+        target.check_existing(last_rows.columns, keys)
     function = Materializer(target, last_rows, tuple(order_by or ()), query_id)
     return changes.writeStream.foreachBatch(function)
 

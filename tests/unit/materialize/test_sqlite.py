@@ -79,11 +79,11 @@ def test_a_batch_of_another_time_or_query_changes_nothing(tmp_path: Path, other:
 
 def test_names_that_mean_one_table_have_one_marker(tmp_path: Path) -> None:
     """SQLite finds `Cust` as `cust`. Two queries would both keep it."""
-    assert table(tmp_path, "cust").apply(batch(0, []))
+    assert table(tmp_path, "cust").apply(batch(0, [(1, "a", "+I")]))
     for name in ("Cust", "main.cust", "MAIN.CUST"):
         with pytest.raises(MaterializeError, match="is kept by query query-1"):
             table(tmp_path, name).apply(batch(0, [], "query-2"))
-        assert not table(tmp_path, name).apply(batch(0, []))
+        assert not table(tmp_path, name).apply(batch(0, [(1, "a", "+I")]))
     assert table(tmp_path, "\u00c9t\u00e9").apply(batch(0, [], "query-2"))
     assert table(tmp_path, "\u00e9t\u00e9").apply(batch(0, [], "query-3")), "only ASCII has no case in SQLite"
 

@@ -1,0 +1,93 @@
+"""`penstock table`: tables of a database that a query keeps equal to a changelog.
+
+Runs on any machine that reaches the database. Invariant: without --yes nothing is changed.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from penstock.materialize import SqlTable
+
+table_app = typer.Typer(
+    help="Tables that a query keeps equal to a changelog: forget.",
+    no_args_is_help=True,
+    rich_markup_mode=None,  # it would show <bool> behind flags
+)
+
+
+@table_app.callback()
+def _tables() -> None:
+    """Keep `forget` a command of its own, although it is the only one."""
+
+
+@table_app.command()
+def forget(
+    table: Annotated[str, typer.Argument(help="The name of the table, or schema.table.")],
+    sqlite: Annotated[
+        Path | None, typer.Option(help="The file of the SQLite database.", exists=True, dir_okay=False)
+    ] = None,
+    postgresql: Annotated[
+        str | None,
+        typer.Option(
+            help="How to connect to PostgreSQL, e.g. 'host=db dbname=shop user=app'. The password comes from "
+            "PGPASSWORD or ~/.pgpass."
+        ),
+    ] = None,
+    is_wanted: Annotated[bool, typer.Option("--yes", help="Do it.")] = False,
+) -> None:
+    """Delete the rows of a table and the marker of its query, so that a new query can build the table again.
+
+    The query that keeps the table stops with an error at its next batch. Without --yes it only says what it
+    would do. Of a Parquet, Delta or Iceberg table the marker is in the table itself: drop it.
+    """
+    from penstock.materialize.forget import forget as forget_table  # noqa: PLC0415 - lazy
+
+    kept = forget_table(_target(table, sqlite, postgresql), is_wanted=is_wanted)
+    rows = "all of its rows" if kept.has_rows else "nothing else, because it is missing or empty"
+    typer.echo(f"Table {table} is kept by query {kept.query_id}, whose last batch is {kept.batch_id}.")
+    if is_wanted:
+        typer.echo(
+            f"The marker was deleted, and {rows}. Start the new query with a new checkpoint and new folders "
+            "for its states."
+        )
+    else:
+        typer.echo(
+            f"With --yes the marker is deleted, and {rows}. Query {kept.query_id} stops with an error at its "
+            "next batch. Nothing was changed."
+        )
+
+
+def _target(table: str, sqlite: Path | None, postgresql: str | None) -> SqlTable:
+    from penstock.errors import OptionError  # noqa: PLC0415 - lazy
+    from penstock.materialize import SqlTable  # noqa: PLC0415 - lazy
+
+    if (sqlite is None) == (postgresql is None):
+        raise OptionError(
+            "Expected one of --sqlite FILE and --postgresql CONNECTION. Nothing was changed.",
+            option="--sqlite",
+        )
+    if sqlite is not None:
+        file = sqlite
+        return SqlTable(table, lambda: sqlite3.connect(file), "sqlite")
+    return SqlTable(table, _connect_postgresql(str(postgresql)))
+
+
+def _connect_postgresql(connection: str) -> Callable[[], Any]:
+    from penstock.errors import OptionError  # noqa: PLC0415 - lazy
+
+    try:
+        import psycopg  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise OptionError(
+            "--postgresql needs the package 'psycopg' (penstock's extra 'postgresql'). Install it. Nothing "
+            "was changed.",
+            option="--postgresql",
+        ) from None
+    return lambda: psycopg.connect(connection)

@@ -1,0 +1,242 @@
+"""A new query takes a missing or empty table of another query, which then stops, in each target."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.errors import MaterializeError
+from penstock.materialize import DeltaTable, IcebergTable, ParquetTable, SqlTable
+from penstock.materialize.batch import Batch, LastRows
+from tests.examples import examples
+from tests.unit.materialize.changes import COLUMNS, HISTORIES, QUERY, Change, after, batch
+
+NEW, THIRD = "query-2", "query-3"
+Rows = dict[int, Any]
+
+
+@dataclass
+class Place:
+    """A table, and what another program may do to it."""
+
+    target: Any
+    rows: Callable[[], Rows]
+    drop: Callable[[], Any]
+    empty: Callable[[], Any] | None = None
+
+
+def in_sqlite(folder: Path) -> Place:
+    file = folder / "shop.db"
+
+    def run(statement: str) -> list[Any]:
+        with closing(sqlite3.connect(file)) as connection:
+            found = connection.execute(statement).fetchall()
+            connection.commit()
+        return found
+
+    return Place(
+        SqlTable("t", lambda: sqlite3.connect(file), "sqlite"),
+        lambda: dict(run("SELECT * FROM t")),
+        lambda: run("DROP TABLE t"),
+        lambda: run("DELETE FROM t"),
+    )
+
+
+def in_parquet(folder: Path) -> Place:
+    target = ParquetTable(str(folder / "t"), 2)
+
+    def rows() -> Rows:
+        found = pa.concat_tables([pq.read_table(path) for path in target.paths()])
+        return dict(zip(*found.to_pydict().values(), strict=True))
+
+    return Place(target, rows, lambda: shutil.rmtree(folder / "t"))
+
+
+def in_delta(folder: Path) -> Place:
+    deltalake: Any = pytest.importorskip("deltalake")
+    place = str(folder / "t")
+    return Place(
+        DeltaTable(place),
+        lambda: dict(zip(*deltalake.DeltaTable(place).to_pyarrow_table().to_pydict().values(), strict=True)),
+        lambda: shutil.rmtree(place),
+        lambda: deltalake.DeltaTable(place).delete(),
+    )
+
+
+def in_iceberg(folder: Path) -> Place:
+    sql: Any = pytest.importorskip("pyiceberg.catalog.sql")
+    properties = {"type": "sql", "uri": f"sqlite:///{folder}/c.db", "warehouse": f"file://{folder}/tables"}
+
+    def on_catalog(work: Callable[[Any], Any]) -> Any:
+        with sql.SqlCatalog("tests", **properties) as catalog:
+            catalog.create_namespace_if_not_exists("shop")
+            return work(catalog)
+
+    def rows() -> Rows:
+        found = on_catalog(lambda catalog: catalog.load_table("shop.t").scan().to_arrow())
+        return dict(zip(*found.to_pydict().values(), strict=True))
+
+    on_catalog(lambda _: None)
+    return Place(
+        IcebergTable("shop.t", "tests", properties),
+        rows,
+        lambda: on_catalog(lambda catalog: catalog.drop_table("shop.t")),
+        lambda: on_catalog(lambda catalog: catalog.load_table("shop.t").delete()),
+    )
+
+
+PLACES = [in_sqlite, in_parquet, in_delta, in_iceberg]
+ROW: list[Change] = [(1, "a", "+I")]
+
+
+@pytest.mark.parametrize("made", PLACES)
+@pytest.mark.parametrize("how", ["dropped", "emptied", "its changes end empty", "it never had a row"])
+def test_a_new_query_takes_it_and_the_old_one_stops(
+    tmp_path: Path, made: Callable[[Path], Place], how: str
+) -> None:
+    place = made(tmp_path)
+    target = place.target
+    target.apply(batch(0, [] if how == "it never had a row" else ROW))
+    target.apply(batch(1, [(1, "a", "-D")] if how == "its changes end empty" else []))
+    if how == "dropped":
+        place.drop()
+    elif how == "emptied":
+        if place.empty is None:
+            pytest.skip("a folder of Parquet files is dropped, not emptied")
+        place.empty()
+    new = batch(0, [(2, "b", "+I")], NEW)
+    assert target.apply(new)
+    assert not target.apply(new), "a batch that Spark repeats"
+    for number in (0, 2):
+        with pytest.raises(MaterializeError, match="is kept by query query-2"):
+            target.apply(batch(number, [(3, "c", "+I")]))
+    assert target.apply(batch(1, [(4, "d", "+I")], NEW))
+    assert place.rows() == {2: "b", 4: "d"}
+
+
+@pytest.mark.parametrize("made", PLACES)
+def test_a_table_with_rows_is_not_taken_and_only_a_first_batch_takes_one(
+    tmp_path: Path, made: Callable[[Path], Place]
+) -> None:
+    place = made(tmp_path)
+    place.target.apply(batch(0, ROW))
+    with pytest.raises(MaterializeError, match=r"is not empty.*drop it or delete its rows.*belong together"):
+        place.target.apply(batch(0, [(2, "b", "+I")], NEW))
+    assert place.rows() == {1: "a"}
+    place.target.apply(batch(1, [(1, "a", "-D")]))
+    with pytest.raises(MaterializeError, match=r"is kept by query query-1.*Only one query can keep"):
+        place.target.apply(batch(1, [(2, "b", "+I")], NEW))
+    assert place.rows() == {}
+    assert place.target.apply(batch(2, ROW))
+
+
+@pytest.mark.parametrize("made", PLACES)
+def test_a_driver_may_die_after_its_query_took_the_table(
+    tmp_path: Path, made: Callable[[Path], Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next start finds the table taken, or still free."""
+    place = made(tmp_path)
+    place.target.apply(batch(0, ROW))
+    place.target.apply(batch(1, [(1, "a", "-D")]))
+    for module, step in (
+        ("sql._Apply", "_merge"),
+        ("parquet", "_write_buckets"),
+        ("delta", "_commit"),
+        ("iceberg", "_commit"),
+    ):
+        monkeypatch.setattr(f"penstock.materialize.{module}.{step}", die)
+    with pytest.raises(KeyboardInterrupt):
+        place.target.apply(batch(0, [(2, "b", "+I")], NEW))
+    monkeypatch.undo()
+    assert place.target.apply(batch(0, [(2, "b", "+I")], NEW))
+    assert place.rows() == {2: "b"}
+
+
+def die(*_: Any, **__: Any) -> None:
+    raise KeyboardInterrupt
+
+
+@settings(max_examples=examples(8), deadline=None)
+@given(st.data(), HISTORIES)
+def test_at_each_moment_one_query_keeps_the_table_and_its_rows_are_right(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, history: list[list[Change]]
+) -> None:
+    """Three queries want one table of SQLite. What is in it is always what one of them has applied."""
+    place = in_sqlite(tmp_path_factory.mktemp("taken"))
+    next_batch, true = dict.fromkeys((QUERY, NEW, THIRD), 0), dict[str, Rows]()
+    owner = None
+    for changes in history * 3:
+        query = data.draw(st.sampled_from([QUERY, NEW, THIRD]))
+        number = next_batch[query]
+        was_free = owner is None or not true[owner]
+        try:
+            place.target.apply(batch(number, changes, query))
+        except MaterializeError:
+            assert query != owner
+            assert number or not was_free
+            continue
+        assert owner == query or (number == 0 and was_free)
+        owner = query
+        true[query] = after(true.get(query, {}) if number else {}, changes)
+        next_batch[query] += 1
+        assert place.rows() == true[query]
+
+
+def test_the_old_query_does_not_continue_on_a_table_of_sql_that_lost_its_rows(tmp_path: Path) -> None:
+    place = in_sqlite(tmp_path)
+    for number, lose in enumerate([place.empty, place.drop]):
+        query = f"query {number}"
+        place.target.apply(batch(0, ROW, query))
+        assert lose is not None
+        lose()
+        for repeated in (batch(0, ROW, query), batch(1, [(2, "b", "+I")], query)):
+            with pytest.raises(MaterializeError, match=r"had rows after batch 0.*missing or empty now"):
+                place.target.apply(repeated)
+    with pytest.raises(sqlite3.OperationalError, match="no such table"):
+        place.rows()
+
+
+def test_rows_of_another_writer_in_a_delta_table_that_was_taken_are_an_error(tmp_path: Path) -> None:
+    deltalake: Any = pytest.importorskip("deltalake")
+    target = DeltaTable(str(tmp_path))
+    target.apply(batch(0, []))
+    target._open(batch(0, [], NEW))
+    deltalake.write_deltalake(str(tmp_path), pa.table({"id": [9], "na%me": ["x"]}), mode="append")
+    with pytest.raises(MaterializeError, match="has rows that penstock did not write"):
+        target.apply(batch(0, ROW, NEW))
+
+
+MORE = COLUMNS.append(pa.field("city", pa.string()))
+
+
+@pytest.mark.parametrize("made", PLACES)
+def test_other_columns_are_an_error_before_the_start(tmp_path: Path, made: Callable[[Path], Place]) -> None:
+    place = made(tmp_path)
+    place.target.check_existing(MORE, ["id"])
+    place.target.apply(batch(0, ROW))
+    place.target.check_existing(COLUMNS, ["id"])
+    with pytest.raises(MaterializeError, match=r"(?s)city.*belong together.*'Checkpoint, state and table'"):
+        place.target.check_existing(MORE, ["id"])
+    place.drop()
+    place.target.check_existing(MORE, ["id"])
+
+
+@pytest.mark.parametrize("made", [in_parquet, in_delta])
+def test_an_empty_table_is_taken_with_other_columns(tmp_path: Path, made: Callable[[Path], Place]) -> None:
+    place = made(tmp_path)
+    place.target.apply(batch(0, []))
+    place.target.check_existing(MORE, ["id"])
+    rows = pa.Table.from_pylist([{"id": 1, "na%me": "a", "city": "Rome"}], schema=MORE)
+    place.target.apply(Batch(NEW, 0, ("id",), LastRows(("id",), MORE).last_rows(rows)))
+    place.target.check_existing(MORE, ["id"])
