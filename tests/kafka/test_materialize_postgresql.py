@@ -112,7 +112,7 @@ def test_forget_frees_a_table_with_rows(server: str) -> None:
     target.check_existing(COLUMNS, ["id"])
     target.apply(batch(0, [(1, "a", "+I")]))
     target.check_existing(COLUMNS, ["id"])
-    with pytest.raises(MaterializeError, match="has no column city. It has id, na%me"):
+    with pytest.raises(MaterializeError, match=r"has no column city\. It has id, na%me"):
         target.check_existing(COLUMNS.append(pa.field("city", pa.string())), ["id"])
     command = ["table", "forget", "forgotten", "--postgresql", server]
     shown = CliRunner().invoke(app, command)

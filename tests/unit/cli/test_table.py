@@ -24,8 +24,8 @@ def test_forget_deletes_rows_and_marker_only_with_yes(tmp_path: Path) -> None:
     shown = CliRunner().invoke(app, command)
     assert shown.output == (
         "Table One is kept by query query-1, whose last batch is 0.\n"
-        "With --yes the marker is deleted, and all of its rows. Query query-1 stops with an error at its next "
-        "batch. Nothing was changed.\n"
+        "With --yes the marker is deleted, and all of its rows. Query query-1 stops with an error at its "
+        "next batch. Nothing was changed.\n"
     )
     assert table.apply(batch(1, [(2, "b", "+I")]))
     done = CliRunner().invoke(app, [*command, "--yes"])
