@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
@@ -34,3 +35,47 @@ def test_the_rows_of_a_stream_on_the_command_line(spark: SparkSession, tmp_path:
     assert failed.exit_code == 1
     assert "penstock: A job failed: [DIVIDE_BY_ZERO] Division by zero." in failed.output
     assert "Traceback" not in failed.output
+
+
+ORDERS = """
+CREATE TABLE orders (
+  id BIGINT, ts TIMESTAMP(3), {watermark}
+) WITH (
+  'connector' = 'kafka', 'topic' = 'no-such', 'format' = 'json', {options}
+);
+CREATE TABLE copy (id BIGINT) WITH (
+  'connector' = 'kafka', 'topic' = 'copy', 'format' = 'json', {target}
+);
+INSERT INTO copy SELECT id FROM orders;
+"""
+SERVERS = "'properties.bootstrap.servers' = '127.0.0.1:1'"
+
+
+@pytest.mark.parametrize("arguments", [(), ("--explain",)])
+@pytest.mark.parametrize(
+    ("options", "target", "place", "message"),
+    [
+        (f"{SERVERS}, 'scan.startup.mod' = 'x'", SERVERS, "Line 5, column ", "Did you mean 'scan.startup.mode'?"),
+        (SERVERS, f"{SERVERS}, 'sink.delivery-guarantee' = 'exactly-once'", "Line 10, column 13", "'sink.transactional-id-prefix' is required"),
+        (f"{SERVERS}, 'json.fail-on-missing-fields' = 'true'", SERVERS, "Line 5, column ", "json.fail-on-missing-field"),
+    ],
+)  # fmt: skip
+def test_a_wrong_option_is_a_mistake_of_the_script(
+    spark: SparkSession,
+    tmp_path: Path,
+    arguments: tuple[str, ...],
+    options: str,
+    target: str,
+    place: str,
+    message: str,
+) -> None:
+    script = tmp_path / "job.sql"
+    watermark = "WATERMARK FOR ts AS ts"
+    folder = f"SET 'execution.checkpointing.dir' = '{tmp_path}/checkpoints';"
+    script.write_text(folder + ORDERS.format(watermark=watermark, options=options, target=target))
+    found = CliRunner().invoke(app, ["sql", *arguments, str(script)])
+    assert found.exit_code == 2, found.output
+    assert place in found.output
+    assert message in found.output
+    assert not spark.streams.active
+    assert not (tmp_path / "checkpoints").exists()

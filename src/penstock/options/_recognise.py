@@ -6,6 +6,7 @@ Runs on the driver. Invariant: every key is read, ignored because it belongs to 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -76,6 +77,7 @@ class FoundOptions:
             MissingOptionError: the bootstrap servers are missing.
             UnsupportedOptionError: an option is known and not supported.
         """
+        _check_supported(self.known, side)
         dialect = _dialect(self.known, side)
         texts, properties = {}, {}
         for key, (option, text) in self.known.items():
@@ -93,6 +95,30 @@ class FoundOptions:
         if checked.get(_SERVERS) is None:
             raise _no_servers(self.known, self.unknown, dialect)
         return GivenOptions(dialect, texts, checked)
+
+    def judged_alone(self) -> GivenOptions:
+        """Check the name and the value of each option, and return the options of both sides.
+
+        A table may be declared before it is known whether it is read or written, so nothing is missing yet.
+        What penstock knows and does not support is refused by the side that reads it.
+
+        Raises:
+            OptionError: a name is not known, two dialects are mixed, or a value is not allowed.
+        """
+        dialect = _dialect(self.known, Side.SOURCE) or Dialect.FLINK
+        judge_options(self.unknown, dialect, Side.BOTH)
+        texts, properties = {}, {}
+        for key, (option, text) in self.known.items():
+            if option.key in _PROPERTY_OPTIONS:
+                properties[key[len(option.key) - 1 :]] = text
+                continue
+            texts[key] = text
+            if option.status in (Status.SUPPORTED, Status.NO_EFFECT):
+                parse_value(option.type, text, option.key)
+        for role in (ClientRole.CONSUMER, ClientRole.PRODUCER):
+            with contextlib.suppress(UnsupportedOptionError):
+                check_properties(properties, dialect=dialect, role=role)
+        return GivenOptions(dialect, texts, KafkaProperties((), PROPERTY_PREFIX[dialect]))
 
 
 def look_up(options: Mapping[str, str]) -> FoundOptions:
@@ -125,6 +151,14 @@ def _option_of(key: str) -> Option[Any] | None:
     return next(matches, None)
 
 
+def _check_supported(found: Mapping[str, tuple[Option[Any], str]], side: Side) -> None:
+    """Refuse what is known and not supported. First, because the other dialect would refuse it too."""
+    is_sparks = any(option.dialect is Dialect.SPARK for option, _ in found.values())
+    for key, (option, _) in found.items():
+        if option.side in (side, Side.BOTH):
+            _refuse_unsupported(option, key, Dialect.SPARK if is_sparks else Dialect.FLINK)
+
+
 def _dialect(found: Mapping[str, tuple[Option[Any], str]], side: Side) -> Dialect | None:
     """Return the dialect in use; None if all given names are the same in both."""
     keys: dict[Dialect, list[str]] = {Dialect.FLINK: [], Dialect.SPARK: []}
@@ -134,11 +168,6 @@ def _dialect(found: Mapping[str, tuple[Option[Any], str]], side: Side) -> Dialec
         dialect = Dialect.FLINK if is_flinks else option.dialect
         if dialect in keys:
             keys[dialect].append(key)
-    has_sparks = bool(keys[Dialect.SPARK])
-    for key, (option, _) in found.items():
-        # First, because the other dialect would refuse this option too.
-        if option.side in (side, Side.BOTH):
-            _refuse_unsupported(option, key, Dialect.SPARK if has_sparks else Dialect.FLINK)
     if all(keys.values()):
         hint = (
             " Spark's name for the topics to read is 'subscribe'." if TOPIC.key in keys[Dialect.FLINK] else ""

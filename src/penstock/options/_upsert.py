@@ -32,16 +32,9 @@ def check_upsert(given: GivenOptions) -> None:
         OptionError: an option contradicts the connector.
         MissingOptionError: an upsert table has no primary key, or no format for keys or values.
     """
+    check_upsert_names(given)
     if not is_upsert(given):
-        for option in (PRIMARY_KEY, *_BUFFER):
-            if given.has(option):
-                raise OptionError(
-                    f"Option '{option.key}' needs {_IS_UPSERT}. In other tables each record is a "
-                    "new row. Leave it out, or set the connector.",
-                    option=option.key,
-                )
         return
-    _refuse(given)
     if not given.has(PRIMARY_KEY):
         raise MissingOptionError(
             f"Option '{PRIMARY_KEY.key}' is required with {_IS_UPSERT}: the columns that the key of each "
@@ -55,6 +48,24 @@ def check_upsert(given: GivenOptions) -> None:
             raise MissingOptionError(
                 f"Option '{key}' is required with {_IS_UPSERT}, e.g. 'json'.", option=key
             )
+
+
+def check_upsert_names(given: GivenOptions) -> None:
+    """Check that no option is set that is not for the connector.
+
+    Raises:
+        OptionError: the option is for upsert tables only, or not for them.
+    """
+    if not is_upsert(given):
+        for option in (PRIMARY_KEY, *_BUFFER):
+            if given.has(option):
+                raise OptionError(
+                    f"Option '{option.key}' needs {_IS_UPSERT}. In other tables each record is a "
+                    "new row. Leave it out, or set the connector.",
+                    option=option.key,
+                )
+        return
+    _refuse(given)
 
 
 def check_upsert_write(given: GivenOptions) -> None:

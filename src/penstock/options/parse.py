@@ -18,9 +18,11 @@ from penstock.options._dead_letters import dead_letter_sink
 from penstock.options._recognise import GivenOptions, look_up
 from penstock.options._sink import sink_config
 from penstock.options._source import source_config
+from penstock.options._upsert import check_upsert_names
 from penstock.options.config import SinkConfig, SourceConfig
 from penstock.options.declare import Dialect, Option, Side
-from penstock.options.parse_table import has_table, read_table, write_table
+from penstock.options.parse_table import format_spec, has_table, read_table, write_table
+from penstock.options.table import FORMAT, KEY_FORMAT, VALUE_FORMAT
 from penstock.options.table_spec import DeserializerSpec, TableSpec
 
 
@@ -90,6 +92,24 @@ def parse_write(options: Mapping[str, str]) -> WriteConfig:
     given = look_up(options).of_side(Side.SINK)
     is_table = has_table(given)
     return WriteConfig(sink_config(given), write_table(given) if is_table else None)
+
+
+def check_declared(options: Mapping[str, str]) -> None:
+    """Check the options of a table that is only declared: each name, each value, and each name of a format.
+
+    Nothing is looked up: a reference to a secret stays a reference. `parse_read` and `parse_write` check what
+    is missing, and what one side does not support.
+
+    Raises:
+        OptionError: the message names the option, its value, and the allowed values.
+        UnsupportedOptionError: penstock does not have the format.
+    """
+    given = look_up(options).judged_alone()
+    check_upsert_names(given)
+    for option, prefix in ((FORMAT, ""), (VALUE_FORMAT, "value."), (KEY_FORMAT, "key.")):
+        name = given.text(option)
+        if name is not None:
+            format_spec(given.texts, name, prefix)
 
 
 def parse_columns(options: Mapping[str, str]) -> ColumnsConfig:

@@ -54,7 +54,7 @@ def judge_options(keys: Iterable[str], dialect: Dialect, side: Side) -> None:
     Args:
         keys: of the unknown options, as Spark gives them.
         dialect: of the other options.
-        side: SOURCE or SINK.
+        side: SOURCE or SINK; BOTH for a table of which neither is known yet.
 
     Raises:
         OptionError: in Flink's dialect for any unknown option, in Spark's for a misspelt one.
@@ -95,12 +95,12 @@ def judge_property(name: str, dialect: Dialect) -> None:
 
 
 def supported_keys(dialect: Dialect, side: Side) -> list[str]:
-    """Return the options that a source or a sink accepts in a dialect."""
+    """Return the options that a source, a sink, or one of them accepts in a dialect."""
     return sorted(
         option.key
         for option in FLINK_OPTIONS + SPARK_OPTIONS
         if option.dialect in (dialect, Dialect.SHARED)
-        and option.side in (side, Side.BOTH)
+        and (side is Side.BOTH or option.side in (side, Side.BOTH))
         and option.status is Status.SUPPORTED
         and not _is_of_format(option)
     )

@@ -50,7 +50,7 @@ class SourceExposure:
     def __init__(self, config: SourceConfig, connections: KafkaConnections, metrics: SourceMetrics) -> None:
         settings = config.metrics
         assert settings is not None, "the caller asks only with metrics"  # noqa: S101  # for mypy
-        _check_installed()
+        check_installed()
         from penstock.observe.serve.view import SourceView  # noqa: PLC0415 - after the check
 
         sinks, query = SinkBoard(), QueryBoard()
@@ -170,7 +170,12 @@ def _push(view: SourceView, settings: MetricsSettings) -> OtlpPush | None:
     return None
 
 
-def _check_installed() -> None:
+def check_installed() -> None:
+    """Check that the package for `metrics.http.port` is installed.
+
+    Raises:
+        OptionError: it is not.
+    """
     if importlib.util.find_spec("prometheus_client") is None:
         raise OptionError(
             "Option 'metrics.http.port' needs the package prometheus_client, which is not installed. Nothing "

@@ -15,18 +15,27 @@ from penstock.sql.language.source import nearest
 T = TypeVar("T")
 
 
+class WrongOptionError(ValueError):
+    """An option is not known, or has a value that is not allowed."""
+
+    def __init__(self, message: str, option: str) -> None:
+        super().__init__(message)
+        self.option = option
+
+
 def check_known(connector: str, given: Iterable[str], known: Iterable[str]) -> None:
     """Check the names of options.
 
     Raises:
-        ValueError: the connector does not have one of them.
+        WrongOptionError: the connector does not have one of them.
     """
     names = list(known)
     unknown = next((key for key in given if key not in names), None)
     if unknown is not None:
-        raise ValueError(
+        raise WrongOptionError(
             f"the connector '{connector}' does not have the option '{unknown}'.{nearest(unknown, names)} "
-            f"It has {', '.join(names)}."
+            f"It has {', '.join(names)}.",
+            unknown,
         )
 
 
@@ -34,7 +43,7 @@ def read_value(options: Mapping[str, str], key: str, kind: ValueType[T]) -> T | 
     """Return the value of an option; None if it is not given.
 
     Raises:
-        ValueError: the value is not allowed.
+        WrongOptionError: the value is not allowed.
     """
     text = options.get(key)
     if text is None:
@@ -42,7 +51,7 @@ def read_value(options: Mapping[str, str], key: str, kind: ValueType[T]) -> T | 
     try:
         return kind.parse(text)
     except ValueError as error:
-        raise ValueError(f"the option '{key}' cannot be '{text}'. Allowed: {error}.") from None
+        raise WrongOptionError(f"the option '{key}' cannot be '{text}'. Allowed: {error}.", key) from None
 
 
 def needed(connector: str, options: Mapping[str, str], key: str) -> str:

@@ -15,7 +15,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.changelog.row_kinds import ROW_KIND
+from penstock.errors import OptionError, SchemaError
 from penstock.spark.one_thread import left_to_the_start
+from penstock.sql.connectors.options import WrongOptionError
 from penstock.sql.connectors.sessions import is_stopped
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import ComputedColumn, Fragment, Options
@@ -28,6 +30,7 @@ from penstock.sql.run._checkpoints import definition_of
 from penstock.sql.run._cuts import Notes, cut_of, many_hops, normalize_of, windows_of
 from penstock.sql.run._late_rows import check_drift
 from penstock.sql.run._opened import Opened, shown_columns, time_of
+from penstock.sql.run._options import WRONG, is_about, located
 from penstock.sql.run._states import States, TemporaryFolders, beside
 from penstock.sql.run._steps import name_of, run_step, times_to_live
 from penstock.sql.run._windows import window_parts
@@ -269,8 +272,10 @@ class SparkBinder:
                 self._notes.cuts.append(normalize_of(f"table {table.definition.name}"))
             if normal:
                 frame = opened.normalized(frame, self._folder, settings.ttl)
-        except ValueError as error:
-            raise table.source.error(str(error), table.definition.name.offset) from None
+        except WRONG as error:
+            if is_about(error, hinted):
+                raise  # the query knows where the hint stands
+            raise located(error, (table.source, table.definition.name.offset)) from None
         self._check_zone(table, frame.isStreaming)
         computed = self._computed(table, frame)
         return shown_columns(opened, frame, computed, rows), rows
@@ -336,9 +341,12 @@ class SparkBinder:
         Raises:
             SqlError: the query is wrong or not served.
         """
-        translated = translate_query(
-            fragment, source, self, has_place=has_place, is_inner=is_inner, is_raw=is_raw
-        )
+        try:
+            translated = translate_query(
+                fragment, source, self, has_place=has_place, is_inner=is_inner, is_raw=is_raw
+            )
+        except (OptionError, SchemaError, WrongOptionError) as error:  # of a hint
+            raise located(error, (source, fragment.offset)) from None
         rows = replace(translated.rows, has_place=has_place and translated.rows.has_place)
         changes = rows.changes is not None
         sql = shaped(translated.sql, translated.rows, changes=changes, has_place=rows.has_place)

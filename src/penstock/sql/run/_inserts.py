@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.spark.check_options import check_write
+from penstock.spark.connect import is_connect
 from penstock.spark.one_thread import planned_in_one_thread
 from penstock.sql.connectors.jdbc import frames as jdbc
 from penstock.sql.connectors.sessions import reason
@@ -24,6 +26,7 @@ from penstock.sql.run import _tables as tables
 from penstock.sql.run._binder import SparkBinder, spark_message
 from penstock.sql.run._changing import taken, written_as
 from penstock.sql.run._lines import line, with_session_times
+from penstock.sql.run._options import WRONG, is_about, located
 from penstock.sql.run._sinks import check_updates, cut_columns, fitted, has_last_rows, of_columns
 from penstock.sql.run.catalog import DEFAULT_DATABASE, Catalog, Key, Table, stored_columns
 from penstock.sql.run.settings import CHANGED, FOLDER, NAME, Settings
@@ -109,10 +112,13 @@ class Inserts:
             if connector in tables.KAFKA:
                 options["metadata.columns"] = tables.metadata_option(table.definition, rows.columns)
                 options = tables.with_primary_key(table, options)
+                check_write(options, rows.schema, is_planned_here=not is_connect(self._spark))
             _check_overwrite(connector, rows, insert)
             tables.check_write(self._spark, table, connector, options, rows)
-        except ValueError as error:
-            raise source.error(str(error), insert.table.offset) from None
+        except WRONG as error:
+            declared = (table.source, table.definition.name.offset)
+            here = (source, insert.table.offset)
+            raise located(error, *([] if is_about(error, dict(insert.hints)) else [declared]), here) from None
         return Write(
             key,
             rows,

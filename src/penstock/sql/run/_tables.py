@@ -11,8 +11,10 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from penstock.spark.check_options import check_read
 from penstock.spark.connect import is_connect
 from penstock.sql.connectors.jdbc.frames import check_target, open_jdbc
+from penstock.sql.connectors.options import WrongOptionError
 from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.language.source import nearest
 from penstock.sql.language.statements import (
@@ -32,8 +34,8 @@ from penstock.sql.run.catalog import Table, stored_columns
 KAFKA = ("kafka", "penstock", UPSERT)
 FILES = ("json", "csv", "parquet", "orc", "avro")
 SINKS_ONLY = ("print", "blackhole")
-DATAGEN, JDBC = "datagen", "jdbc"
-CONNECTORS = (*KAFKA, *SINKS_ONLY, "filesystem", DATAGEN, JDBC)
+DATAGEN, JDBC, FILESYSTEM = "datagen", "jdbc", "filesystem"
+CONNECTORS = (*KAFKA, *SINKS_ONLY, FILESYSTEM, DATAGEN, JDBC)
 _METADATA_TYPES = {
     "topic": "STRING",
     "partition": "INT",
@@ -48,6 +50,7 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 MARK = "penstock.metadata"
 _MONITORED = "source.monitor-interval"
 DRIFT, _IDLE = "scan.watermark.alignment.max-drift", "scan.idle-timeout"
+_OLD_KEYS = ("connector.", "format.", "update-mode")
 _OF_FILES = ("connector", "path", "format", _MONITORED)
 
 
@@ -65,11 +68,19 @@ def check_connector(table: Table, options: dict[str, str], *, is_read: bool, is_
     """
     connector = options.get("connector")
     if connector is None:
+        old = next((key for key in options if key.startswith(_OLD_KEYS)), None)
+        if old is not None:
+            raise WrongOptionError(
+                f"'{old}' is a key of Flink before 1.11, which penstock does not read. Write the newer keys: "
+                "'connector' = 'kafka', 'topic' = '...', 'format' = 'json'.",
+                old,
+            )
         raise ValueError(f"the table '{table.definition.name}' has no option 'connector'.")
     if connector not in CONNECTORS:
-        raise ValueError(
+        raise WrongOptionError(
             f"there is no connector '{connector}'.{nearest(connector, CONNECTORS)} There are "
-            f"{', '.join(CONNECTORS)}."
+            f"{', '.join(CONNECTORS)}.",
+            "connector",
         )
     if is_read and connector in SINKS_ONLY:
         raise ValueError(f"the connector '{connector}' only writes, so the table cannot be read.")
@@ -78,7 +89,7 @@ def check_connector(table: Table, options: dict[str, str], *, is_read: bool, is_
     if connector in (DATAGEN, JDBC):
         return connector
     check_changing(table, options, is_read=is_read, is_batch=is_batch)
-    if connector == "filesystem":
+    if connector == FILESYSTEM:
         _check_files(options)
     return connector
 
@@ -101,12 +112,22 @@ def check_write(spark: Any, table: Table, connector: str, options: dict[str, str
 def _check_files(options: dict[str, str]) -> None:
     if options.get("format") not in FILES or "path" not in options:
         raise ValueError(f"the connector 'filesystem' needs 'path', and 'format': one of {', '.join(FILES)}.")
+    check_names_of_files(options)
+
+
+def check_names_of_files(options: Mapping[str, str]) -> None:
+    """Check the names of the options of a table of files.
+
+    Raises:
+        WrongOptionError: one is not known.
+    """
     unknown = [key for key in options if key not in _OF_FILES]
     if unknown:
-        raise ValueError(
+        raise WrongOptionError(
             f"the connector 'filesystem' does not have the option '{unknown[0]}'."
             f"{nearest(unknown[0], _OF_FILES)} It has {', '.join(_OF_FILES)}. Files of another layout: read "
-            "them with Spark, and register the DataFrame."
+            "them with Spark, and register the DataFrame.",
+            unknown[0],
         )
 
 
@@ -172,6 +193,8 @@ def open_table(
 
     Raises:
         ValueError: a type is not served.
+        OptionError: an option does not fit; nothing was asked for it.
+        SchemaError: a column cannot be read.
     """
     is_stream = streaming and (connector in KAFKA or _MONITORED in options)
     reader = spark.readStream if is_stream else spark.read
@@ -187,6 +210,7 @@ def open_table(
         for column, key in hidden.items():
             schema = schema.add(column, parsed_type(_HIDDEN_TYPES[key]), nullable=True, metadata={MARK: key})
         options = with_primary_key(table, options)
+        check_read(options, schema, streaming=streaming, is_planned_here=not is_connect(spark))
         return reader.format("penstock").schema(schema).options(**options).load()
     name = options["format"]
     if name in ("json", "csv"):  # without it Spark reads a wrong value as NULL

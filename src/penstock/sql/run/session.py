@@ -57,6 +57,7 @@ from penstock.sql.run._explain import (
     write_warnings,
 )
 from penstock.sql.run._inserts import Inserts, Write, print_line
+from penstock.sql.run._options import check_alone
 from penstock.sql.run._tables import check_watermark, read_schema
 from penstock.sql.run.catalog import (
     DEFAULT_CATALOG,
@@ -468,7 +469,7 @@ class Session:
                 return Result("There is no such table.")
             raise ValueError(f"there is no table '{statement.name}'.")
         changed = Table(altered(found.definition, statement), found.source)
-        check_parts(changed)
+        check_parts(changed, (source, statement.name.offset))
         if statement.rename_to is not None:
             self._catalog.rename(statement.name, statement.rename_to, changed)
         else:
@@ -501,8 +502,12 @@ _RUNNERS: dict[type, Callable[..., Result]] = {
 }
 
 
-def check_parts(table: Table) -> None:
+def check_parts(table: Table, *altered_by: tuple[Source, int]) -> None:
     """Check what a table declares, without reading it.
+
+    Args:
+        table: its declaration.
+        altered_by: the script of ALTER TABLE, and the offset of the table's name in it.
 
     Raises:
         ValueError: a type is not served, or a key names a column that does not exist.
@@ -517,6 +522,7 @@ def check_parts(table: Table) -> None:
     if missing:
         raise ValueError(f"PARTITIONED BY names the column '{missing[0]}', which the table does not have.")
     check_watermark(table)
+    check_alone(table, *altered_by)
 
 
 def _shown_fields(frame: Any) -> list[Any]:

@@ -45,6 +45,11 @@ _NO_EFFECT: dict[str, ValueType[Any] | None] = {
     "sink.buffer-flush.interval": DURATION,
     "sink.max-retries": _COUNT,
 }
+_USED: dict[str, ValueType[Any]] = {
+    **dict.fromkeys((_FETCH, _BATCH, _PARALLELISM), _COUNT),
+    **dict.fromkeys(_PARTITIONED[2:], _BOUND),
+    _PARTITIONED[1]: integer(1),
+}
 OPTIONS = (
     "connector",
     _URL,
@@ -85,21 +90,30 @@ class JdbcSettings:
         return {"url": self.url, "dbtable": self.table, **self.options, **given}
 
 
+def check_each(options: Mapping[str, str]) -> None:
+    """Check the name and the value of each option by itself.
+
+    Raises:
+        WrongOptionError: an option is unknown or wrong.
+    """
+    check_known(NAME, options, OPTIONS)
+    for key, kind in {**_NO_EFFECT, **_USED}.items():
+        if kind is not None:
+            read_value(options, key, kind)
+
+
 def jdbc_settings(options: Mapping[str, str]) -> JdbcSettings:
     """Return the settings of a table.
 
     Raises:
         ValueError: an option is missing, unknown or wrong.
     """
-    check_known(NAME, options, OPTIONS)
+    check_each(options)
     url = needed(NAME, options, _URL)
     if not url.startswith("jdbc:"):
         raise ValueError(
             "the option 'url' has to begin with 'jdbc:', e.g. 'jdbc:postgresql://host:5432/shop'."
         )
-    for key, kind in _NO_EFFECT.items():
-        if kind is not None:
-            read_value(options, key, kind)
     return JdbcSettings(
         url,
         needed(NAME, options, _TABLE),

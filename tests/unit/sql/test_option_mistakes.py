@@ -1,0 +1,210 @@
+"""Mistakes in options: where each is found, and what the message shows. No Spark and no broker runs."""
+
+from __future__ import annotations
+
+import importlib.util
+from unittest.mock import MagicMock
+
+import pytest
+from pyspark.sql.types import LongType, StringType, StructType
+
+from penstock.errors import SqlError
+from penstock.sql.language.parse import parse_script
+from penstock.sql.language.source import Source
+from penstock.sql.language.statements import Insert
+from penstock.sql.query.rows import INSERTS
+from penstock.sql.run import _tables as tables
+from penstock.sql.run._binder import Found, SparkBinder
+from penstock.sql.run._inserts import Inserts
+from penstock.sql.run.catalog import Table
+from penstock.sql.run.session import Session
+
+ROWS = StructType().add("id", LongType()).add("s", StringType())
+SERVERS = "'properties.bootstrap.servers' = 'localhost:9092'"
+PLAIN = f"'connector' = 'kafka', 'topic' = 'x', 'format' = 'json', {SERVERS}"
+UPSERT = (
+    f"'connector' = 'upsert-kafka', 'topic' = 'x', 'key.format' = 'json', 'value.format' = 'json', {SERVERS}"
+)
+EXACTLY_ONCE = "'sink.delivery-guarantee' = 'exactly-once'"
+
+
+@pytest.fixture
+def session(monkeypatch: pytest.MonkeyPatch) -> Session:
+    """A session whose Spark does nothing."""
+    monkeypatch.setattr(tables, "parsed_type", {"BIGINT": LongType(), "STRING": StringType()}.__getitem__)
+    spark = MagicMock()
+    spark.conf.get.side_effect = lambda key, *_: {"spark.sql.ansi.enabled": "true"}.get(key, "false")
+    return Session(spark)
+
+
+def created(options: str, columns: str = "id BIGINT, s STRING") -> str:
+    return f"CREATE TABLE t (\n  {columns}\n) WITH (\n  {options}\n)"
+
+
+def refusal(session: Session, text: str) -> SqlError:
+    with pytest.raises(SqlError) as found:
+        session.execute(text)
+    return found.value
+
+
+def read(session: Session, *hints: tuple[str, str]) -> None:
+    session._binder.table(("t",), hints)
+
+
+def write(session: Session, hint: str = "") -> None:
+    """Prepare an INSERT of two columns, as INSERT and EXPLAIN do."""
+    frame = MagicMock(schema=ROWS, columns=["id", "s"], isStreaming=True)
+    frame.toDF.return_value.selectExpr.return_value = frame
+    binder = MagicMock(spec=SparkBinder, zone_is_utc=True)
+    binder.query.return_value = Found(frame, INSERTS, "", {}, 0)
+    inserts = Inserts(session.spark, session._catalog, session._settings, binder, print)
+    text = f"INSERT INTO t {hint} SELECT 1, 'a'"
+    insert = parse_script(text)[0].statement
+    assert isinstance(insert, Insert)
+    inserts.prepare(insert, Source(text), is_explained=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "column", "message"),
+    [
+        (f"{PLAIN}, 'scan.startup.mod' = 'x'", "scan.startup.mod", "Did you mean 'scan.startup.mode'?"),
+        (f"{PLAIN}, 'scan.startup.mode' = 'earliest'", "scan.startup.mode", "cannot be 'earliest'. Allowed: "),
+        (f"{PLAIN}, 'Scan.Startup.Mode' = 'earliest'", "Scan.Startup.Mode", "cannot be 'earliest'"),
+        (f"{PLAIN}, 'scan.idle-timeout' = 'soon'", "scan.idle-timeout", "cannot be 'soon'"),
+        (f"{PLAIN}, 'sink.delivery-guarantee' = 'once'", "sink.delivery-guarantee", "cannot be 'once'"),
+        (PLAIN.replace("servers", "server"), "properties.bootstrap.server", "Did you mean 'properties.bootstrap.servers'?"),
+        (f"{PLAIN}, 'properties.max.pol.records' = '5'", "properties.max.pol.records", "Did you mean 'properties.max.poll.records'?"),
+        (f"{PLAIN}, 'properties.acks' = 'some'", "properties.acks", "cannot be 'some'"),
+        (f"{UPSERT}, 'scan.startup.mode' = 'latest-offset'", "scan.startup.mode", "cannot be set with 'connector' = 'upsert-kafka'"),
+        (f"{PLAIN}, 'sink.buffer-flush.max-rows' = '5'", "sink.buffer-flush.max-rows", "needs 'connector' = 'upsert-kafka'"),
+        (f"{PLAIN}, 'primary-key' = 'id'", "primary-key", "is not for SQL. Write PRIMARY KEY"),
+        (PLAIN.replace("json", "jsn"), "format", "cannot be 'jsn'. Did you mean 'json'?"),
+        (f"{PLAIN}, 'key.format' = 'jsn'", "key.format", "cannot be 'jsn'"),
+        (f"{PLAIN}, 'subscribe' = 'x'", "subscribe", "Options of two dialects are mixed"),
+        ("'connector' = 'jdbc', 'url' = 'jdbc:x:y', 'tablename' = 'x'", "tablename", "Did you mean 'table-name'?"),
+        ("'connector' = 'jdbc', 'scan.partition.num' = '0'", "scan.partition.num", "cannot be '0'"),
+        ("'connector' = 'filesystem', 'path' = '/x', 'formt' = 'csv'", "formt", "Did you mean 'format'?"),
+        ("'connector' = 'datagen', 'rows-per-secund' = '1'", "rows-per-secund", "Did you mean 'rows-per-second'?"),
+    ],
+)  # fmt: skip
+def test_an_option_that_is_wrong_by_itself_is_refused_by_create_table(
+    session: Session, options: str, column: str, message: str
+) -> None:
+    text = created(options)
+    line = text.split("\n")[3]
+    found = refusal(session, text)
+    assert message in found.message
+    assert (found.facts["line"], found.facts["column"]) == (4, line.index(f"'{column}'") + 1)
+    assert found.message.endswith(f"{' ' * (found.facts['column'] + 1)}^") or len(line) > 75
+    assert session._catalog.find(("t",)) is None
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "'connector' = 'nats'",
+        "'connector' = 'kafka'",
+        "'connector' = 'upsert-kafka', 'scan.startup.mode' = 'earliest-offset'",
+        "'connector' = 'datagen', 'fields.id.kind' = 'sequence', 'fields.id.start' = '1'",
+        f"{PLAIN}, {EXACTLY_ONCE}",
+        f"{PLAIN}, 'properties.security.protocol' = 'SASL_SSL', 'properties.sasl.mechanism' = 'SCRAM-SHA-512', "
+        "'properties.sasl.jaas.config' = 'x password=\"${env:PENSTOCK_NO_SUCH}\";'",
+        f"{PLAIN}, 'properties.enable.auto.commit' = 'true', 'properties.no.such.thing' = '1'",
+    ],
+)
+def test_create_table_takes_what_only_a_statement_can_judge(session: Session, options: str) -> None:
+    session.execute(created(options))
+    assert isinstance(session._catalog.find(("t",)), Table)
+
+
+@pytest.mark.parametrize(
+    ("options", "place", "message"),
+    [
+        ("'connector' = 'nats', 'x' = 'y'", "connector", "there is no connector 'nats'"),
+        ("'connector.type' = 'kafka', 'x' = 'y'", "connector.type", "is a key of Flink before 1.11"),
+        (PLAIN.replace(", 'format' = 'json'", ", 'json.ignore-parse-errors' = 'true'"), "", "A table needs a format for its values"),
+        (f"{PLAIN}, 'json.ignore-parse-eror' = 'true'", "json.ignore-parse-eror", "json.ignore-parse-errors"),
+        (f"{PLAIN}, 'json.ignore-parse-errors' = 'maybe'", "json.ignore-parse-errors", "cannot be 'maybe'"),
+        (f"{PLAIN}, 'metrics.http.port' = '0'", "metrics.http.port", "needs the package prometheus_client"),
+        (f"'connector' = 'kafka', 'format' = 'json', {SERVERS}", "", "'topic'"),
+        ("'connector' = 'kafka', 'format' = 'json', 'topic' = 'x'", "", "'properties.bootstrap.servers' is required"),
+        (f"{PLAIN}, 'properties.isolation.level' = 'none'", "properties.isolation.level", "cannot be 'none'"),
+        (f"{PLAIN}, 'properties.security.protocol' = 'SASL_SSL'", "", "sasl.mechanism"),
+        (f"{PLAIN}, 'key.fields' = 'nope', 'key.format' = 'json'", "key.fields", "nope"),
+    ],
+)  # fmt: skip
+def test_what_a_read_is_missing_is_refused_by_the_statement(
+    session: Session, monkeypatch: pytest.MonkeyPatch, options: str, place: str, message: str
+) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util,
+        "find_spec",
+        lambda name, *of: None if name == "prometheus_client" else find(name, *of),
+    )
+    text = created(options)
+    try:
+        session.execute(text)
+        with pytest.raises(SqlError) as raised:
+            read(session)
+        found = raised.value
+    except SqlError as error:
+        found = error
+    assert message in found.message
+    wanted = (4, text.split("\n")[3].index(f"'{place}'") + 1) if place else (1, 14)
+    assert (found.facts["line"], found.facts["column"]) == wanted
+
+
+def test_what_a_write_is_missing_is_refused_by_the_statement(session: Session) -> None:
+    session.execute(created(f"{PLAIN}, 'scan.startup.mode' = 'group-offsets'"))
+    write(session)  # a read would need a group
+    with pytest.raises(SqlError, match=r"group\.id"):
+        read(session)
+    with pytest.raises(SqlError, match="transactional-id-prefix' is required") as found:
+        write(session, f"/*+ OPTIONS({EXACTLY_ONCE}) */")
+    assert found.value.facts["column"] == 13
+    with pytest.raises(SqlError, match=r"Did you mean 'sink.partitioner'\?") as found:
+        write(session, "/*+ OPTIONS('sink.partitionr' = '1') */")
+    assert found.value.facts["column"] == 27
+    session.execute(f"ALTER TABLE t SET ({EXACTLY_ONCE})")
+    with pytest.raises(SqlError, match="transactional-id-prefix' is required"):
+        write(session)
+
+
+def test_a_read_does_not_ask_for_what_only_a_write_needs(session: Session) -> None:
+    session.execute(created(f"{PLAIN}, {EXACTLY_ONCE}"))
+    read(session)
+
+
+def test_the_options_of_a_hint_are_shown_in_the_hint(session: Session) -> None:
+    session.execute(created(PLAIN))
+    found = refusal(session, "SELECT *\nFROM t /*+ OPTIONS('scan.startup.mode' = 'earliest') */")
+    assert "Option 'scan.startup.mode' cannot be 'earliest'" in found.message
+    assert (found.facts["line"], found.facts["column"]) == (2, 20)
+    view = "CREATE VIEW v AS SELECT * FROM t /*+ OPTIONS('scan.startup.mod' = 'x') */"
+    assert refusal(session, view).facts["column"] == view.index("'scan") + 1
+
+
+def test_options_that_come_by_like_and_alter_table_are_checked(session: Session) -> None:
+    session.execute(created(PLAIN))
+    like = refusal(session, "CREATE TABLE u WITH ('scan.startup.mode' = 'soon') LIKE t")
+    assert like.facts["column"] == 22
+    text = "ALTER TABLE t SET ('scan.startup.mode' = 'soon')"
+    found = refusal(session, text)
+    assert (found.facts["line"], found.facts["column"]) == (1, text.index("'scan") + 1)
+    session.execute("ALTER TABLE t SET ('scan.startup.mode' = 'earliest-offset')")
+    read(session)
+
+
+def test_a_secret_is_neither_looked_up_nor_shown(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PENSTOCK_NO_SUCH", raising=False)
+    login = (
+        "'properties.security.protocol' = 'SASL_PLAINTEXT', 'properties.sasl.mechanism' = 'PLAIN', "
+        "'properties.sasl.jaas.config' = 'PlainLoginModule required username=\"u\" password=\"{}\";'"
+    )
+    session.execute(created(f"{PLAIN}, {login.format('${env:PENSTOCK_NO_SUCH}')}"))
+    read(session)
+    write(session)
+    session.execute("DROP TABLE t")
+    found = refusal(session, created(f"{PLAIN}, {login.format('hunter2')}, 'scan.startup.mode' = 'soon'"))
+    assert "hunter2" not in found.message
