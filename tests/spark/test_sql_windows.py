@@ -139,6 +139,53 @@ def test_windows_and_over_come_once_when_the_watermark_has_passed(script: Script
         assert (shown, name) == (wanted, name) if name == IN_ORDER else sorted(shown) == sorted(wanted), name
 
 
+NO_TIME = {
+    "TABLE(TUMBLE(TABLE plain, DESCRIPTOR({}), INTERVAL '1' HOUR)) GROUP BY window_start, window_end": ("ts", "p", "late"),
+    "TABLE(HOP(TABLE plain, DESCRIPTOR({}), INTERVAL '1' MINUTE, INTERVAL '1' HOUR)) GROUP BY window_start, window_end": ("ts", "p"),
+    "TABLE(CUMULATE(TABLE plain, DESCRIPTOR({}), INTERVAL '1' MINUTE, INTERVAL '1' HOUR)) GROUP BY window_start, window_end": ("ts", "p"),
+    "TABLE(SESSION(TABLE plain, DESCRIPTOR({}), INTERVAL '1' HOUR)) GROUP BY window_start, window_end": ("ts", "p"),
+    "plain GROUP BY TUMBLE({}, INTERVAL '1' HOUR)": ("ts", "p", "PROCTIME()"),
+    "plain GROUP BY SESSION({}, INTERVAL '1' HOUR)": ("ts", "p"),
+    "TABLE(TUMBLE(TABLE seen, DESCRIPTOR({}), INTERVAL '1' HOUR)) GROUP BY window_start, window_end": ("at",),
+}  # fmt: skip
+"""What windows are over, and columns of it that have no watermark."""
+
+
+def test_a_window_without_a_watermark_is_refused_at_its_column(script: Script, tmp_path: Path) -> None:
+    folder = tmp_path / "plain"
+    folder.mkdir()
+    options = f"'connector' = 'filesystem', 'format' = 'json', 'source.monitor-interval' = '1 s', 'path' = '{folder}'"
+    script(
+        f"""
+        CREATE TABLE plain ({COLUMNS}, p AS PROCTIME(), late AS ts + INTERVAL '1' SECOND) WITH ({options});
+        CREATE VIEW seen AS SELECT id, PROCTIME() AS at FROM plain;
+        CREATE TABLE counts (n BIGINT) WITH ('connector' = 'blackhole')
+        """
+    )
+    for source, columns in NO_TIME.items():
+        for column in columns:
+            query = f"SELECT COUNT(*) FROM {source.format(column)}"
+            for text in (
+                query,
+                f"EXPLAIN {query}",
+                f"INSERT INTO counts {query}",
+                f"EXPLAIN INSERT INTO counts {query}",
+            ):
+                found = script.refusal(text)
+                place = text.index(column if column == "PROCTIME()" else f"({column}") + (
+                    column != "PROCTIME()"
+                )
+                assert found.startswith(f"Line 1, column {place + 1}: "), found
+                wanted = (
+                    "a window of a stream needs the column of a WATERMARK"
+                    if column in ("ts", "late")
+                    else "windows over PROCTIME() are not served"
+                )
+                assert wanted in found
+    script("SET 'execution.runtime-mode' = 'batch'")
+    assert script.rows("SELECT COUNT(*) FROM plain GROUP BY TUMBLE(ts, INTERVAL '1' HOUR)") == []
+
+
 def start(frame: DataFrame, rows: list[tuple[Any, ...]]) -> StreamingQuery:
     """Start a query that adds its rows to a list."""
     writer = frame.writeStream.outputMode("append")

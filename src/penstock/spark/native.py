@@ -59,12 +59,12 @@ def check_rows_come_once(df: DataFrame, operator: str) -> None:
 
 def rows_may_come_again(df: DataFrame) -> bool:
     """Return whether the rows of a stream come from an aggregation of Spark."""
-    return has_streaming_aggregation(_analyzed(df))
+    return has_streaming_aggregation(analyzed_plan(df))
 
 
 def has_watermark(df: DataFrame) -> bool:
     """Return whether a stream has a watermark, also one before functions of penstock."""
-    return "EventTimeWatermark" in _analyzed(df)
+    return "EventTimeWatermark" in analyzed_plan(df)
 
 
 def has_streaming_aggregation(plan: str) -> bool:
@@ -87,7 +87,7 @@ def has_streaming_aggregation(plan: str) -> bool:
     return False
 
 
-def _analyzed(df: Any) -> str:
+def analyzed_plan(df: Any) -> str:
     """Return the analyzed plan as text. PySpark has no other way to see it, on classic and on Connect."""
     if is_connect(df):
         return str(df._explain_string(extended=True)).partition(_SECTION)[2].partition("\n== ")[0]  # noqa: SLF001

@@ -41,6 +41,7 @@ class FakeBinder:
         self.streams = dict(tables)
         self.steps: list[Step] = []
         self.parts: dict[str, str] = {}
+        self.time = "watermark"
 
     def table(
         self, parts: tuple[str, ...], options: Options, *, has_place: bool = False, is_raw: bool = False
@@ -55,6 +56,9 @@ class FakeBinder:
 
     def window_parts(self, select: str) -> dict[str, str]:
         return self.parts
+
+    def kind_of_time(self, select: str, column: str) -> str:
+        return self.time
 
     def cut(self, step: Step, place: str = "") -> str:
         self.steps.append(step)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from penstock.sql.query._aggregated import aggregate_nodes, place_in
+from penstock.sql.query._event_times import check_time
 from penstock.sql.query._joins import conjuncts
 from penstock.sql.query._outputs import Outputs
 from penstock.sql.query._parts import From, Window
@@ -55,6 +56,14 @@ class Groups(Outputs):
                 self.use_window(name, each)
         if self.window is not None and self.window.group_text == f"`{WINDOW}`":
             self.inner.window_columns = dict(zip(COLUMNS, self.window.parts, strict=True))
+
+    def check_windows(self, source: From) -> None:
+        """Refuse a window in GROUP BY of a stream over a column without a watermark."""
+        group = self.tree.args.get("group")
+        for each in group.expressions if group is not None else ():
+            if type(each) is exp.Anonymous and id(each) in self.inner.replaced:
+                time = each.expressions[0]
+                check_time(self, source.text, time, self.inner.text(time))
 
     def use_window(self, name: str, window: exp.Expr) -> None:
         """Let TUMBLE_START and the like be parts of the column `name`; `window` stands in GROUP BY."""

@@ -127,6 +127,13 @@ class Query:
         except UnknownTypeError:
             return False  # Spark refuses the query as a whole, with the same message
 
+    def kind_of_time(self, select: str, column: str) -> str | None:
+        """Return what a time is, see `Binder.kind_of_time`; None if Spark refuses the query as a whole."""
+        try:
+            return self.binder.kind_of_time(self.whole(select), column)
+        except UnknownTypeError:
+            return None
+
     def window_parts(self, select: str) -> dict[str, str]:
         """Return the columns of a stream that are the "end" or the "time" of a window."""
         try:

@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from penstock.sql.query._as_of import join_versions
 from penstock.sql.query._changing_windows import timed_changes, windows_of_rows
+from penstock.sql.query._event_times import check_time
 from penstock.sql.query._joins import has_times, join_changes
 from penstock.sql.query._lateral import lateral_join, without_keys
 from penstock.sql.query._native_joins import are_compared, are_streams, check_compared
@@ -284,6 +285,7 @@ class Relations(Parts):
             table = replace(table, text=timed_changes(self, call, table, tree.this, is_grouped=grouped))
         else:
             table = replace(table, text=over_times(self, table.text, call.column, tree.this))
+            check_time(self, table.text, call.time, quoted(call.column))
         hidden = [each for each in table.rows.hidden if each != KIND]
         star = f"* EXCEPT ({', '.join(f'`{each}`' for each in hidden)})" if hidden else "*"
         if call.kind == "SESSION" and not grouped:

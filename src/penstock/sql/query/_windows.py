@@ -62,16 +62,21 @@ class WindowCall:
     Attributes:
         kind: TUMBLE, HOP, CUMULATE or SESSION.
         table: the name of its table, in the tree.
-        column: the name of the time column.
+        time: the time column in DESCRIPTOR, in the tree.
         spans: its lengths.
         partition: the columns of PARTITION BY, as written.
     """
 
     kind: str
     table: exp.Expr
-    column: str
+    time: exp.Expr
     spans: Spans
     partition: tuple[str, ...]
+
+    @property
+    def column(self) -> str:
+        """Return the name of the time column."""
+        return self.time.name
 
     @property
     def is_made(self) -> bool:
@@ -156,7 +161,7 @@ def window_call(expressions: Expressions, call: exp.Expr) -> WindowCall:
         expressions.refuse(call, f"{kind} needs the interval {missing[0]}.")
     spans = _spans(expressions, call, {name: arguments[name] for name in arguments if name in _LENGTHS})
     partition = tuple(each.name for each in table.args.get("partition_by") or ())
-    return WindowCall(kind, table.this, column.expressions[0].name, spans, partition)
+    return WindowCall(kind, table.this, column.expressions[0], spans, partition)
 
 
 def group_window(expressions: Expressions, call: exp.Expr) -> tuple[str, str, str]:

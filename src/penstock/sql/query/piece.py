@@ -50,6 +50,14 @@ class Binder(Protocol):
     def window_parts(self, select: str) -> dict[str, str]:
         """Return the columns of a stream that are the "end" or the "time" of a window; see `WindowEnds`."""
 
+    def kind_of_time(self, select: str, column: str) -> str:
+        """Return what the only column of a query is: "watermark", "proctime", or "" for another one.
+
+        Args:
+            select: the query.
+            column: the name under which the rows have the column.
+        """
+
     def tables(self) -> list[str]:
         """Return the names of all tables and views, for messages."""
 

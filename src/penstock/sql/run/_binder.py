@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.changelog.row_kinds import ROW_KIND
 from penstock.errors import OptionError, SchemaError
+from penstock.spark.native import WATERMARK, analyzed_plan
 from penstock.spark.one_thread import left_to_the_start
 from penstock.sql.connectors.options import WrongOptionError
 from penstock.sql.connectors.sessions import is_stopped
@@ -186,6 +187,14 @@ class SparkBinder:
         """Return the columns of a stream that are the end or the time of a window."""
         frame = self._analysed(select)
         return window_parts(frame) if frame.isStreaming else {}
+
+    def kind_of_time(self, select: str, column: str) -> str:
+        """Return what the only column of a query is: "watermark", "proctime", or "" for another one."""
+        frame = self._analysed(select)
+        if WATERMARK in frame.schema.fields[0].metadata:
+            return "watermark"
+        is_clock = re.search(rf"current_timestamp\(\) AS {re.escape(column)}#", analyzed_plan(frame))
+        return "proctime" if column and is_clock else ""
 
     def _analysed(self, select: str) -> Any:
         from pyspark.errors import PySparkException  # noqa: PLC0415 - lazy

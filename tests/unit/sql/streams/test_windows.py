@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from penstock.errors import SqlError
@@ -136,3 +138,20 @@ def test_a_union_keeps_the_ends_of_windows_if_both_queries_have_them() -> None:
         WindowEnds(f"SELECT {columns} FROM `u` AS `u`", None, (), ())
         for columns in ("`s` AS `s`, `e` AS `e`", "`e` AS `e`, `s` AS `s`")
     ]
+
+
+@pytest.mark.parametrize(
+    ("query", "time", "message"),
+    [
+        ("SELECT COUNT(*) FROM TABLE(TUMBLE(TABLE u, DESCRIPTOR(ltz), INTERVAL '1' HOUR)) GROUP BY window_start, window_end", "", "a window of a stream needs the column of a WATERMARK, and 'ltz' has none here. Declare WATERMARK FOR ltz"),
+        ("SELECT COUNT(*) FROM u GROUP BY HOP(ltz, INTERVAL '1' MINUTE, INTERVAL '1' HOUR)", "proctime", "and 'ltz' is PROCTIME(). Use the time of the Kafka record"),
+        ("SELECT COUNT(*) FROM u GROUP BY TUMBLE(PROCTIME(), INTERVAL '1' HOUR)", "", "and this expression is PROCTIME()"),
+    ],
+)  # fmt: skip
+def test_a_window_of_a_stream_needs_a_watermark(query: str, time: str, message: str) -> None:
+    binder = FakeBinder(STREAMS)
+    binder.time = time
+    with pytest.raises(SqlError, match=re.escape(message)) as found:
+        translated(query, binder)
+    at = max(query.find("ltz"), query.find("PROCTIME"))
+    assert found.value.facts["column"] == at + 1
