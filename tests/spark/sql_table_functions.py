@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pyspark.sql.functions import udtf
+from pyspark.sql.udtf import UserDefinedTableFunction
 
 
 class Words:
@@ -16,3 +17,4 @@ class Words:
 
 
 words = udtf(Words, returnType="word STRING, place INT")
+pure_words = UserDefinedTableFunction(Words, "word STRING, place INT").asDeterministic()

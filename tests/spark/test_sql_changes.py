@@ -13,6 +13,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tests import judge
@@ -544,3 +545,73 @@ def test_not_in_follows_rows_and_nulls_that_come_and_go(
             judge.produce(bootstrap, topic, *events)
             query.processAllAvailable()
             assert there == Counter(wanted)
+
+
+def test_a_clock_over_rows_that_change_is_refused_or_does_no_harm(
+    script: Script, bootstrap: str, make_topic: MakeTopic, caplog: pytest.LogCaptureFixture
+) -> None:
+    source, target, counts = make_topic(), make_topic(suffix="t"), make_topic(suffix="c")
+    judge.produce(bootstrap, source, *EVENTS)
+    script(
+        f"""
+        CREATE TABLE sales (id INT, shop STRING, amount INT, p AS PROCTIME(), PRIMARY KEY (id) NOT ENFORCED)
+            {kafka(bootstrap, source, format="debezium-json", scan_max__records__per__batch="2")};
+        CREATE TABLE seen (id INT PRIMARY KEY NOT ENFORCED, shop STRING, at TIMESTAMP_LTZ(3), p TIMESTAMP_LTZ(3))
+            {upsert(bootstrap, target)};
+        CREATE TABLE counts (shop STRING PRIMARY KEY NOT ENFORCED, n BIGINT, at TIMESTAMP_LTZ(3))
+            {upsert(bootstrap, counts)};
+        CREATE TABLE shown (shop STRING, x DOUBLE) WITH ('connector' = 'print');
+        CREATE FUNCTION shout AS 'tests.spark.sql_functions.shout' LANGUAGE PYTHON;
+        CREATE FUNCTION loud AS 'tests.spark.sql_functions.shout' LANGUAGE PYTHON DETERMINISTIC;
+        CREATE FUNCTION words AS 'tests.spark.sql_table_functions.words' LANGUAGE PYTHON;
+        CREATE FUNCTION pure_words AS 'tests.spark.sql_table_functions.pure_words' LANGUAGE PYTHON;
+        """
+    )
+    for query, part in (
+        ("INSERT INTO seen SELECT id, shop, NOW(), p FROM sales WHERE NOW() > DATE '2026-01-01'", "NOW"),
+        ("EXPLAIN INSERT INTO shown SELECT shop, RAND() FROM sales", "RAND"),
+        ("INSERT INTO shown SELECT shout(shop), 1 FROM sales", "shout"),
+        ("CREATE VIEW v AS SELECT id, CURRENT_TIMESTAMP AS c FROM sales", "CURRENT"),
+        ("SELECT * FROM sales", "*"),
+        ("SELECT id, UNIX_TIMESTAMP(CAST(p AS STRING)) FROM sales", "p AS"),
+        ("SELECT word FROM sales, LATERAL TABLE(words(shop)) AS w (word, place)", "words"),
+    ):
+        place = query.rindex(part) + 1
+        assert re.match(rf"Line 1, column {place}: .* over rows that change", script.refusal(query)), query
+    assert "asNondeterministic() in Python" in script.refusal(
+        "CREATE FUNCTION g AS 'tests.spark.sql_functions.guess' LANGUAGE PYTHON DETERMINISTIC"
+    )
+    run(
+        script,
+        """
+        INSERT INTO seen SELECT id, loud(shop), CURRENT_TIMESTAMP, p FROM sales;
+        INSERT INTO counts SELECT word, COUNT(*), NOW()
+            FROM sales, LATERAL TABLE(pure_words(shop)) AS w (word, place) GROUP BY word;
+        """,
+    )
+    assert [(row["id"], row["shop"]) for row in written(bootstrap, target)] == [(1, "B!"), (2, "A!")]
+    assert [(row["shop"], row["n"]) for row in written(bootstrap, counts)] == [("a", 1), ("b", 1)]
+    assert script.lines == []
+
+    script("SET 'table.optimizer.non-deterministic-update.strategy' = 'IGNORE'")
+    accepted = "INSERT INTO shown SELECT shop, RAND() FROM sales WHERE NOW() > DATE '2026-01-01'"
+    warned = [
+        f"column {accepted.index(name) + 1}: {name} over rows that change may" for name in ("NOW", "RAND")
+    ]
+    explained = "\n".join(row[0] for row in script(f"EXPLAIN {accepted}")[0].rows)
+    assert "NOW over rows that change may give another value when a row is taken back." in explained
+    caplog.clear()
+    run(script, accepted)
+    warnings = [each.getMessage() for each in caplog.records if "over rows that change" in each.getMessage()]
+    assert len(warnings) == 1
+    assert all(each in warnings[0] for each in warned)
+    assert len(script.lines) == 8
+    script(
+        "SET 'execution.runtime-mode' = 'batch'; RESET 'table.optimizer.non-deterministic-update.strategy'"
+    )
+    assert script.rows(
+        "SELECT id, p < NOW() + INTERVAL '1' DAY, shout(shop) FROM sales WHERE RAND() >= 0 ORDER BY id"
+    ) == [
+        (1, True, "B!"),
+        (2, True, "A!"),
+    ]

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import Fragment, Options
-from penstock.sql.query.piece import Translated, UnknownTypeError
+from penstock.sql.query.piece import Translated, UnknownTypeError, UserFunction
 from penstock.sql.query.rows import Relation
 from penstock.sql.query.steps import Step
 from penstock.sql.query.translate import translate_query
@@ -31,10 +31,11 @@ TYPES = {
 
 
 class FakeBinder:
-    """Knows the tables t and u, with the columns of TYPES, and the function py_upper."""
+    """Knows the tables t and u, with the columns of TYPES, and the functions py_upper and py_pure."""
 
     zone_is_utc = True
     state_ttl: str | None = None
+    deterministic = ("py_pure",)
 
     def __init__(self, tables: Mapping[str, Relation] = NO_TABLES) -> None:
         self.options: list[Options] = []
@@ -42,6 +43,8 @@ class FakeBinder:
         self.steps: list[Step] = []
         self.parts: dict[str, str] = {}
         self.time = "watermark"
+        self.accepts = False
+        self.warnings: list[str] = []
 
     def table(
         self, parts: tuple[str, ...], options: Options, *, has_place: bool = False, is_raw: bool = False
@@ -78,8 +81,12 @@ class FakeBinder:
         assert text is not None
         return [("x", _type_of(text.group(1)))]
 
-    def function(self, name: str) -> str | None:
-        return "py_upper" if name == "py_upper" else None
+    def function(self, name: str) -> UserFunction | None:
+        return UserFunction(name, name in self.deterministic) if name in ("py_upper", "py_pure") else None
+
+    def accepts_varying(self, message: str) -> bool:
+        self.warnings.append(message)
+        return self.accepts
 
 
 def _names(select: str) -> list[str]:
@@ -99,6 +106,7 @@ def _columns_of(alias: str, select: str) -> list[tuple[str, str]]:
 def _type_of(text: str) -> str:
     known = {
         r"-?\d+": "int",
+        r"array\(.*\)": "array<double>",
         r"\d+\.\d+": "decimal(2,1)",
         r"\(?`[gr]\d`\)?|\(?coalesce\(`[gr]\d`, 0\)\)?": "int",
         r"`\w+`\.`__correlated\d`": "string",
@@ -113,8 +121,8 @@ def _type_of(text: str) -> str:
     return cast.group(1).lower() if cast else TYPES[name]
 
 
-def translated(query: str, binder: FakeBinder | None = None) -> Translated:
-    return translate_query(Fragment(query), Source(query), binder or FakeBinder())
+def translated(query: str, binder: FakeBinder | None = None, free: tuple[bool, ...] = ()) -> Translated:
+    return translate_query(Fragment(query), Source(query), binder or FakeBinder(), free=free)
 
 
 def in_spark(expression: str) -> str:

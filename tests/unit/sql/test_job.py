@@ -11,6 +11,7 @@ import pytest
 
 from penstock.errors import OptionError, SqlError
 from penstock.source.checkpoint_offset import Markers, SourceOffset
+from penstock.sql.query.piece import UserFunction
 from penstock.sql.run.job import Job
 from penstock.sql.run.session import Session
 from penstock.types import TopicPartition
@@ -184,7 +185,7 @@ def test_a_function_of_the_user_replaces_none(session: Session) -> None:
     name = session.spark.udf.register.call_args.args[0]
     assert name.endswith("_shout")
     assert name != "shout"
-    assert session._binder.function("SHOUT") == name
+    assert session._binder.function("SHOUT") == UserFunction(name, is_deterministic=False)
     for taken in ("upper", "Count", "CAST", "json_object"):
         with pytest.raises(SqlError, match="is a function of Flink"):
             session.execute(f"CREATE FUNCTION {taken} AS 'tests.spark.sql_functions.shout' LANGUAGE PYTHON")

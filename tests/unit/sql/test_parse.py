@@ -124,6 +124,11 @@ STATEMENTS: list[tuple[str, Statement]] = [
         CreateView(name("v"), Fragment("SELECT 1"), temporary=True, if_not_exists=True),
     ),
     ("CREATE FUNCTION f AS 'm.f' LANGUAGE PYTHON", CreateFunction(name("f"), "m.f")),
+    ("CREATE FUNCTION f AS 'm.f' LANGUAGE PYTHON NOT DETERMINISTIC", CreateFunction(name("f"), "m.f")),
+    (
+        "CREATE FUNCTION f AS 'm.f' LANGUAGE PYTHON DETERMINISTIC",
+        CreateFunction(name("f"), "m.f", is_deterministic=True),
+    ),
     ("CREATE DATABASE IF NOT EXISTS d", CreateDatabase(name("d"), if_not_exists=True)),
     ("SET", SetOption()),
     ("SET 'pipeline.name' = 'a job'", SetOption("pipeline.name", "a job")),

@@ -166,7 +166,10 @@ def _create_function(cursor: Cursor, temporary: bool, if_not_exists: bool) -> Cr
         cursor.refuse("only LANGUAGE PYTHON is served, because Spark cannot call Flink's Java functions.")
     if not _PYTHON_PATH.fullmatch(path):
         cursor.refuse("expected a Python function as 'module.function'.", token)
-    return CreateFunction(name, path, temporary, if_not_exists)
+    is_deterministic = bool(cursor.take("DETERMINISTIC"))
+    if not is_deterministic:
+        cursor.take("NOT DETERMINISTIC")  # the default
+    return CreateFunction(name, path, temporary, if_not_exists, is_deterministic)
 
 
 def _create_database(cursor: Cursor, temporary: bool, if_not_exists: bool) -> CreateDatabase:

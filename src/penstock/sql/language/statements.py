@@ -112,12 +112,13 @@ class CreateView:
 
 @dataclass(frozen=True)
 class CreateFunction:
-    """CREATE FUNCTION ... LANGUAGE PYTHON."""
+    """CREATE FUNCTION ... LANGUAGE PYTHON [[NOT] DETERMINISTIC]."""
 
     name: Name
     path: str
     temporary: bool = False
     if_not_exists: bool = False
+    is_deterministic: bool = False
 
 
 @dataclass(frozen=True)

@@ -132,7 +132,8 @@ def _create_view(view: CreateView) -> str:
 
 
 def _create_function(function: CreateFunction) -> str:
-    return f"{_created('FUNCTION', function)} AS {quoted_text(function.path)} LANGUAGE PYTHON"
+    declared = " DETERMINISTIC" if function.is_deterministic else ""
+    return f"{_created('FUNCTION', function)} AS {quoted_text(function.path)} LANGUAGE PYTHON{declared}"
 
 
 def _create_database(database: CreateDatabase) -> str:

@@ -14,7 +14,7 @@ from penstock.sql.query._functions import AGGREGATES
 from penstock.sql.query._grouping_sets import FUNCTIONS, KINDS, SET, Sets, sets_of
 from penstock.sql.query._parts import From
 from penstock.sql.query.piece import Piece, quoted
-from penstock.sql.query.rows import KIND, OFFSET, Rows, Selected, plain_kind
+from penstock.sql.query.rows import KIND, OFFSET, Feature, Rows, Selected, plain_kind
 from penstock.sql.query.steps import Aggregation
 
 if TYPE_CHECKING:
@@ -71,8 +71,10 @@ def aggregated(parts: Groups, source: From) -> Selected:
     given = tuple(calls.calls) or (("n", _NO_CALL[1]),)
     view = parts.query.cut(Aggregation(query, names, given, ttl), tree)
     replaced |= {id(each): _grouping(parts, sets, each) for each in grouping_nodes(tree)}
-    parts.use_columns(view, bound(parts, sets.columns, replaced))
-    return _selected(parts, sets, view)
+    call = tree.args.get("group") or tree
+    feature = parts.query.feature("GroupAggregate", call, "Write into a table that takes updates.")
+    parts.use_columns(view, bound(parts, sets.columns, replaced), Rows(feature))
+    return _selected(parts, sets, view, feature)
 
 
 def grouping_nodes(tree: exp.Expr) -> list[exp.Expr]:
@@ -208,7 +210,7 @@ def _is_same_column(one: exp.Expr, other: exp.Expr, aliases: frozenset[str]) -> 
     return one.name.lower() == other.name.lower() and len(tables) < 2 and tables <= aliases
 
 
-def _selected(parts: Groups, sets: Sets, view: str) -> Selected:
+def _selected(parts: Groups, sets: Sets, view: str, feature: Feature) -> Selected:
     tree, inner, items = parts.tree, parts.inner, sets.columns
     having = tree.args.get("having")
     outputs = [parts.output(each, None) for each in tree.expressions]
@@ -219,8 +221,6 @@ def _selected(parts: Groups, sets: Sets, view: str) -> Selected:
             names[place] = name.lower()
     is_key = len(names) == len(items) and not sets.are_many
     keys = frozenset(names.values()) if is_key else None
-    call = tree.args.get("group") or tree
-    feature = parts.query.feature("GroupAggregate", call, "Write into a table that takes updates.")
     rows = Rows(feature, keys, is_together=keys is not None and having is None)
     kind = f"`{KIND}`" if having is None else f"{plain_kind()} AS `{KIND}`"
     kept = f" WHERE {inner.text(having.this)}" if having is not None else ""

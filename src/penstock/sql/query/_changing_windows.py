@@ -135,7 +135,7 @@ def _timed(parts: Select, source: From, window: exp.Expr) -> From:
 def _selected(parts: Select, view: str, texts: dict[int, str], of_group: exp.Expr | None) -> Selected:
     tree, rows = parts.tree, parts.rows_of_groups()
     columns = parts.inner.window_columns
-    parts.use_columns(view, texts)
+    parts.use_columns(view, texts, rows)
     if of_group is not None:
         parts.use_window(f"`{WINDOW}`", of_group)
     else:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.sql.query.piece import Piece
+from penstock.sql.query.rows import Varies
 
 MANY = 1_000
 
@@ -22,12 +23,14 @@ class Function:
         most: the largest one.
         text: with `{0}`, `{1}` ... for arguments and `{all}` for all of them; or a function of the pieces.
         type: of the result, as Spark's simple string; "" for asking Spark; "{0}" for that of an argument.
+        varies: how often it may have another value for the same arguments.
     """
 
     least: int
     most: int
     text: str | Callable[[list[Piece]], str]
     type: str = ""
+    varies: Varies = Varies.NEVER
 
     def apply(self, args: list[Piece]) -> str:
         """Return the translation.

@@ -24,6 +24,7 @@ from penstock.sql.query._read_times import (
     with_zone,
 )
 from penstock.sql.query.piece import INTEGERS, Piece, literal
+from penstock.sql.query.rows import Varies
 
 SUFFIX = "\0"
 """Stands behind the call of an aggregate, where FILTER and OVER come."""
@@ -205,7 +206,7 @@ FUNCTIONS: dict[str, Function] = {
     "CEIL": Function(1, 1, _whole("ceil")),
     "CEILING": Function(1, 1, _whole("ceil")),
     "FLOOR": Function(1, 1, _whole("floor")),
-    "RAND": Function(0, 1, "rand({all})", "double"),
+    "RAND": Function(0, 1, "rand({all})", "double", Varies.CALL),
     "UPPER": Function(1, 1, "upper({0})", "string"),
     "LOWER": Function(1, 1, "lower({0})", "string"),
     "CHAR_LENGTH": Function(1, 1, "char_length({0})", "int"),
@@ -254,12 +255,12 @@ FUNCTIONS: dict[str, Function] = {
     "JSON_STRING": Function(1, 1, json_string),
     "JSON_UNQUOTE": Function(1, 1, json_unquote, "string"),
     "JSON": Function(1, 1, lambda args: sorted_json(args[0].text), "string"),
-    "NOW": Function(0, 0, "current_timestamp()", "timestamp"),
-    "PROCTIME": Function(0, 0, "current_timestamp()", "timestamp"),
-    "CURRENT_ROW_TIMESTAMP": Function(0, 0, "current_timestamp()", "timestamp"),
-    "CURRENT_TIMESTAMP": Function(0, 0, "current_timestamp()", "timestamp"),
-    "LOCALTIMESTAMP": Function(0, 0, "localtimestamp()", "timestamp_ntz"),
-    "CURRENT_DATE": Function(0, 0, "current_date()", "date"),
+    "NOW": Function(0, 0, "current_timestamp()", "timestamp", Varies.BATCH),
+    "PROCTIME": Function(0, 0, "current_timestamp()", "timestamp", Varies.BATCH),
+    "CURRENT_ROW_TIMESTAMP": Function(0, 0, "current_timestamp()", "timestamp", Varies.BATCH),
+    "CURRENT_TIMESTAMP": Function(0, 0, "current_timestamp()", "timestamp", Varies.BATCH),
+    "LOCALTIMESTAMP": Function(0, 0, "localtimestamp()", "timestamp_ntz", Varies.BATCH),
+    "CURRENT_DATE": Function(0, 0, "current_date()", "date", Varies.BATCH),
     "CONVERT_TZ": Function(3, 3, convert_tz, "string"),
     "FROM_UNIXTIME": Function(1, 2, _from_unixtime, "string"),
     "DATE_FORMAT": Function(2, 2, _date_format, "string"),

@@ -193,10 +193,10 @@ class Groups(Outputs):
         """Return whether the SELECT has GROUP BY or an aggregate."""
         return self.tree.args.get("group") is not None or bool(aggregate_nodes(self.tree))
 
-    def use_columns(self, view: str, replaced: dict[int, str]) -> None:
-        """Let expressions be over the columns of an operator."""
+    def use_columns(self, view: str, replaced: dict[int, str], rows: Rows) -> None:
+        """Let expressions be over the columns of an operator, whose rows are as `rows` says."""
         self.inner = self.query.expressions(self.names)
-        self.inner.from_text = f"FROM {view}"
+        self.inner.over(f"FROM {view}", rows)
         self.inner.replaced = replaced
 
     def rows_of_groups(self) -> Rows:

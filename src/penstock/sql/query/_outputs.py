@@ -19,6 +19,13 @@ class Outputs(Relations):
 
     def output(self, each: exp.Expr, source: From | None) -> str:
         """Return a column, or those of a star."""
+        self.inner.is_free = self.query.is_free(self.tree, each)
+        try:
+            return self._output(each, source)
+        finally:
+            self.inner.is_free = False
+
+    def _output(self, each: exp.Expr, source: From | None) -> str:
         inner = self.inner
         node = each
         if isinstance(each, exp.Alias):

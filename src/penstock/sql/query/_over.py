@@ -117,7 +117,7 @@ def over_rows(parts: Select, source: From, where: str, nodes: list[exp.Expr]) ->
     view = parts.query.cut(step, nodes[0])
     known = [Entry(each.alias, each.name, f"`c{number}`", each.type) for number, each in enumerate(entries)]
     behind = From(f"{view} AS `__over`", Rows(), source.aliases, Scope(tuple(known)))
-    parts.use_columns(view, replaced)
+    parts.use_columns(view, replaced, behind.rows)
     parts.use(behind)
     outputs = [parts.output(each, behind) for each in tree.expressions]
     sql = f"SELECT {', '.join(outputs)} FROM {behind.text}"

@@ -88,8 +88,7 @@ class Parts:
     def use(self, source: From) -> None:
         """Let expressions be over these rows."""
         self.aliases = frozenset(alias.lower() for alias in source.aliases)
-        self.inner.from_text = f"FROM {source.text}"
-        self.inner.scope = source.scope
+        self.inner.over(f"FROM {source.text}", source.rows, source.scope)
 
     def plain(self, source: From) -> From:
         """Return rows that do not come in pairs and in places, so that each may go its own way."""

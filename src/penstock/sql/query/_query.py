@@ -26,12 +26,15 @@ from penstock.sql.query._select import Select
 from penstock.sql.query._sets import set_operation
 from penstock.sql.query._sqlglot import place_of
 from penstock.sql.query._state_ttl import STATE_TTL, TTL_PLACE, TtlOfTable, is_hint_of, read_state_ttls
+from penstock.sql.query._varying_columns import without_varying
 from penstock.sql.query.expressions.expressions import Expressions
 from penstock.sql.query.piece import Binder, Script, UnknownTypeError, column_list, quoted
-from penstock.sql.query.rows import KIND, Feature, Relation, Rows, Selected, shaped
+from penstock.sql.query.rows import INSERTS, KIND, Feature, Relation, Rows, Selected, shaped
 from penstock.sql.query.steps import Aggregation, Step, WindowEnds
 
 _HINTS_LEFT_OUT = ("BROADCAST", "SHUFFLE_HASH", "SHUFFLE_MERGE", "NEST_LOOP", "LOOKUP")
+_OPERATORS_BEHIND = ("distinct", "order", "limit", "offset")
+"""Clauses of a SELECT that compare its columns."""
 _SET_WORDS = {exp.Union: "UNION", exp.Except: "EXCEPT", exp.Intersect: "INTERSECT"}
 
 
@@ -52,7 +55,15 @@ Names = Mapping[str, Named]
 class Query:
     """Translates one query, with its subqueries."""
 
-    def __init__(self, script: Script, binder: Binder, hints: list[Hint], *, has_place: bool = False) -> None:
+    def __init__(
+        self,
+        script: Script,
+        binder: Binder,
+        hints: list[Hint],
+        *,
+        has_place: bool = False,
+        free: tuple[bool, ...] = (),
+    ) -> None:
         self.script = script
         self.binder = binder
         self.features: list[Feature] = []
@@ -63,6 +74,7 @@ class Query:
         """The query of the statement or view, without brackets around it."""
         self.versions: exp.Expr | None = None
         """The SELECT whose rows are wanted as versions of their keys."""
+        self._free = free
         self._hints = hints
         self._used: set[Hint] = set()
         self._named_queries: list[str] = []
@@ -78,6 +90,7 @@ class Query:
             inner = self.query(tree.this, names)
             return self.ended(f"({inner.sql})", tree, expressions, inner.rows)
         if isinstance(tree, exp.Values):
+            expressions.over("", INSERTS)
             return Selected(self.values(tree, expressions))
         if type(tree) is exp.Select or type(tree) in _SET_WORDS:
             return self._with(tree, names)
@@ -164,6 +177,24 @@ class Query:
             return self.binder.cut(step, f"line {line}, column {column}")
         except (SchemaError, OptionError, UnknownTypeError, ValueError) as error:
             self.refuse(tree, str(error))
+
+    def is_free(self, select: exp.Expr, output: exp.Expr) -> bool:
+        """Return whether a clock may be in a column of SELECT, although its rows change.
+
+        It may if no operator and no table that is written compares the column: see `translate_query`.
+        """
+        if select is not self.root or any(select.args.get(each) for each in _OPERATORS_BEHIND):
+            return False
+        place = _place_of(output, select.expressions, len(self._free))
+        return place is not None and 0 <= place < len(self._free) and self._free[place]
+
+    def is_free_column(self, node: exp.Expr) -> bool:
+        """Return whether a node is a column of the outermost SELECT that `is_free`."""
+        output = node.parent if isinstance(node.parent, exp.Alias) else node
+        select = output.parent
+        if type(node) is not exp.Column or select is None:
+            return False
+        return any(output is each for each in select.expressions) and self.is_free(select, output)
 
     def feature(self, name: str, tree: exp.Expr, instead: str = "") -> Feature:
         """Return a part of this query."""
@@ -296,6 +327,7 @@ class Query:
             extra: columns for ORDER BY beside those of SELECT.
         """
         limit, offset = tree.args.get("limit"), tree.args.get("offset")
+        expressions.computed_behind(rows)
         if tree.args.get("order") is not None:
             check_case(self, tree)
         if tree.args.get("order") is not None and self.is_streaming(f"({sql})"):
@@ -352,7 +384,7 @@ class Query:
                 f"there is no table or view '{'.'.join(parts)}'.{nearest('.'.join(parts), known)} SHOW "
                 "TABLES lists them.",
             )
-        return found
+        return without_varying(self, tree, found, expressions) if found.varying else found
 
     def _named(self, name: str, named: Named, *, is_raw: bool) -> Relation:
         if named.tree is None:
@@ -407,6 +439,15 @@ def _places(limit: exp.Expr, offset: exp.Expr | None, expressions: Expressions) 
     """Return the places of the rows that LIMIT and OFFSET keep, from 0."""
     skipped = int(rows_left_out(offset, limit, expressions)) if offset is not None else 0
     return range(skipped, skipped + int(row_count(limit, expressions)))
+
+
+def _place_of(output: exp.Expr, outputs: list[exp.Expr], width: int) -> int | None:
+    """Return the place of a column of SELECT among `width` columns; None if stars hide it."""
+    place = [each is output for each in outputs].index(True)
+    stars = [each.is_star for each in outputs]
+    if not any(stars[: place + 1]):
+        return place
+    return None if any(stars[place:]) else width - len(outputs) + place
 
 
 def _keeps_versions(tree: exp.Expr) -> bool:

@@ -27,7 +27,7 @@ from penstock.sql.query._windows import (
     window_call,
 )
 from penstock.sql.query.piece import column_list, quoted
-from penstock.sql.query.rows import KIND, Rows
+from penstock.sql.query.rows import INSERTS, KIND, Rows
 from penstock.sql.query.scope import Scope
 
 _NO_MODEL = "Use a Python function: CREATE FUNCTION ... LANGUAGE PYTHON."
@@ -48,13 +48,12 @@ class Relations(Parts):
         """Return FROM with its joins, and let expressions know it."""
         clause = self.tree.args.get("from_")
         if clause is None:
-            self.inner.from_text = ""
+            self.inner.over("", INSERTS)
             return None
         source = self._relation(clause.this, is_alone=not self.tree.args.get("joins"))
-        self.use(source)
         for join in self.tree.args.get("joins") or ():
             source = self._join(source, join)
-            self.use(source)
+        self.use(source)
         return source
 
     def _relation(self, tree: exp.Expr, *, is_alone: bool = False) -> From:
@@ -74,6 +73,8 @@ class Relations(Parts):
             selected = self.query.query_of(tree.this, self.names, is_raw=self.is_of_versions())
             source = _from(f"({selected.sql})", selected.rows, tree.args.get("alias"))
         elif isinstance(tree, exp.Values):
+            if is_alone:
+                inner.over("", INSERTS)
             values = self.query.values(tree, inner)
             source = _from(f"({values})", Rows(), tree.args.get("alias"))
         else:
@@ -99,6 +100,7 @@ class Relations(Parts):
         return replace(made, time=found.time if alias is None or not alias.args.get("columns") else None)
 
     def _join(self, left: From, join: exp.Expr) -> From:
+        self.use(left)
         inner = self.inner
         inner.only(join, "this", "on", "using", "side", "kind", "method")
         side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
@@ -218,15 +220,16 @@ class Relations(Parts):
                 "LATERAL takes a query in brackets, or TABLE(function(...)) with a table function of CREATE "
                 "FUNCTION.",
             )
-        name = inner.binder.function(str(function.this))
-        if name is None:
+        own = inner.binder.function(str(function.this))
+        if own is None:
             inner.refuse(
                 function,
                 f"there is no table function '{function.this}'. Make it with pyspark.sql.functions.udtf and "
                 "CREATE FUNCTION ... AS 'module.function' LANGUAGE PYTHON. UNNEST takes arrays and maps.",
             )
+        inner.check_user_function(function, str(function.this), own)
         left = self.plain(left)
-        rows = f"{name}({', '.join(map(inner.text, function.expressions))})"
+        rows = f"{own.name}({', '.join(map(inner.text, function.expressions))})"
         return self._lateral(left, join, side, rows, _as(join.this.args.get("alias")))
 
     def _lateral(self, left: From, join: exp.Expr, side: str, rows: str, names: str) -> From:

@@ -286,6 +286,12 @@ class _Parser(parser.Parser):
             found.meta[IS_MARK] = True
         return found
 
+    def expression(self, instance: Any, *args: Any, **kwargs: Any) -> Any:
+        """Note where CURRENT_TIMESTAMP stands: sqlglot keeps no place of a call without brackets."""
+        if isinstance(instance, (exp.CurrentTimestamp, exp.CurrentDate)) and self._prev:
+            instance.meta["start"] = self._prev.start
+        return super().expression(instance, *args, **kwargs)
+
     def _parse_paren(self) -> Any:
         """Mark brackets that were written: sqlglot puts its own around some conditions."""
         found = super()._parse_paren()

@@ -242,7 +242,7 @@ def _text(parts: Groups, value: _Value, entries: list[Entry], source: From) -> s
         rows, one = (next(each.text for each in entries if each.name == name) for name in (_ROWS, _VALUE))
         return f"CASE WHEN {rows} > 1 THEN raise_error({literal(_MANY)}) ELSE {one} END"
     inner = parts.query.expressions(parts.names)
-    inner.from_text = f"FROM {source.text}"
+    inner.over(f"FROM {source.text}", source.rows)
     for call, entry in zip(value.aggregates, entries, strict=True):
         name = (call.this if isinstance(call, exp.Filter) else call).name.upper()
         is_count = name == "COUNT" and bool(value.found.outer)

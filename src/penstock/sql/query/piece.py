@@ -21,6 +21,14 @@ class UnknownTypeError(Exception):
     """Spark could not analyse a text. The message is Spark's."""
 
 
+@dataclass(frozen=True)
+class UserFunction:
+    """A function of CREATE FUNCTION: its name in Spark, and whether equal arguments give equal values."""
+
+    name: str
+    is_deterministic: bool
+
+
 class Binder(Protocol):
     """The tables and functions of a session."""
 
@@ -76,8 +84,15 @@ class Binder(Protocol):
     def state_ttl(self) -> str | None:
         """Return how long states keep rows; None for ever."""
 
-    def function(self, name: str) -> str | None:
-        """Return Spark's name of a function that the user has created; None if there is none."""
+    def function(self, name: str) -> UserFunction | None:
+        """Return a function that the user has created; None if there is none."""
+
+    def accepts_varying(self, message: str) -> bool:
+        """Return whether a value that may vary is accepted over rows that change, and note what it does.
+
+        Args:
+            message: where the value stands and what it does, for a warning.
+        """
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from enum import Enum
 
 KIND, PARTITION, OFFSET = "__row_kind", "__partition", "__offset"
 """The hidden columns: how a row changes the table, and the place of its record."""
@@ -78,6 +79,31 @@ INSERTS = Rows()
 """Rows that are only inserted, of which no more is known."""
 
 
+class Varies(Enum):
+    """How often a function or column may have another value for the same row."""
+
+    NEVER = "never"
+    BATCH = "batch"
+    """In another micro-batch: a clock."""
+    CALL = "call"
+    """Each time that it is computed: RAND, and functions of the user that are not declared DETERMINISTIC."""
+
+
+@dataclass(frozen=True)
+class VaryingColumn:
+    """A column of rows that change, which may have another value when its row is taken back.
+
+    Attributes:
+        name: of the column.
+        why: what gives the value, in words.
+        varies: how often.
+    """
+
+    name: str
+    why: str
+    varies: Varies
+
+
 @dataclass(frozen=True)
 class Selected:
     """A query in Spark's SQL, and what is known of its rows."""
@@ -94,11 +120,13 @@ class Relation:
         text: as FROM has it.
         rows: what is known of them.
         time: the column with the watermark, and its delay in milliseconds.
+        varying: the columns that may have another value when their row is taken back.
     """
 
     text: str
     rows: Rows = INSERTS
     time: tuple[str, int] | None = None
+    varying: tuple[VaryingColumn, ...] = ()
 
 
 def plain_kind(kind: str = f"`{KIND}`") -> str:

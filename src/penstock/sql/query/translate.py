@@ -19,6 +19,8 @@ from penstock.sql.query._sqlglot import read_expression, read_query
 from penstock.sql.query._windows import interval_ms
 from penstock.sql.query.expressions.expressions import Expressions
 from penstock.sql.query.piece import Binder, Piece, Script, Translated
+from penstock.sql.query.rows import INSERTS
+from penstock.sql.query.varying import VaryingCall
 
 
 def translate_query(
@@ -29,6 +31,7 @@ def translate_query(
     has_place: bool = False,
     is_inner: bool = False,
     is_raw: bool = False,
+    free: tuple[bool, ...] = (),
 ) -> Translated:
     """Return a query in Spark's SQL.
 
@@ -39,6 +42,8 @@ def translate_query(
         has_place: whether the rows are wanted with their places, because the order of equal keys counts.
         is_inner: whether other queries read the rows: it is the query of a view.
         is_raw: whether the rows are wanted as versions of their keys, for FOR SYSTEM_TIME AS OF.
+        free: for each column, whether a clock may stand in it although the rows change, because the table
+            that is written finds its rows by other columns.
 
     Raises:
         SqlError: the query cannot be read, names an unknown table, or has a part that is not served.
@@ -49,7 +54,11 @@ def translate_query(
     clauses = [tree.args.get(each) is not None for each in ("order", "limit", "offset")]
     is_sorted = clauses[0] != clauses[1] or clauses[2]
     query = Query(
-        Script(source, fragment.offset), binder, hints, has_place=has_place or is_ordered or is_sorted
+        Script(source, fragment.offset),
+        binder,
+        hints,
+        has_place=has_place or is_ordered or is_sorted,
+        free=free,
     )
     query.last = None if is_inner else tree
     query.root = _without_brackets(tree)
@@ -72,8 +81,12 @@ def _without_brackets(tree: exp.Expr) -> exp.Expr:
     return tree
 
 
-def translate_expression(fragment: Fragment, source: Source, binder: Binder, from_text: str) -> Piece:
-    """Return an expression over the columns of a table.
+def translate_expression(
+    fragment: Fragment, source: Source, binder: Binder, from_text: str
+) -> tuple[Piece, list[VaryingCall]]:
+    """Return an expression over the columns of a table, and its calls that may give other values.
+
+    The caller decides whether such calls may be over the rows of the table.
 
     Args:
         fragment: its text.
@@ -88,8 +101,8 @@ def translate_expression(fragment: Fragment, source: Source, binder: Binder, fro
     script = Script(source, fragment.offset)
     query = Query(script, binder, [])
     expressions = Expressions(script, binder, query.no_subquery, query.features)
-    expressions.from_text = from_text
-    return expressions.piece(tree)
+    expressions.over(from_text, INSERTS)
+    return expressions.piece(tree), expressions.varying
 
 
 def watermark_delay_ms(fragment: Fragment, column: str, source: Source) -> int:

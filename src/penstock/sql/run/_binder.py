@@ -22,10 +22,11 @@ from penstock.sql.connectors.options import WrongOptionError
 from penstock.sql.connectors.sessions import is_stopped
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import ComputedColumn, Fragment, Options
-from penstock.sql.query.piece import Translated, UnknownTypeError, quoted
-from penstock.sql.query.rows import KIND, Relation, Rows, shaped
+from penstock.sql.query.piece import Translated, UnknownTypeError, UserFunction, quoted
+from penstock.sql.query.rows import KIND, Relation, Rows, VaryingColumn, shaped
 from penstock.sql.query.steps import Step, TimedChanges, WindowChanges, WindowEnds
 from penstock.sql.query.translate import translate_expression, translate_query
+from penstock.sql.query.varying import VaryingCall, varying_column
 from penstock.sql.run import _tables as tables
 from penstock.sql.run._checkpoints import definition_of
 from penstock.sql.run._cuts import Notes, cut_of, many_hops, normalize_of, windows_of
@@ -127,8 +128,9 @@ class SparkBinder:
             {".".join(self._catalog.key(parts)): definition_of(found)},
         )
         if isinstance(found, Table):
-            frame, rows = self._table(found, dict(options), has_place=has_place, is_raw=is_raw)
-            made = Relation(self._named(frame), rows, time_of(found) if frame.isStreaming else None)
+            frame, rows, varying = self._table(found, dict(options), has_place=has_place, is_raw=is_raw)
+            time = time_of(found) if frame.isStreaming else None
+            made = Relation(self._named(frame), rows, time, varying if rows.changes is not None else ())
         else:
             frame, rows = self._view(found, has_place=has_place, is_raw=is_raw)
             made = Relation(self._named(frame), rows, rows.time)
@@ -235,13 +237,24 @@ class SparkBinder:
         fields = self._analysed(select).schema.fields
         return [(field.name, field.dataType.simpleString()) for field in fields]
 
-    def function(self, name: str) -> str | None:
-        """Return Spark's name of a function that the user has created; None if there is none."""
+    def function(self, name: str) -> UserFunction | None:
+        """Return a function that the user has created; None if there is none."""
         created = self._catalog.functions.get(name.lower())
         if created is None:
             return None
         self._definitions[f"function {name.lower()}"] = created.path
-        return self.function_name(name)
+        return UserFunction(self.function_name(name), created.is_deterministic)
+
+    def accepts_varying(self, message: str) -> bool:
+        """Return whether a value that may vary is accepted over rows that change, and note a warning.
+
+        In a batch no row is taken back.
+        """
+        if self._settings.is_batch:
+            return True
+        if self._settings.ignores_varying and self._notes is not None:
+            self._notes.varying.append(message)
+        return self._settings.ignores_varying
 
     def function_name(self, name: str) -> str:
         """Return the name under which Spark knows a function of the user, which no other function has."""
@@ -264,7 +277,7 @@ class SparkBinder:
 
     def _table(
         self, table: Table, hinted: dict[str, str], *, has_place: bool, is_raw: bool
-    ) -> tuple[Any, Rows]:
+    ) -> tuple[Any, Rows, tuple[VaryingColumn, ...]]:
         settings = self._settings
         try:
             options = {**table.options, **hinted}
@@ -286,8 +299,8 @@ class SparkBinder:
                 raise  # the query knows where the hint stands
             raise located(error, (table.source, table.definition.name.offset)) from None
         self._check_zone(table, frame.isStreaming)
-        computed = self._computed(table, frame)
-        return shown_columns(opened, frame, computed, rows), rows
+        computed, varying = self._computed(table, frame)
+        return shown_columns(opened, frame, computed, rows), rows, varying
 
     def _check_zone(self, table: Table, streaming: bool) -> None:
         mark = table.definition.watermark
@@ -298,23 +311,28 @@ class SparkBinder:
                 mark.expression.offset,
             )
 
-    def _computed(self, table: Table, frame: Any) -> dict[str, str]:
+    def _computed(self, table: Table, frame: Any) -> tuple[dict[str, str], tuple[VaryingColumn, ...]]:
+        """Return the texts of computed columns, and which of them may have another value the next time."""
         computed = [each for each in table.definition.columns if isinstance(each, ComputedColumn)]
         if not computed:
-            return {}
+            return {}, ()
         name = f"{self._prefix}_{next(self._numbers)}"
         frame.createOrReplaceTempView(name)
         try:
-            return {each.name: self._computed_text(table, each, quoted(name)) for each in computed}
+            found = {each.name: self._computed_text(table, each, quoted(name)) for each in computed}
         finally:
             self._spark.catalog.dropTempView(name)
+        varying = (varying_column(each, calls) for each, (_, calls) in found.items())
+        return {each: text for each, (text, _) in found.items()}, tuple(filter(None, varying))
 
-    def _computed_text(self, table: Table, column: ComputedColumn, view: str) -> str:
-        found = translate_expression(column.expression, table.source, self, f"FROM {view}")
+    def _computed_text(
+        self, table: Table, column: ComputedColumn, view: str
+    ) -> tuple[str, list[VaryingCall]]:
+        found, calls = translate_expression(column.expression, table.source, self, f"FROM {view}")
         mark = table.definition.watermark
         if mark is not None and mark.column == column.name:
             tables.check_time(table, found.type)
-        return found.text
+        return found.text, calls
 
     def _view(self, view: View, *, has_place: bool, is_raw: bool) -> tuple[Any, Rows]:
         definition = view.definition
@@ -337,6 +355,7 @@ class SparkBinder:
         has_place: bool = False,
         is_inner: bool = False,
         is_raw: bool = False,
+        free: tuple[bool, ...] = (),
     ) -> Found:
         """Return the rows of a query, checked.
 
@@ -346,13 +365,14 @@ class SparkBinder:
             has_place: whether the rows are wanted with their places, if they have some.
             is_inner: whether other queries read the rows.
             is_raw: whether the rows are wanted as versions of their keys.
+            free: for each column, whether a clock may stand in it although the rows change.
 
         Raises:
             SqlError: the query is wrong or not served.
         """
         try:
             translated = translate_query(
-                fragment, source, self, has_place=has_place, is_inner=is_inner, is_raw=is_raw
+                fragment, source, self, has_place=has_place, is_inner=is_inner, is_raw=is_raw, free=free
             )
         except (OptionError, SchemaError, WrongOptionError) as error:  # of a hint
             raise located(error, (source, fragment.offset)) from None

@@ -85,13 +85,15 @@ class Cut:
 class Notes:
     """What was found while a query was bound: the tables that it reads, its cuts, and Spark's queries.
 
-    `hops` are warnings of windows.
+    `hops` are warnings of windows, `varying` those of functions that may give other values over rows that
+    change.
     """
 
     reads: dict[tuple[tuple[str, ...], Options], Rows] = field(default_factory=dict)
     cuts: list[Cut] = field(default_factory=list)
     queries: list[str] = field(default_factory=list)
     hops: list[str] = field(default_factory=list)
+    varying: list[str] = field(default_factory=list)
 
 
 def many_hops(count: int, place: str) -> list[str]:

@@ -84,6 +84,7 @@ def add_changes(explanation: Explanation, notes: Notes, rows: Rows) -> None:
 def warnings_of(notes: Notes, catalog: Catalog) -> Iterator[str]:
     """Return what a user should know of a stream before it starts: rows that Spark may drop, many windows."""
     yield from notes.hops
+    yield from [" ".join(dict.fromkeys(notes.varying))] if notes.varying else []
     is_of_changes = any(each.name == WINDOWS for each in notes.cuts)
     if not any(map(uses_event_time, notes.queries)) and not is_of_changes:
         return

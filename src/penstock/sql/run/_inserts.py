@@ -27,7 +27,7 @@ from penstock.sql.run._binder import SparkBinder, spark_message
 from penstock.sql.run._changing import taken, written_as
 from penstock.sql.run._lines import line, with_session_times
 from penstock.sql.run._options import WRONG, is_about, located
-from penstock.sql.run._sinks import check_updates, cut_columns, fitted, has_last_rows, of_columns
+from penstock.sql.run._sinks import check_updates, cut_columns, fitted, has_last_rows, of_columns, of_no_key
 from penstock.sql.run.catalog import DEFAULT_DATABASE, Catalog, Key, Table, stored_columns
 from penstock.sql.run.settings import CHANGED, FOLDER, NAME, Settings
 
@@ -99,11 +99,12 @@ class Inserts:
             connector = tables.check_connector(table, options, is_read=False)
             changes = written_as(table, options)
             has_place = has_last_rows(table, options)
+            targets = list(insert.columns) or [each.name for each in stored_columns(table.definition)]
+            free = of_no_key(table, options, targets)
             with self._binder.states_in(folder):
-                found = self._binder.query(insert.query, source, has_place=has_place)
+                found = self._binder.query(insert.query, source, has_place=has_place, free=free)
             check_updates(table, connector, found.rows, changes)
             rows = tables.rows_for(found.frame, table, insert.columns)
-            targets = list(insert.columns) or [each.name for each in stored_columns(table.definition)]
             given = _types(found.frame)
             known = of_columns(found.rows, [name for name, _ in given], targets)
             types = dict(zip(targets, (kind for _, kind in given), strict=True))

@@ -131,6 +131,19 @@ def has_last_rows(table: Table, options: dict[str, str]) -> bool:
     return changes_of(table, options) is Changes.UPSERTS
 
 
+def of_no_key(table: Table, options: dict[str, str], targets: list[str]) -> tuple[bool, ...]:
+    """Return for each column that is written whether the table finds no row by it.
+
+    A table with a primary key takes the last row of a key, and deletes by the key alone. So its other columns
+    may have a value of another micro-batch when their row is taken back. In one micro-batch the value must be
+    the same, because the changes of a batch cancel out (`NetChanges`).
+    """
+    if not has_last_rows(table, options):
+        return ()
+    keys = {key.lower() for key in table.definition.primary_key}
+    return tuple(name.lower() not in keys for name in targets)
+
+
 def _known(rows: Rows) -> str:
     if rows.keys is None:
         return "no columns are known by which they differ"

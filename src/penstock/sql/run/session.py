@@ -42,7 +42,7 @@ from penstock.sql.language.statements import (
 )
 from penstock.sql.language.write import statement_text, type_text
 from penstock.sql.query.functions import is_flinks
-from penstock.sql.query.rows import HIDDEN, KIND
+from penstock.sql.query.rows import HIDDEN, KIND, Rows
 from penstock.sql.run._binder import Found, SparkBinder
 from penstock.sql.run._cuts import Notes
 from penstock.sql.run._described import described, flink_type, promise
@@ -200,7 +200,16 @@ class Session:
 
     def _query(self, query: Fragment, source: Source) -> Any:
         """Return the rows of a query. Changes have the column `row_kind`."""
-        return self._for_user(self._found(query, source))
+        return self._noted(query, source)[0]
+
+    def _noted(self, query: Fragment, source: Source) -> tuple[Any, Rows]:
+        """Return the rows of a query, and what is known of them. Warnings of a stream are logged."""
+        with self._binder.noting() as notes:
+            found = self._found(query, source)
+        frame = self._for_user(found)
+        if frame.isStreaming:
+            self._warn(notes)
+        return frame, found.rows
 
     def _for_user(self, found: Found) -> Any:
         """Return the rows of a query that the user, or the shell, starts."""
@@ -216,12 +225,8 @@ class Session:
 
     def select(self, statement: Select, source: Source) -> Result:
         """Return a SELECT as a DataFrame."""
-        with self._binder.noting() as notes:
-            found = self._found(statement.query, source)
-        frame = self._for_user(found)
-        if frame.isStreaming:
-            self._warn(notes)
-        return Result(columns=tuple(frame.columns), frame=frame, is_changing=found.rows.changes is not None)
+        frame, rows = self._noted(statement.query, source)
+        return Result(columns=tuple(frame.columns), frame=frame, is_changing=rows.changes is not None)
 
     def insert(self, statement: Insert, source: Source) -> Result:
         """Run or start an INSERT."""
@@ -310,9 +315,17 @@ class Session:
         except (ImportError, AttributeError) as error:
             raise ValueError(f"the function '{statement.path}' cannot be loaded: {error}.") from None
         is_table = type(function).__name__ == "UserDefinedTableFunction"  # of Spark classic or of Connect
+        said = getattr(function, "deterministic", None)
+        if statement.is_deterministic and not is_table and said is False:
+            raise ValueError(
+                f"'{statement.path}' is declared DETERMINISTIC here and asNondeterministic() in Python. "
+                "Remove one of them."
+            )
         registry = self.spark.udtf if is_table else self.spark.udf
         registry.register(self._binder.function_name(name), function)
-        self._catalog.functions[name] = statement
+        # Spark takes a scalar function for deterministic unless it is told, so that says nothing about it.
+        is_deterministic = statement.is_deterministic or (is_table and said is True)
+        self._catalog.functions[name] = replace(statement, is_deterministic=is_deterministic)
         return Result("The function was created.")
 
     def create_database(self, statement: CreateDatabase, source: Source) -> Result:

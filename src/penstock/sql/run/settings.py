@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from penstock.options.values import parse_duration_ms
 from penstock.sql.language.source import nearest
+from penstock.sql.query.varying import STRATEGY
 
 MODE = "execution.runtime-mode"
 INTERVAL = "execution.checkpointing.interval"
@@ -38,6 +39,8 @@ _SERVED = {
     RESULT_ROWS: "the most rows that a live table keeps",
     TTL: "how long the operators of a query keep what gets no new rows; '0' (default): for ever",
     DUPLICATES: "'true': events of a table for change data may come twice, and its PRIMARY KEY finds them",
+    STRATEGY: "'TRY_RESOLVE' (default): functions such as NOW() over rows that change are refused. 'IGNORE': "
+    "they run with a warning, and their tables may be wrong",
     CHANGED: "'continue': a changed query continues from the checkpoint of its name; 'fail' (default)",
 }
 _SYNONYMS = {
@@ -93,6 +96,7 @@ _ALLOWED = {
     CHANGED: ("fail", "continue"),
     SYNC: ("true", "false"),
     DUPLICATES: ("true", "false"),
+    STRATEGY: ("try_resolve", "ignore"),
     RESULT_MODE: ("table", "changelog", "tableau"),
 }
 _DURATIONS, _COUNTS = (INTERVAL, IDLE, TTL), (PARALLELISM, RESULT_ROWS)
@@ -170,6 +174,11 @@ class Settings:
     def drops_duplicates(self) -> bool:
         """Return whether events of a table for change data may come twice."""
         return self.values.get(DUPLICATES, "false").lower() == "true"
+
+    @property
+    def ignores_varying(self) -> bool:
+        """Return whether functions that may give other values are accepted over rows that change."""
+        return self.values.get(STRATEGY) == "ignore"
 
     @property
     def interval_ms(self) -> int | None:

@@ -15,8 +15,9 @@ from penstock.errors import SqlError
 from penstock.sql.query._not_served import REFUSED
 from penstock.sql.query._sqlglot import place_of
 from penstock.sql.query.piece import Binder, Piece, Script, UnknownTypeError
-from penstock.sql.query.rows import Feature
+from penstock.sql.query.rows import Feature, Rows, Varies
 from penstock.sql.query.scope import Scope
+from penstock.sql.query.varying import VaryingCall, refusal, warning
 
 Subquery = Callable[[exp.Expr], str]
 _SIGNS: dict[type, str] = {
@@ -55,7 +56,13 @@ class Base:
         self.script = script
         self.binder = binder
         self.features = features
-        self.from_text = ""
+        self._from_text = ""
+        self._rows: Rows | None = None
+        """What is known of the rows that expressions are computed for; None if nothing was said of them."""
+        self.is_free = False
+        """Whether a clock may give the value of another micro-batch when a row is taken back."""
+        self.varying: list[VaryingCall] = []
+        """The calls of functions that may give another value when they are computed again."""
         self.outside: tuple[Base, ...] = ()
         """The SELECTs around this one, the nearest first, whose columns an expression may name too."""
         self.with_text: Callable[[], str] = str
@@ -66,6 +73,57 @@ class Base:
         """Whether the expression is the condition of a JOIN, whose equalities Spark has to see as such."""
         self._subquery = subquery
         self._types: dict[str, str] = {}
+
+    @property
+    def from_text(self) -> str:
+        """Return `FROM ...` of Spark's SQL; "" without FROM."""
+        return self._from_text
+
+    def over(self, from_text: str, rows: Rows, scope: Scope | None = None) -> None:
+        """Let expressions be over these rows.
+
+        Args:
+            from_text: `FROM ...` of Spark's SQL; "" without FROM.
+            rows: what is known of them. Functions such as NOW() are refused if they change.
+            scope: what the names of columns mean, if Spark does not know them.
+        """
+        self._from_text, self._rows, self.scope = from_text, rows, scope
+
+    def computed_behind(self, rows: Rows) -> None:
+        """Let expressions be over other rows with the same columns."""
+        self._rows = rows
+
+    def check_varying(self, node: exp.Expr, name: str, varies: Varies) -> None:
+        """Refuse a function that may give another value when it is computed again, over rows that change.
+
+        Nothing known of the rows counts as rows that change, so that a forgotten `over` is a refusal and not
+        a wrong table.
+
+        Args:
+            node: the call.
+            name: of the function.
+            varies: how often it may give another value.
+
+        Raises:
+            SqlError: the rows change, and the session does not accept it.
+        """
+        if varies is Varies.NEVER:
+            return
+        call = VaryingCall(name, varies)
+        self.varying.append(call)
+        if self.is_free and varies is Varies.BATCH:
+            return
+        for each in (self, *self.outside):
+            self.check_rows(each._rows, node, call)  # noqa: SLF001 - of the same class
+
+    def check_rows(self, rows: Rows | None, node: exp.Expr, call: VaryingCall) -> None:
+        """Refuse a value that may vary over these rows, if they change; see `check_varying`."""
+        if rows is not None and rows.changes is None:
+            return
+        line, column = self.script.source.line_and_column(self.script.offset + self._place(node))
+        if not self.binder.accepts_varying(f"line {line}, column {column}: {warning(call)}"):
+            cause = rows.changes.name if rows is not None and rows.changes is not None else ""
+            self.refuse(node, refusal(call, cause))
 
     def text(self, node: exp.Expr) -> str:
         """Return the translation of an expression.
@@ -88,11 +146,15 @@ class Base:
 
     def refuse(self, node: exp.Expr, message: str) -> NoReturn:
         """Raise the error for a part of the query."""
+        raise self.error_at(self._place(node), message)
+
+    def _place(self, node: exp.Expr) -> int:
+        """Return the offset of a node in the query, or of the nearest part around it that has one."""
         place = place_of(node)
         parent = node.parent
         while place is None and parent is not None:
             place, parent = place_of(parent), parent.parent
-        raise self.error_at(place or 0, message)
+        return place or 0
 
     def error_at(self, place: int, message: str) -> SqlError:
         """Return the error for an offset in the query."""

@@ -27,7 +27,8 @@ from penstock.sql.query._not_served import REFUSED
 from penstock.sql.query._old_times import unix_timestamp
 from penstock.sql.query._units import EXTRACTED, ceil_to, floor_to, months_between
 from penstock.sql.query.expressions._values import NO_TEXTS, Values
-from penstock.sql.query.piece import Piece, UnknownTypeError, quoted
+from penstock.sql.query.piece import Piece, UnknownTypeError, UserFunction, quoted
+from penstock.sql.query.rows import Varies
 
 _NO_BRACKETS: dict[type, str] = {exp.CurrentTimestamp: "CURRENT_TIMESTAMP", exp.CurrentDate: "CURRENT_DATE"}
 _ONE_KIND = ("COALESCE", "IFNULL", "NULLIF", "GREATEST", "LEAST")
@@ -128,6 +129,7 @@ class Calls(Values):
             args = args[0].expressions
         if name == "APPROX_COUNT_DISTINCT":
             self.batch_only(node, name, "Count in two steps: first GROUP BY the value.")
+        self.check_varying(node, name, found.varies)
         pieces = self._arguments(node, name, args, is_distinct=distinct)
         self.check_count(node, name, found, len(pieces))
         if found.type == "string" and name not in _TEXTS_OF_TIMES:
@@ -190,11 +192,16 @@ class Calls(Values):
         is_served = any(name in each for each in (self._special, FUNCTIONS, AGGREGATES, OVER_ONLY))
         return is_served or self.binder.function(written) is not None
 
+    def check_user_function(self, node: exp.Expr, written: str, function: UserFunction) -> None:
+        """Refuse a function of the user over rows that change, unless it is declared DETERMINISTIC."""
+        self.check_varying(node, written, Varies.NEVER if function.is_deterministic else Varies.CALL)
+
     def _other_function(self, node: exp.Expr, written: str, args: list[exp.Expr], suffix: str) -> Piece:
         name = written.upper()
         own = self.binder.function(written)
         if own is not None and not suffix:
-            return self._asked(f"{quoted(own)}({', '.join(map(self.text, args))})")
+            self.check_user_function(node, written, own)
+            return self._asked(f"{quoted(own.name)}({', '.join(map(self.text, args))})")
         if name in REFUSED:
             self.refuse(node, f"{name} is not served: {REFUSED[name]}")
         if name in OVER_ONLY:
@@ -282,6 +289,8 @@ class Calls(Values):
         )
 
     def _unix_timestamp(self, node: exp.Expr, args: list[exp.Expr]) -> Piece:
+        if not args:
+            self.check_varying(node, "UNIX_TIMESTAMP()", Varies.BATCH)
         pieces = [self.piece(each) for each in args]
         try:
             text = unix_timestamp(pieces, zone_is_utc=self.binder.zone_is_utc)
