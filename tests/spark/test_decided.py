@@ -32,7 +32,8 @@ def test_a_batch_write_that_is_decided_says_so(
     ) as raised:
         rows.write.format(silent_end.FORMAT).options(**options).mode("append").save()
     assert "Do not run it again" in str(raised.value)
-    assert f"`penstock transactions recover --prefix test-{topic} --yes`" in str(raised.value)
+    command = f"--prefix test-{topic} --bootstrap-server {broker.bootstrap_servers} --yes`"
+    assert f"`penstock transactions recover {command}" in str(raised.value)
     # The next write with the prefix finishes it, and writes its own rows.
     more = either_spark.range(100, 110, 1, 1).selectExpr("CAST(id AS STRING) AS value")
     more.write.format("penstock").options(**options).mode("append").save()

@@ -93,13 +93,13 @@ def commit(
     head = _checked(reports)
     with _unless_taken(kafka, log, names, head, is_written=bool(_written(reports))):
         previous = _previous(log, names, head)
-        decision = _decision(head, reports, previous, sibling_count=len(siblings))
+        decision = _decision(head, reports, previous, names, sibling_count=len(siblings))
         came_back_from: Sequence[Place] = ()
         if decision is not None:
             if previous is None:
                 came_back_from = _check_elsewhere(kafka, log, decision, frozenset(siblings))
             check_all_open(kafka, decision, _written(reports), names)
-            check_topics_in_place(kafka, decision, is_replay_of_lost=previous is not None)
+            check_topics_in_place(kafka, decision, names, is_replay_of_lost=previous is not None)
     if decision is not None:
         session = _decide(kafka, log, names, head.session, decision, came_back_from)
         _finish(kafka, log, names, session, decision)
@@ -197,7 +197,12 @@ def _check_elsewhere(
 
 
 def _decision(
-    head: TaskReport, reports: Sequence[TaskReport], previous: Decision | None, *, sibling_count: int
+    head: TaskReport,
+    reports: Sequence[TaskReport],
+    previous: Decision | None,
+    names: TransactionNames,
+    *,
+    sibling_count: int,
 ) -> Decision | None:
     """Return what to decide; None if the batch has no rows, or is written already."""
     written = _written(reports)
@@ -210,7 +215,7 @@ def _decision(
             head.query_id, head.batch_id, len(reports), written, topics, sibling_count=sibling_count
         )
     if previous.status is DecisionStatus.LOST:
-        check_replay(previous, reports)
+        check_replay(previous, reports, names)
         return decide_again(previous, written, topics)
     check_none_written(previous, written)
     return None
@@ -249,7 +254,7 @@ def _take_replay(
     try:
         if previous.takes_any_replay:
             log.append(head.session, previous.with_replay(drained))
-        elif (error := _replay_error(kafka, previous, drained)) is not None:
+        elif (error := _replay_error(kafka, previous, drained, names)) is not None:
             _note(log, names, head.session, previous.doubted(str(error.facts["doubt"])))
             raise error
         elif previous.doubt is not None:
@@ -261,13 +266,13 @@ def _take_replay(
 
 
 def _replay_error(
-    kafka: SinkTransactions, previous: Decision, drained: RecordDigest
+    kafka: SinkTransactions, previous: Decision, drained: RecordDigest, names: TransactionNames
 ) -> TransactionsInDoubtError | None:
     doubt = drain_doubt(previous, drained)
     if doubt is not None:
-        return drain_error(previous, doubt)
+        return drain_error(previous, doubt, names)
     gone = gone_topics(kafka, previous.topics)
-    return gone_error(previous, "; ".join(gone)) if gone else None
+    return gone_error(previous, "; ".join(gone), names) if gone else None
 
 
 def _note(log: DecisionLog, names: TransactionNames, session: ProducerSession, doubted: Decision) -> None:
@@ -294,7 +299,7 @@ def _finish(
     # until then, so none of these transactions belongs to a later driver's tasks.
     strays, _ = _strays(kafka, log, names, session.identity.protocol)
     try:
-        _, settled = finish(kafka, log, session, decision, Step.FINISHED)
+        _, settled = finish(kafka, log, names, session, decision, Step.FINISHED)
     except Exception as error:
         raise fate_of_finish(log, names, decision, error) from error
     reached(Step.MARKED)

@@ -141,7 +141,7 @@ def _finisher(names: TransactionNames, decision: Decision) -> str:
 
 
 def _command(names: TransactionNames) -> str:
-    return f"penstock transactions recover --prefix {names.prefix} --yes"
+    return names.command("recover", "--yes")
 
 
 def _decided_error(

@@ -33,7 +33,12 @@ _ABORT_STATES = frozenset((TransactionState.PREPARE_ABORT, TransactionState.COMP
 
 
 def finish(
-    kafka: SinkTransactions, log: DecisionLog, session: ProducerSession, decision: Decision, finished: Step
+    kafka: SinkTransactions,
+    log: DecisionLog,
+    names: TransactionNames,
+    session: ProducerSession,
+    decision: Decision,
+    finished: Step,
 ) -> tuple[ProducerSession, Decision]:
     """Commit the pending transactions of a decision, and write down the outcome.
 
@@ -45,13 +50,13 @@ def finish(
         PenstockError: no answer in time; the batch stays decided, and the next recovery continues.
     """
     pending = decision.with_outcome(Outcome.PENDING)
-    settled = decision.settled(_commit(kafka, decision, pending))
+    settled = decision.settled(_commit(kafka, decision, pending, names))
     reached(finished)
     return log.append(session, settled), settled
 
 
 def _commit(
-    kafka: SinkTransactions, decision: Decision, pending: Sequence[Committable]
+    kafka: SinkTransactions, decision: Decision, pending: Sequence[Committable], names: TransactionNames
 ) -> dict[Committable, Outcome]:
     results = kafka.end([each.identity for each in pending], is_commit=True)
     outcomes: dict[Committable, Outcome] = {}
@@ -60,11 +65,13 @@ def _commit(
         if result.state is EndState.UNKNOWN and result.error is not None:
             raise result.error
         is_done = result.state is EndState.DONE
-        outcomes[each] = Outcome.COMMITTED if is_done else _find_out(kafka, decision, each)
+        outcomes[each] = Outcome.COMMITTED if is_done else _find_out(kafka, decision, each, names)
     return outcomes
 
 
-def _find_out(kafka: SinkTransactions, decision: Decision, committable: Committable) -> Outcome:
+def _find_out(
+    kafka: SinkTransactions, decision: Decision, committable: Committable, names: TransactionNames
+) -> Outcome:
     """Find out what became of a transaction that the coordinator refuses to commit.
 
     The log comes first, because a later producer of the same id cannot hide the markers there.
@@ -90,8 +97,8 @@ def _find_out(kafka: SinkTransactions, decision: Decision, committable: Committa
             f"It is unknown whether transaction {committable} of {decision.where} is committed: its "
             "coordinator has forgotten it, and its records are no longer in the log (deleted by retention, "
             "or with their topic). The decision stays as it is and the query stops. Look for those records "
-            "in the target. Then decide with `penstock transactions abort --query ...` whether the batch is "
-            "written again or taken as written (see its help).",
+            f"in the target. Then decide: `{names.resolving(decision.query_id, 'take-as-written')}` takes "
+            "the batch as written. The same with `--resolution write-again` lets the batch be written again.",
             query_id=decision.query_id,
             batch_id=decision.batch_id,
             transactional_id=committable.identity.transactional_id,
@@ -122,6 +129,7 @@ def _coordinator_says(kafka: SinkTransactions, committable: Committable) -> Outc
 def lost_error(decision: Decision, names: TransactionNames) -> TransactionsLostError:
     """Return the error for a batch of which transactions were lost, and for writers that must not pass it."""
     prefix, timeout_option = names.prefix, names.timeout_option
+    resolving = f"`{names.resolving(decision.query_id, 'take-as-written')}`"
     lost = decision.with_outcome(Outcome.LOST)
     spark_partition_ids = sorted(each.spark_partition_id for each in lost)
     record_count = sum(each.record_count for each in lost)
@@ -139,7 +147,7 @@ def lost_error(decision: Decision, names: TransactionNames) -> TransactionsLostE
             if is_withdrawn
             else "The records of its other transactions are visible. Run the write again with the same rows "
             "and the same sink.write-id: exactly the lost records are written. Until then no other write "
-            f"with prefix {prefix} starts. To leave it as it is, run {_resolving(decision, prefix)}."
+            f"with prefix {prefix} starts. To leave it as it is, run {resolving}."
         )
     elif decision.is_batch_write:
         text += (
@@ -147,7 +155,7 @@ def lost_error(decision: Decision, names: TransactionNames) -> TransactionsLostE
             if is_withdrawn
             else "The records of its other transactions are visible, so running it again doubles them. No "
             f"other write with prefix {prefix} starts until you resolve this: remove the records that are in "
-            f"the target, or add those that are missing, then run {_resolving(decision, prefix)}. To prevent "
+            f"the target, or add those that are missing, then run {resolving}. To prevent "
             f"this, raise '{timeout_option}' (and the brokers' transaction.max.timeout.ms), or set "
             "sink.write-id: a write with a name is repaired by running it again."
         )
@@ -164,13 +172,6 @@ def lost_error(decision: Decision, names: TransactionNames) -> TransactionsLostE
         batch_id=decision.batch_id,
         spark_partition_ids=spark_partition_ids,
         record_count=record_count,
-    )
-
-
-def _resolving(decision: Decision, prefix: str) -> str:
-    return (
-        f"`penstock transactions abort --prefix {prefix} --query {decision.query_id} "
-        "--resolution take-as-written --yes`"
     )
 
 

@@ -110,6 +110,7 @@ def recover(
     reached(Step.RECOVERED)
     return Mandate(
         prefix=names.prefix,
+        by_hand=names.by_hand,
         session=session,
         protocol=protocol,
         transaction_timeout_ms=timeouts.task_ms,
@@ -222,7 +223,7 @@ def _finish_all(
         gone = "; ".join(gone_topics(kafka, decision.topics))
         reached(Step.BEFORE_FINISHING_OLD)
         try:
-            session, settled = finish(kafka, log, session, decision, Step.FINISHED_OLD)
+            session, settled = finish(kafka, log, names, session, decision, Step.FINISHED_OLD)
         except TransactionsInDoubtError as error:
             doubts.append(error)  # the others can be finished all the same
             continue

@@ -33,8 +33,7 @@ def check_none_foreign(kafka: SinkTransactions, names: TransactionNames) -> None
         f"never used on this cluster, got {len(ongoing)}: {shown}. They belong to another program, for "
         "instance a Flink job with this prefix, because Flink uses the same names. Nothing was written or "
         "aborted. If that job may still run, choose another sink.transactional-id-prefix. If it will never "
-        f"run again, run `penstock transactions abort --prefix {names.prefix} --yes`, or wait for the "
-        "time-out of its transactions.",
+        f"run again, run `{names.command('abort', '--yes')}`, or wait for the time-out of its transactions.",
         prefix=names.prefix,
         transactional_ids=ongoing,
     )

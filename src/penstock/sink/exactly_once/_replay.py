@@ -13,6 +13,7 @@ from penstock.errors import ExactlyOnceError, TransactionsInDoubtError
 from penstock.sink.exactly_once.committable import Committable, TaskReport
 from penstock.sink.exactly_once.decision import Decision, DecisionStatus, Outcome
 from penstock.sink.exactly_once.digest import RecordDigest
+from penstock.sink.exactly_once.names import TransactionNames
 
 _SHOWN = 10
 
@@ -46,15 +47,15 @@ def drain_doubt(written: Decision, drained: RecordDigest) -> str | None:
     return None
 
 
-def drain_error(written: Decision, doubt: str) -> TransactionsInDoubtError:
+def drain_error(written: Decision, doubt: str, names: TransactionNames) -> TransactionsInDoubtError:
     """Return the error that stops a query whose replay differs from what is written."""
     causes, cure = (_CAUSES_OF_A_NAME, _NEW_NAME) if written.is_named_write else (_CAUSES, _CURE)
     return TransactionsInDoubtError(
         f"The replay of {written.where} is not what is written: {doubt}. {causes} Nothing of the replay was "
         f"written, and Spark has not counted the batch as done. {cure} If that is not possible, look at the "
-        f"target and decide by hand: `penstock transactions abort --query {written.query_id} --resolution "
-        "take-as-written` takes the next replay as written (rows that are not in the target stay unwritten), "
-        "`write-again` writes the whole replay (rows that are in the target are doubled).",
+        f"target and decide by hand: `{names.resolving(written.query_id, 'take-as-written')}` takes the next "
+        "replay as written (rows that are not in the target stay unwritten). The same with `--resolution "
+        "write-again` writes the whole replay (rows that are in the target are doubled).",
         query_id=written.query_id,
         batch_id=written.batch_id,
         doubt=doubt,
@@ -81,8 +82,8 @@ def check_none_drained(head: TaskReport, drained: RecordDigest) -> None:
     raise ExactlyOnceError(
         f"Tasks have read {_records(drained.record_count)} of batch {head.batch_id} of query {head.query_id} "
         "without writing them, because the batch was written when they began. Now the decision log has no "
-        "such batch. Was `penstock transactions abort --query` run in between? Nothing was written. Restart "
-        "the query; the batch is then written.",
+        "such batch. Was `penstock transactions abort` run with --query in between? Nothing was written. "
+        "Restart the query; the batch is then written.",
         query_id=head.query_id,
         batch_id=head.batch_id,
     )
@@ -91,7 +92,7 @@ def check_none_drained(head: TaskReport, drained: RecordDigest) -> None:
 # ----- of a batch of which a part was lost
 
 
-def check_replay(lost: Decision, reports: Sequence[TaskReport]) -> None:
+def check_replay(lost: Decision, reports: Sequence[TaskReport], names: TransactionNames) -> None:
     """Raise TransactionsInDoubtError unless a replay brings the lost rows, and the committed ones."""
     wanted = _contents(lost, Outcome.LOST)
     brought = {
@@ -108,7 +109,7 @@ def check_replay(lost: Decision, reports: Sequence[TaskReport]) -> None:
     if sum(drained.values(), RecordDigest()) != lost.content_of(Outcome.COMMITTED):
         doubts += _differences(_contents(lost, Outcome.COMMITTED), drained, "brought", "committed")
     if doubts:
-        raise _replay_error(lost, doubts, sorted(wanted))
+        raise _replay_error(lost, doubts, sorted(wanted), names)
 
 
 def _contents(decision: Decision, outcome: Outcome) -> dict[int, RecordDigest]:
@@ -139,14 +140,16 @@ def _difference(wanted: RecordDigest | None, found: RecordDigest | None, did: st
     return f"{did} {found.record_count} records, as many as were {was}, but other ones"
 
 
-def _replay_error(lost: Decision, doubts: Sequence[str], in_doubt: Sequence[int]) -> TransactionsInDoubtError:
+def _replay_error(
+    lost: Decision, doubts: Sequence[str], in_doubt: Sequence[int], names: TransactionNames
+) -> TransactionsInDoubtError:
     told = "; ".join(doubts[:_SHOWN]) + ("; ..." if len(doubts) > _SHOWN else "")
     return TransactionsInDoubtError(
         f"The replay of {lost.where} is not what was lost: {told}. The records of Spark partitions "
         f"{_listed(in_doubt)} are in doubt; those of the others are committed. {_CAUSES} Nothing of the "
         "replay was committed. Continue with the newest checkpoint or the old plan. Or decide by hand: "
-        f"`penstock transactions abort --query {lost.query_id} --resolution write-again` writes the whole "
-        "batch again (the committed part is doubled), `take-as-written` continues without the lost records.",
+        f"`{names.resolving(lost.query_id, 'write-again')}` writes the whole batch again (the committed part "
+        "is doubled). The same with `--resolution take-as-written` continues without the lost records.",
         query_id=lost.query_id,
         batch_id=lost.batch_id,
         spark_partition_ids=list(in_doubt),

@@ -15,6 +15,7 @@ from penstock.errors import TargetTopicError, TransactionsInDoubtError
 from penstock.sink.exactly_once.committable import TargetTopic
 from penstock.sink.exactly_once.decision import Decision, DecisionStatus
 from penstock.sink.exactly_once.kafka import SinkTransactions
+from penstock.sink.exactly_once.names import TransactionNames
 
 _GRACE_SECONDS = 2.0
 """A broker may learn about changes late, so it is asked again for this long."""
@@ -47,7 +48,9 @@ def _difference(wanted: TargetTopic, found: Mapping[str, str | None]) -> str | N
     return f"topic {wanted.name!r} was deleted and created again (id {wanted.topic_id}, now {found_id})"
 
 
-def check_topics_in_place(kafka: SinkTransactions, decision: Decision, *, is_replay_of_lost: bool) -> None:
+def check_topics_in_place(
+    kafka: SinkTransactions, decision: Decision, names: TransactionNames, *, is_replay_of_lost: bool
+) -> None:
     """Raise before a decision if a topic is not the one that the tasks wrote into.
 
     Raises:
@@ -58,7 +61,7 @@ def check_topics_in_place(kafka: SinkTransactions, decision: Decision, *, is_rep
     if not gone:
         return
     if is_replay_of_lost:
-        raise gone_error(decision, "; ".join(gone))
+        raise gone_error(decision, "; ".join(gone), names)
     raise TargetTopicError(
         f"While {decision.where} was being written, {'; '.join(gone)}. The records in it are gone. Nothing "
         "is decided, so nothing of the batch is visible in other topics. "
@@ -75,15 +78,15 @@ def _again(decision: Decision) -> str:
     return "Restart the query: Spark replays the batch, and it is written whole."
 
 
-def gone_error(decision: Decision, gone: str) -> TransactionsInDoubtError:
+def gone_error(decision: Decision, gone: str, names: TransactionNames) -> TransactionsInDoubtError:
     """Return the error that stops a query if its target topics were deleted before a replay."""
     is_whole = decision.status is DecisionStatus.FINISHED
     return TransactionsInDoubtError(
         f"{decision.where[0].upper()}{decision.where[1:]} was written{'' if is_whole else ' in part'} before "
         f"the query stopped, and since then {gone}. Its records were deleted with the topic, and so were "
         "those of all batches before it. Spark replays the batch; nothing of the replay was written. Decide "
-        f"by hand: `penstock transactions abort --query {decision.query_id} --resolution write-again` writes "
-        "the whole batch (its rows in other topics are doubled), `take-as-written` continues with the next "
+        f"by hand: `{names.resolving(decision.query_id, 'write-again')}` writes the whole batch (its rows in "
+        "other topics are doubled). The same with `--resolution take-as-written` continues with the next "
         "batch.",
         query_id=decision.query_id,
         batch_id=decision.batch_id,

@@ -169,7 +169,7 @@ class TransactionTools:
     def _unknown(self, query_id: str) -> DecisionLogError:
         return DecisionLogError(
             f"The decision log {self._log.topic} has no decision about query {query_id} under prefix "
-            f"{self._names.prefix}. Nothing was resolved. `penstock transactions describe` lists the "
+            f"{self._names.prefix}. Nothing was resolved. `{self._names.command('describe')}` lists the "
             "decisions.",
             query_id=query_id,
             topic=self._log.topic,

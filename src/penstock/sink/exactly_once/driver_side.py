@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from penstock.client.net.connection import KafkaConnections, connections_for
 from penstock.client.settings import ConnectionSettings
+from penstock.options.by_hand import ByHand
 from penstock.sink.exactly_once._commit import abort, commit
 from penstock.sink.exactly_once._log_store import LogStore
 from penstock.sink.exactly_once._recovery import TransactionTimeouts, choose_timeouts, recover
@@ -45,7 +46,12 @@ class ExactlyOnceSettings:
     @property
     def names(self) -> TransactionNames:
         """Return the prefix's transactional ids; OptionError for a prefix that is not allowed."""
-        return TransactionNames(self.prefix, self.connection.property_prefix)
+        return TransactionNames(self.prefix, self.connection.property_prefix, self._by_hand)
+
+    @property
+    def _by_hand(self) -> ByHand:
+        servers = ",".join(self.connection.bootstrap_servers)
+        return ByHand(servers, self.connection.security.protocol != "PLAINTEXT", self.log_topic)
 
 
 class DriverSide:

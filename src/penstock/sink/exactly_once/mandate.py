@@ -8,12 +8,13 @@ that of the committer's transactional id, and each recovery takes that id again.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from penstock.client.transactions.append import ProducerSession
 from penstock.client.transactions.steps import TransactionProtocol
 from penstock.errors import BatchOrderError
+from penstock.options.by_hand import ByHand
 from penstock.sink.exactly_once.decision import Decision, DecisionStatus, Outcome
 
 
@@ -45,6 +46,8 @@ class Mandate:
     protocol: TransactionProtocol
     transaction_timeout_ms: int
     known: Mapping[str, KnownBatch]
+    by_hand: ByHand = field(default_factory=ByHand)
+    """Makes commands, for messages."""
 
     def plan(self, query_id: str, batch_id: int, spark_partition_id: int) -> TaskPlan:
         """Return what the task of this Spark partition has to do.
@@ -56,7 +59,7 @@ class Mandate:
         if known is None:
             return TaskPlan.WRITE
         if batch_id > known.batch_id:
-            _check_whole(self.prefix, query_id, batch_id, known)
+            _check_whole(self.prefix, query_id, batch_id, known, self.by_hand)
             return TaskPlan.WRITE
         check_order(self.prefix, query_id, batch_id, known.batch_id)
         if known.status is DecisionStatus.WITHDRAWN:
@@ -82,7 +85,7 @@ def check_order(prefix: str, query_id: str, batch_id: int, newest_batch_id: int)
     )
 
 
-def _check_whole(prefix: str, query_id: str, batch_id: int, known: KnownBatch) -> None:
+def _check_whole(prefix: str, query_id: str, batch_id: int, known: KnownBatch, by_hand: ByHand) -> None:
     """Raise BatchOrderError if the known batch is incomplete.
 
     The decision about the new batch would replace the one that tells what is lost.
@@ -90,13 +93,16 @@ def _check_whole(prefix: str, query_id: str, batch_id: int, known: KnownBatch) -
     if known.status is not DecisionStatus.LOST:
         return
     lost = ", ".join(map(str, sorted(known.lost_spark_partition_ids)[:10]))
+    resolving = by_hand.of_prefix(
+        "abort", prefix, "--query", query_id, "--resolution", "take-as-written", "--yes"
+    )
     raise BatchOrderError(
         f"Batch {batch_id} of query {query_id} cannot be written, because batch {known.batch_id} is "
         f"incomplete: the records of its Spark partitions {lost} are lost and have to be written again "
         f"first (transactional id prefix {prefix}). Nothing of batch {batch_id} was written. Let the query "
         "fail when a write fails (do not catch the error in foreachBatch), and restart it from the "
-        f"checkpoint that repeats batch {known.batch_id}. Or decide by hand: `penstock transactions abort "
-        "--query ...` (see its help).",
+        f"checkpoint that repeats batch {known.batch_id}. Or decide by hand: `{resolving}` continues without "
+        "the lost records.",
         prefix=prefix,
         query_id=query_id,
         batch_id=batch_id,

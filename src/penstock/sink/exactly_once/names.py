@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from penstock.errors import OptionError
+from penstock.options.by_hand import ByHand
 
 PREFIX_OPTION = "sink.transactional-id-prefix"
 PREFIX_MAX_CHARS = 200
@@ -42,11 +43,13 @@ class DataTransactionName(NamedTuple):
 class TransactionNames:
     """The transactional ids of one prefix. Raises OptionError for a prefix that is not allowed.
 
-    `property_prefix` is what the user writes before the names of Kafka's properties, for messages.
+    For messages: `property_prefix` is what the user writes before the names of Kafka's properties, and
+    `by_hand` makes commands.
     """
 
     prefix: str
     property_prefix: str = field(default="", compare=False)
+    by_hand: ByHand = field(default_factory=ByHand, compare=False)
 
     def __post_init__(self) -> None:
         if len(self.prefix) > PREFIX_MAX_CHARS or _PREFIX.fullmatch(self.prefix) is None:
@@ -73,6 +76,14 @@ class TransactionNames:
         """Return the decision log's topic, unless `sink.commit-log.topic` names another."""
         return self.prefix + LOG_SUFFIX
 
+    def command(self, action: str, *options: str) -> str:
+        """Return a command of `penstock transactions` on this prefix, complete, for a message."""
+        return self.by_hand.of_prefix(action, self.prefix, *options)
+
+    def resolving(self, query_id: str, resolution: str) -> str:
+        """Return the command that ends the decision about a query's newest batch by hand."""
+        return self.command("abort", "--query", query_id, "--resolution", resolution, "--yes")
+
     def data_id(self, spark_partition_id: int, attempt: int) -> str:
         """Return the transactional id of one attempt at one Spark partition."""
         return f"{self.prefix}-{spark_partition_id}-{attempt}"
@@ -87,3 +98,12 @@ class TransactionNames:
     def claims(self, transactional_id: str) -> bool:
         """Return whether the id belongs to this prefix, with data or the committer's."""
         return transactional_id == self.committer_id or self.parse(transactional_id) is not None
+
+
+def prefix_of(transactional_id: str) -> str | None:
+    """Return the prefix of an id, if it has the form of one with data or of a committer's; None otherwise."""
+    match = _DATA_ID.fullmatch(transactional_id)
+    if match is not None:
+        return match["prefix"]
+    prefix = transactional_id.removesuffix(_COMMITTER_SUFFIX)
+    return prefix if prefix and prefix != transactional_id else None

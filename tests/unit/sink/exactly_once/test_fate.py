@@ -24,7 +24,7 @@ from tests.unit.fake_transactions import FakeCluster
 
 WRITE = f"{BATCH_WRITE_PREFIX}w"
 NAMED = f"{NAMED_WRITE_PREFIX}load-1"
-COMMAND = rf"`penstock transactions recover --prefix {PREFIX} --yes`"
+COMMAND = rf"`penstock transactions recover --prefix {PREFIX} --bootstrap-server HOST:PORT --yes`"
 
 
 @pytest.mark.parametrize(

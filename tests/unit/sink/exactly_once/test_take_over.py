@@ -297,7 +297,10 @@ def test_the_first_start_under_the_prefix_of_a_running_flink_job_touches_nothing
     for _ in range(2):  # refusing leaves nothing behind that would let the next start go on
         with pytest.raises(PrefixTakenError, match=r"got 2: app-0-17, app-3-4711\. .*Flink") as raised:
             driver(cluster).recover()
-    assert "`penstock transactions abort --prefix app --yes`" in raised.value.message
+    assert (
+        "`penstock transactions abort --prefix app --bootstrap-server HOST:PORT --yes`"
+        in raised.value.message
+    )
     assert cluster.log_incarnation is None
     assert cluster.open_ids() == set(FLINK_NAMES)
     cluster.end(opened, is_commit=True)

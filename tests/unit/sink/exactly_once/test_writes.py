@@ -119,7 +119,10 @@ def test_a_batch_write_that_is_lost_in_part_stops_every_other_writer_of_its_pref
     for query_id in (None, f"{BATCH_WRITE_PREFIX}next", NAMED, None):
         with pytest.raises(TransactionsLostError, match=r"1 of 3 .* batch write w .*doubles them") as raised:
             driver(cluster).recover(query_id)
-    command = f"`penstock transactions abort --prefix app --query {PLAIN} --resolution take-as-written --yes`"
+    command = (
+        "`penstock transactions abort --prefix app --bootstrap-server HOST:PORT "
+        f"--query {PLAIN} --resolution take-as-written --yes`"
+    )
     assert command in raised.value.message
     assert Counter(cluster.committed) == expected(range(1)) - Counter(["0/1/0", "0/1/1"])
     assert not cluster.open_ids(), "what is not decided is cleared away all the same"
