@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
-from penstock.cli import app
+from penstock.cli import app, main
 from penstock.devbroker.state import ClusterState, StateFolder
-from penstock.errors import ClientError, MissingOptionError, UnknownTopicOrPartitionError
+from penstock.errors import ClientError, MissingOptionError, OptionError, UnknownTopicOrPartitionError
 from tests import judge
+from tests.checkpoint_files import write_checkpoint
 from tests.fix_broker import MakeTopic
 
 
-def run(*arguments: str, stdin: bytes = b"") -> str:
+def ran(*arguments: str, stdin: bytes = b"") -> Result:
     result = CliRunner().invoke(app, list(arguments), input=stdin, catch_exceptions=False)
     assert result.exit_code == 0, result.output
-    return result.stdout
+    return result
+
+
+def run(*arguments: str, stdin: bytes = b"") -> str:
+    return ran(*arguments, stdin=stdin).stdout
 
 
 @pytest.fixture
@@ -29,7 +36,8 @@ def servers(bootstrap: str) -> tuple[str, str]:
 def test_topics_are_created_and_listed(servers: tuple[str, str], topic_name: str) -> None:
     other = f"{topic_name}-2"
     assert run("topics", "create", topic_name, other, "--partitions", "3", *servers) == (
-        f"Created topic {topic_name} with 3 partitions.\nCreated topic {other} with 3 partitions.\n"
+        f"Created topic {topic_name} with 3 partitions at {servers[1]}.\n"
+        f"Created topic {other} with 3 partitions at {servers[1]}.\n"
     )
     listed = run("topics", "list", "-b", servers[1]).splitlines()
     assert {f"{topic_name}  3 partitions", f"{other}  3 partitions"} <= set(listed)
@@ -42,7 +50,8 @@ def test_a_topic_that_exists_is_left_as_it_is(servers: tuple[str, str], make_top
         run("topics", "create", topic, *servers)
     new = f"{topic}-new"
     assert run("topics", "create", topic, new, "--if-not-exists", *servers) == (
-        f"Created topic {new} with 1 partition.\nTopic {topic} exists; it was left as it is.\n"
+        f"Created topic {new} with 1 partition at {servers[1]}.\n"
+        f"Topic {topic} exists at {servers[1]}; it was left as it is.\n"
     )
     assert json.loads(run("topics", "create", topic, "--if-not-exists", "--json", *servers))["created"] == []
 
@@ -62,7 +71,9 @@ def test_each_line_is_a_record(
 ) -> None:
     topic = make_topic()
     said = run("produce", topic, *servers, stdin=stdin)
-    assert said == f"{len(values):,} record{'s' * (len(values) != 1)} went to topic {topic}.\n"
+    assert (
+        said == f"{len(values):,} record{'s' * (len(values) != 1)} went to topic {topic} at {servers[1]}.\n"
+    )
     assert [record.value for record in judge.consume_all(servers[1], topic)] == values
 
 
@@ -98,20 +109,93 @@ def test_a_topic_that_is_not_there_is_named(
         run(command, topic_name, *servers, "--command-config", str(quick), stdin=b"x\n")
 
 
-def test_without_an_address_the_development_broker_is_used(
-    bootstrap: str, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path))
-    with pytest.raises(MissingOptionError, match="--bootstrap-server"):
-        run("topics", "create", topic_name)
-    folder = StateFolder()
+@contextmanager
+def development_cluster(bootstrap: str, name: str = "default") -> Iterator[None]:
+    """Let `penstock broker start` have started the broker under this name."""
+    folder = StateFolder(name)
     folder.create()
     folder.write(ClusterState("id", "digest", 1, bootstrap, "/folder", ()))
-    with pytest.raises(MissingOptionError, match="penstock broker start"):  # stale: no process holds the lock
-        run("cat", topic_name)
     lock = folder.try_lock()
     assert lock is not None
     with lock:
+        yield
+
+
+@pytest.fixture
+def no_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.mark.usefixtures("no_cluster")
+def test_without_an_address_the_development_broker_is_used(bootstrap: str, topic_name: str) -> None:
+    with pytest.raises(MissingOptionError, match="--bootstrap-server"):
         run("topics", "create", topic_name)
-        assert run("produce", topic_name, stdin=b"x\n") == f"1 record went to topic {topic_name}.\n"
-        assert run("cat", topic_name) == "x\n"
+    with development_cluster(bootstrap):
+        pass
+    with pytest.raises(MissingOptionError, match="penstock broker start"):  # stale: no process holds the lock
+        run("cat", topic_name)
+    where = f"{bootstrap} (cluster 'default')"
+    with development_cluster(bootstrap):
+        assert run("topics", "create", topic_name).endswith(f"with 1 partition at {where}.\n")
+        assert (
+            run("produce", topic_name, stdin=b"x\n") == f"1 record went to topic {topic_name} at {where}.\n"
+        )
+        shown = ran("cat", topic_name)
+        assert shown.stdout == "x\n", "stdout holds the records and nothing else"
+        assert where in shown.stderr
+        listed = ran("topics", "list")
+        assert f"{topic_name}  1 partition" in listed.stdout.splitlines()
+        assert listed.stderr == f"Topics at {where}:\n"
+        with pytest.raises(UnknownTopicOrPartitionError) as raised:
+            run("cat", f"{topic_name}-not")
+        assert raised.value.facts["asked_cluster"] == where
+
+
+@pytest.mark.usefixtures("no_cluster")
+def test_every_command_takes_the_name_of_a_development_cluster(
+    bootstrap: str, topic_name: str, tmp_path: Path
+) -> None:
+    name = ("--name", "other")
+    with pytest.raises(MissingOptionError, match=r"No development cluster 'other' runs.*start --name other`"):
+        run("topics", "list", *name)
+    with pytest.raises(OptionError, match="got both"):
+        run("topics", "list", *name, "-b", bootstrap)
+    elsewhere = tmp_path / "client.properties"
+    elsewhere.write_text("bootstrap.servers=127.0.0.1:1\n")
+    where = f"{bootstrap} (cluster 'other')"
+    with development_cluster(bootstrap, "other"):
+        run("topics", "create", topic_name, *name, "--properties", str(elsewhere))
+        run("produce", topic_name, *name, stdin=b"x\n")
+        assert run("cat", topic_name, *name) == "x\n"
+        judge.commit_offsets(bootstrap, topic_name, topic_name, {0: 0})
+        assert f"Cluster: {where}" in run("lag", "--group", topic_name, *name)
+        assert where in " ".join(run("top", "--group", topic_name, "--looks", "1", *name).split())
+        assert f"{where} answered" in run("doctor", "--topic", topic_name, *name)
+        for listing in (["list"], ["list", "--prefix", topic_name], ["prefixes"]):
+            assert where in ran("transactions", *listing, *name).stderr
+        for command in ("describe", "recover", "abort"):
+            assert where in ran("transactions", command, "--prefix", topic_name, *name).stderr
+
+
+@pytest.mark.usefixtures("no_cluster")
+def test_a_checkpoint_is_not_compared_with_a_cluster_that_was_not_named(
+    bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    folder = str(write_checkpoint(tmp_path / "checkpoint", {make_topic(): {"0": 0}}))
+    with development_cluster(bootstrap):
+        for command in ("lag", "top"):
+            with pytest.raises(
+                MissingOptionError, match=f"No cluster was asked.*--name default.*{bootstrap}"
+            ):
+                run(command, "--checkpoint", folder)
+        named = run("lag", "--checkpoint", folder, "--name", "default")
+        assert f"Cluster: {bootstrap} (cluster 'default')" in named
+
+
+def test_an_error_says_which_cluster_was_asked(
+    bootstrap: str, topic_name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["penstock", "cat", topic_name, "-b", bootstrap])
+    with pytest.raises(SystemExit):
+        main()
+    assert capsys.readouterr().err.endswith(f"The cluster that was asked: {bootstrap}\n")

@@ -22,7 +22,7 @@ from confluent_kafka.admin import (
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import LongType, StructField, StructType
 
-from penstock.cli.connecting import connected
+from penstock.cli.connecting import Cluster, connected
 from penstock.cli.lag import find_reader, make_observer
 from penstock.client.cluster.log_offsets import committed_offsets, describe_topics
 from penstock.client.net.connection import KafkaConnections, close_shared_connections
@@ -313,7 +313,7 @@ def look(
 ) -> PartitionLook:
     """Look as `penstock lag` and `penstock top` do, at a reader that has read one record."""
     properties = KafkaProperties(tuple(sorted(properties_of(cluster, case).items())))
-    with connected(properties) as connections:
+    with connected(Cluster(properties, "b")) as connections:
         reader = find_reader(connections, folder, group, None)
         found = make_observer(connections, properties).look(reader.positions)
     for error in found.errors.values():

@@ -12,6 +12,7 @@ import typer
 
 import penstock
 from penstock.cli.broker import broker_app
+from penstock.cli.connecting import ASKED_CLUSTER
 from penstock.cli.dashboard import dashboard
 from penstock.cli.demo import demo
 from penstock.cli.doctor import doctor
@@ -27,9 +28,7 @@ from penstock.errors import PenstockError
 
 app = typer.Typer(
     name="penstock",
-    help="Flink's Kafka connector for PySpark: a Kafka to try it on, its topics and records, the lag "
-    "of its readers, a Grafana dashboard, a demo, transactions of its sink, state and tables of "
-    "changelogs, a doctor.",
+    help="Reads and writes Kafka from PySpark: exactly-once, typed columns, CDC, lag and metrics.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,  # it would show <bool> behind flags
@@ -72,4 +71,6 @@ def main() -> None:
         app()
     except PenstockError as error:
         typer.secho(f"penstock: {error}", fg="red", err=True)
+        if (asked := error.facts.get(ASKED_CLUSTER)) is not None:
+            typer.secho(f"The cluster that was asked: {asked}", fg="red", err=True)
         raise SystemExit(1) from error

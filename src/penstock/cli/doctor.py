@@ -7,30 +7,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.cli.connecting import OptionalServers, client_properties
+from penstock.cli.connecting import ClusterName, CommandConfig, OptionalServers, find_cluster
 
 if TYPE_CHECKING:
     from penstock.doctor.facts import Facts
 
-_Properties = Annotated[
-    Path | None,
-    typer.Option(
-        "--properties",
-        "--command-config",
-        help="A file of Kafka client properties (key=value), for TLS and logins. `bootstrap.servers` may be "
-        "in it.",
-        exists=True,
-        dir_okay=False,
-    ),
-]
 
-
-def doctor(
+def doctor(  # noqa: PLR0913, PLR0917 - each is an option of the command
     topic: Annotated[str | None, typer.Option(help="A topic that the query reads or writes.")] = None,
     group: Annotated[str | None, typer.Option(help="The consumer group that the query commits to.")] = None,
     prefix: Annotated[str | None, typer.Option(help="The query's sink.transactional-id-prefix.")] = None,
@@ -38,7 +25,8 @@ def doctor(
         str | None, typer.Option("--log-topic", help="The query's sink.commit-log.topic, if it has one.")
     ] = None,
     bootstrap_server: OptionalServers = None,
-    properties: _Properties = None,
+    name: ClusterName = None,
+    command_config: CommandConfig = None,
     spark: Annotated[
         bool, typer.Option("--spark", help="Also start a Spark session and look at its workers' Python.")
     ] = False,
@@ -52,8 +40,10 @@ def doctor(
     from penstock.errors import OptionError  # noqa: PLC0415 - lazy
 
     try:
-        given = client_properties(bootstrap_server, properties)
-        facts = gather(given, Wanted(topic, group, prefix, log_topic))
+        cluster = find_cluster(bootstrap_server, name, command_config)
+        facts = gather(cluster.properties, Wanted(topic, group, prefix, log_topic))
+        if cluster.name is not None:
+            facts = replace(facts, servers=str(cluster))
         if spark:
             facts = _with_workers(facts)
         findings = judge(facts)

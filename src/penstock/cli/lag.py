@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli.connecting import CommandConfig, OptionalServers, client_properties, connected
+from penstock.cli.connecting import (
+    Cluster,
+    ClusterName,
+    CommandConfig,
+    OptionalServers,
+    by_hand_of,
+    connected,
+    find_cluster,
+)
 from penstock.cli.lag_shown import report_as_text
 from penstock.errors import CheckpointError, MissingOptionError, OptionError
 
@@ -96,6 +104,7 @@ def lag(  # noqa: PLR0913, PLR0917 - each is an option of the command
     blocked_after: BlockedAfter = 10.0,
     read_uncommitted: ReadsUncommitted = False,
     bootstrap_server: OptionalServers = None,
+    name: ClusterName = None,
     command_config: CommandConfig = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with every topic partition.")] = False,
 ) -> None:
@@ -104,13 +113,18 @@ def lag(  # noqa: PLR0913, PLR0917 - each is an option of the command
 
     check_named(checkpoint, group)
     rules = health_rules(stalled_after, blocked_after, read_uncommitted=read_uncommitted)
-    properties = client_properties(bootstrap_server, command_config)
-    with connected(properties) as connections:
-        reader, report = _watch(connections, properties, (checkpoint, group, source), rules, watch)
+    cluster = find_cluster(bootstrap_server, name, command_config)
+    if checkpoint is not None:
+        check_chosen(cluster, name)
+    with connected(cluster) as connections:
+        who = (checkpoint, group, source)
+        reader, report = _watch(connections, cluster.properties, who, rules, watch)
     if as_json:
         typer.echo(json.dumps({**reader.named, **report_to_json(report)}))
     else:
-        typer.echo(report_as_text(reader.named, report, with_all=partitions))
+        typer.echo(
+            report_as_text(reader.named, str(cluster), report, by_hand_of(cluster), with_all=partitions)
+        )
     if check and (report.health.value != "OK" or report.errors):
         raise typer.Exit(NOT_OK_STATUS)
 
@@ -148,6 +162,20 @@ def check_named(checkpoint: str | None, group: str | None) -> None:
         raise MissingOptionError(
             "Name one reader: --checkpoint PATH (the checkpointLocation of a query) or --group NAME.",
             option="--checkpoint",
+        )
+
+
+def check_chosen(cluster: Cluster, name: str | None) -> None:
+    """Raise unless the user has named the cluster that a checkpoint's query reads.
+
+    A checkpoint does not name its cluster. Another one may have topics with the same names.
+    """
+    if cluster.name is not None and name is None:
+        raise MissingOptionError(
+            "A checkpoint does not say which cluster its query reads, so the lag could be that of another "
+            f"cluster. No cluster was asked. Give --bootstrap-server host:port, or --name {cluster.name} for "
+            f"the development cluster at {cluster.servers}.",
+            option="--bootstrap-server",
         )
 
 

@@ -10,17 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from penstock.observe.monitor import Report, Row
+    from penstock.options.by_hand import ByHand
 
 _REASONS_SHOWN = 10
+_BLOCKED = "BLOCKED_BY_TRANSACTION"
 _HEADER = ("topic partition", "position", "log end", "lag", "readable", "oldest unread", "health")
 
 
-def report_as_text(named: dict[str, Any], report: Report, *, with_all: bool) -> str:
-    """Return the lines of a report: who, totals, what is wrong, the topic partitions."""
-    lines = [_who(named), f"{report.health.value}  {_totals(report)}"]
+def report_as_text(
+    named: dict[str, Any], cluster: str, report: Report, by_hand: ByHand, *, with_all: bool
+) -> str:
+    """Return the lines of a report: who, on which cluster, totals, what is wrong, the topic partitions."""
+    lines = [_who(named), f"Cluster: {cluster}", f"{report.health.value}  {_totals(report)}"]
     lines += [f"  {reason}" for reason in report.reasons[:_REASONS_SHOWN]]
     if len(report.reasons) > _REASONS_SHOWN:
         lines.append(f"  ... and {len(report.reasons) - _REASONS_SHOWN} more (--partitions shows all)")
+    lines += [f"  {line}" for line in _how_to_end(report, by_hand)]
     lines += [f"  no answer for {tp}: {error.message}" for tp, error in sorted(report.errors.items())]
     rows = [row for row in report.rows if with_all or row.verdict.reason]
     return "\n".join(lines + (_table(rows) if rows else []))
@@ -63,6 +68,21 @@ def _totals(report: Report) -> str:
         if rates.catch_up_s:
             parts.append(f"caught up in {duration(rates.catch_up_s)}")
     return "; ".join(parts)
+
+
+def _how_to_end(report: Report, by_hand: ByHand) -> list[str]:
+    """Return for each transaction that blocks the reader how to end it by hand."""
+    from penstock.sink.exactly_once.how_to_end import how_to_end, how_to_end_hanging  # noqa: PLC0415 - lazy
+
+    holders = [row.look.holder for row in report.rows if row.verdict.health.value == _BLOCKED]
+    lines = [
+        how_to_end_hanging(each.topic_partition, each.first_offset, by_hand)
+        if each.transactional_id is None
+        else how_to_end(each.transactional_id, by_hand)
+        for each in holders
+        if each is not None
+    ]
+    return list(dict.fromkeys(lines))[:_REASONS_SHOWN]
 
 
 def _table(rows: list[Row]) -> list[str]:

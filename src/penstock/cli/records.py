@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli.connecting import CommandConfig, OptionalServers, client_properties, connected
+from penstock.cli.connecting import (
+    ClusterName,
+    CommandConfig,
+    OptionalServers,
+    connected,
+    find_cluster,
+    naming,
+)
 from penstock.errors import UnknownTopicOrPartitionError
 
 if TYPE_CHECKING:
@@ -28,27 +35,33 @@ _BATCH_LINES = 10_000
 def produce(
     topic: Annotated[str, typer.Argument(help="The topic to write to. It has to exist.")],
     bootstrap_server: OptionalServers = None,
+    name: ClusterName = None,
     command_config: CommandConfig = None,
 ) -> None:
     """Write each line of the standard input as the value of a record."""
     from penstock.options.config import SinkConfig  # noqa: PLC0415 - lazy
     from penstock.sink.writer import write_rows  # noqa: PLC0415 - lazy
 
-    config = SinkConfig(client_properties(bootstrap_server, command_config), topic)
-    written = write_rows(config, _values(sys.stdin.buffer))
-    typer.echo(f"{_counted(written)} went to topic {topic}.")
+    cluster = find_cluster(bootstrap_server, name, command_config)
+    with naming(cluster):
+        written = write_rows(SinkConfig(cluster.properties, topic), _values(sys.stdin.buffer))
+    typer.echo(f"{_counted(written)} went to topic {topic} at {cluster}.")
 
 
 def cat(
     topic: Annotated[str, typer.Argument(help="The topic to read.")],
     bootstrap_server: OptionalServers = None,
+    name: ClusterName = None,
     command_config: CommandConfig = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print each record as a JSON object, with key and offset.")
     ] = False,
 ) -> None:
     """Print the values that the topic holds now, one a line, without those of uncommitted transactions."""
-    with connected(client_properties(bootstrap_server, command_config)) as connections:
+    cluster = find_cluster(bootstrap_server, name, command_config)
+    if cluster.name is not None:  # on stderr, because stdout holds the records and nothing else
+        typer.echo(f"Records of topic {topic} at {cluster}:", err=True)
+    with connected(cluster) as connections:
         for records in _records(connections, topic):
             for record in records.to_pylist():
                 typer.echo(_as_json(record) if as_json else _text(record["value"]))

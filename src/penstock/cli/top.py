@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.cli._watched import Watched, WatchedReader, WatchedUrl
-from penstock.cli.connecting import CommandConfig, OptionalServers, client_properties, connected
+from penstock.cli.connecting import ClusterName, CommandConfig, OptionalServers, connected, find_cluster
 from penstock.cli.lag import (
     BlockedAfter,
     ReadsUncommitted,
     StalledAfter,
+    check_chosen,
     health_rules,
     make_observer,
 )
@@ -52,6 +53,7 @@ def top(  # noqa: PLR0913, PLR0917 - each is an option of the command
     blocked_after: BlockedAfter = 10.0,
     read_uncommitted: ReadsUncommitted = False,
     bootstrap_server: OptionalServers = None,
+    name: ClusterName = None,
     command_config: CommandConfig = None,
 ) -> None:
     """Show the lag, health and rates of queries (--url, --checkpoint) and groups (--group), until Ctrl-C."""
@@ -62,21 +64,25 @@ def top(  # noqa: PLR0913, PLR0917 - each is an option of the command
             option="--checkpoint",
         )
     watched: list[Watched] = [WatchedUrl(each) for each in url or ()]
+    asked = None
     with ExitStack() as stack:
         if checkpoint or group:
             rules = health_rules(stalled_after, blocked_after, read_uncommitted=read_uncommitted)
-            properties = client_properties(bootstrap_server, command_config)
-            connections = stack.enter_context(connected(properties))
+            cluster = find_cluster(bootstrap_server, name, command_config)
+            if checkpoint:
+                check_chosen(cluster, name)
+            asked = str(cluster)
+            connections = stack.enter_context(connected(cluster))
             of_folders: list[tuple[str | None, str | None]] = [(each, None) for each in checkpoint or ()]
             readers = [*of_folders, *((None, each) for each in group or ())]
             watched[:0] = [
-                WatchedReader(*each, connections, make_observer(connections, properties), rules)
+                WatchedReader(*each, connections, make_observer(connections, cluster.properties), rules)
                 for each in readers
             ]
-        _show(_frames(watched, interval, looks), partitions, is_endless=looks == 0)
+        _show(_frames(watched, interval, looks), asked, partitions, is_endless=looks == 0)
 
 
-def _show(frames: Iterator[list[Shown]], partitions: int, *, is_endless: bool) -> None:
+def _show(frames: Iterator[list[Shown]], cluster: str | None, partitions: int, *, is_endless: bool) -> None:
     """Draw each frame in place; into a file or a pipe, print one after the other."""
     from rich.console import Console  # noqa: PLC0415 - lazy
     from rich.live import Live  # noqa: PLC0415 - lazy
@@ -87,11 +93,11 @@ def _show(frames: Iterator[list[Shown]], partitions: int, *, is_endless: bool) -
     with suppress(KeyboardInterrupt):
         if not console.is_terminal:
             for shown in frames:
-                console.print(screen(shown, partitions))
+                console.print(screen(shown, cluster, partitions))
             return
         with Live(console=console, auto_refresh=False, screen=is_endless) as live:
             for shown in frames:
-                live.update(screen(shown, partitions), refresh=True)
+                live.update(screen(shown, cluster, partitions), refresh=True)
 
 
 def _frames(watched: Sequence[Watched], interval_s: float, looks: int) -> Iterator[list[Shown]]:

@@ -49,9 +49,16 @@ class Shown:
     batch_ms: int | None = None
 
 
-def screen(readers: Sequence[Shown], partitions: int) -> RenderableType:
-    """Return the screen: the readers, what is wrong with them, and some of their topic partitions."""
-    parts: list[RenderableType] = [_readers(readers)]
+def screen(readers: Sequence[Shown], cluster: str | None, partitions: int) -> RenderableType:
+    """Return the screen: the readers, what is wrong with them, and some of their topic partitions.
+
+    Args:
+        readers: of which each gets a line.
+        cluster: that was asked about checkpoints and groups; None without them.
+        partitions: how many topic partitions of each reader are shown, the worst first.
+    """
+    parts: list[RenderableType] = [] if cluster is None else [Text(f"Cluster: {cluster}")]
+    parts.append(_readers(readers))
     for reader in readers:
         parts += [Text(f"{reader.name}: {line}", style="yellow") for line in _sentences(reader)]
         parts += [Text(f"{reader.name}: {line}") for line in reader.sinks]

@@ -10,7 +10,13 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.connecting import CommandConfig, OptionalServers, client_properties, connected
+from penstock.cli.connecting import (
+    ClusterName,
+    CommandConfig,
+    OptionalServers,
+    connected,
+    find_cluster,
+)
 
 topics_app = typer.Typer(help="Topics: create, list.", no_args_is_help=True)
 
@@ -25,44 +31,50 @@ def create(
         bool, typer.Option("--if-not-exists", help="Leave a topic that exists as it is, instead of failing.")
     ] = False,
     bootstrap_server: OptionalServers = None,
+    name: ClusterName = None,
     command_config: CommandConfig = None,
     as_json: _Json = False,
 ) -> None:
     """Create topics, with the broker's default replication, and wait until they can be written."""
     from penstock.client.cluster.log_offsets import NewTopic, create_topics, describe_topics  # noqa: PLC0415 - lazy
 
-    with connected(client_properties(bootstrap_server, command_config)) as connections:
+    cluster = find_cluster(bootstrap_server, name, command_config)
+    with connected(cluster) as connections:
         existing = sorted(describe_topics(connections, names)) if if_not_exists else []
-        new = [name for name in dict.fromkeys(names) if name not in existing]
-        create_topics(connections, {name: NewTopic(partitions) for name in new}, exist_ok=if_not_exists)
+        new = [each for each in dict.fromkeys(names) if each not in existing]
+        create_topics(connections, {each: NewTopic(partitions) for each in new}, exist_ok=if_not_exists)
     if as_json:
         typer.echo(json.dumps({"created": new, "existing": existing, "partitions": partitions}))
         return
-    for name in new:
-        typer.echo(f"Created topic {name} with {_counted(partitions)}.")
-    for name in existing:
-        typer.echo(f"Topic {name} exists; it was left as it is.")
+    for each in new:
+        typer.echo(f"Created topic {each} with {_counted(partitions)} at {cluster}.")
+    for each in existing:
+        typer.echo(f"Topic {each} exists at {cluster}; it was left as it is.")
 
 
 @topics_app.command("list")
 def list_topics(
     bootstrap_server: OptionalServers = None,
+    name: ClusterName = None,
     command_config: CommandConfig = None,
     as_json: _Json = False,
 ) -> None:
     """List the topics, without Kafka's internal ones."""
     from penstock.client.cluster.log_offsets import describe_topics  # noqa: PLC0415 - lazy
 
-    with connected(client_properties(bootstrap_server, command_config)) as connections:
+    cluster = find_cluster(bootstrap_server, name, command_config)
+    with connected(cluster) as connections:
         described = describe_topics(connections).values()
     found = {topic.topic: len(list(topic.topic_partitions)) for topic in described if not topic.is_internal}
     if as_json:
-        typer.echo(json.dumps([{"topic": name, "partitions": found[name]} for name in sorted(found)]))
+        typer.echo(json.dumps([{"topic": each, "partitions": found[each]} for each in sorted(found)]))
         return
     if not found:
-        typer.echo("There are no topics.")
-    for name in sorted(found):
-        typer.echo(f"{name}  {_counted(found[name])}")
+        typer.echo(f"There are no topics at {cluster}.")
+        return
+    typer.echo(f"Topics at {cluster}:", err=True)
+    for each in sorted(found):
+        typer.echo(f"{each}  {_counted(found[each])}")
 
 
 def _counted(partitions: int) -> str:

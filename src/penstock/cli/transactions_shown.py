@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 if TYPE_CHECKING:
+    from penstock.client.transactions.steps import TransactionDescription
+    from penstock.options.by_hand import ByHand
     from penstock.sink.exactly_once.by_hand import OpenTransaction
     from penstock.sink.exactly_once.decision import Decision
+    from penstock.sink.exactly_once.foreign import AnyTransaction
 
 _T = TypeVar("_T")
 
@@ -30,7 +33,7 @@ def show_list(
         typer.echo(line)
 
 
-def show_done(plan: dict[str, Any], *, is_done: bool, as_json: bool) -> None:
+def show_done(plan: dict[str, Any], cluster: str, *, is_done: bool, as_json: bool) -> None:
     """Print the transactions that were ended, or would be."""
     if as_json:
         typer.echo(json.dumps({**plan, "done": is_done}))
@@ -40,7 +43,8 @@ def show_done(plan: dict[str, Any], *, is_done: bool, as_json: bool) -> None:
         for name in names:
             typer.echo(f"{action} {name}")
     if not plan["commit"] and not plan["abort"]:
-        typer.echo("Nothing to do: no transaction is open.")
+        prefix = plan["prefix"]
+        typer.echo(f"Nothing to do: no transaction named {prefix}-<number>-<number> is open at {cluster}.")
     elif not is_done:
         typer.echo("Nothing was changed; --yes does it.")
 
@@ -71,6 +75,69 @@ def open_as_text(found: OpenTransaction) -> str:
         f"  since {_time(description.started_at_ms)}, time-out {description.timeout_ms} ms\n"
         f"  readers wait at: {held_back}"
     )
+
+
+def any_as_json(found: AnyTransaction) -> dict[str, Any]:
+    """Return an open transaction of any program, for programs. `prefix` null: the name is not penstock's."""
+    description = found.description
+    return {
+        "transactional_id": found.transactional_id,
+        "prefix": found.prefix,
+        "state": description.state.value,
+        "producer_id": description.identity.producer_id,
+        "producer_epoch": description.identity.producer_epoch,
+        "started_at": _time(description.started_at_ms),
+        "timeout_ms": description.timeout_ms,
+        "topic_partitions": [list(each) for each in description.topic_partitions],
+        "start_offsets": [found.starts.get(each) for each in description.topic_partitions],
+    }
+
+
+def any_as_text(found: AnyTransaction, by_hand: ByHand) -> str:
+    """Return an open transaction of any program, for people, with the command that ends it."""
+    from penstock.sink.exactly_once.how_to_end import how_to_end  # noqa: PLC0415 - lazy
+
+    description = found.description
+    whose = "not of penstock" if found.prefix is None else f"prefix {found.prefix}"
+    held_back = ", ".join(
+        f"{each}{f' at offset {found.starts[each]}' if each in found.starts else ''}"
+        for each in description.topic_partitions
+    )
+    return (
+        f"{found.transactional_id}  {description.state.value}, {whose}\n"
+        f"  since {_time(description.started_at_ms)}, time-out {description.timeout_ms} ms, producer "
+        f"{description.identity.producer_id}\n"
+        f"  readers wait at: {held_back or 'none'}\n"
+        f"  {how_to_end(found.transactional_id, by_hand)}"
+    )
+
+
+def others_as_text(prefix: str, others: Sequence[AnyTransaction], by_hand: ByHand) -> str:
+    """Return a sentence about open transactions that only begin with the prefix, and each of them."""
+    names = ", ".join(each.transactional_id for each in others)
+    head = f"Open, but not ended by --prefix {prefix}, are others whose names begin with {prefix}: {names}."
+    return "\n".join([head, *(any_as_text(each, by_hand) for each in others)])
+
+
+def show_foreign_abort(
+    transactional_id: str, ongoing: TransactionDescription | None, *, is_done: bool, as_json: bool
+) -> None:
+    """Print that a transaction of another program was aborted, or would be."""
+    if as_json:
+        names = [] if ongoing is None else [transactional_id]
+        typer.echo(json.dumps({"transactional_id": transactional_id, "abort": names, "done": is_done}))
+        return
+    if ongoing is None:
+        typer.echo(f"Nothing to do: no transaction named {transactional_id} waits for its end.")
+        return
+    where = ", ".join(map(str, ongoing.topic_partitions)) or "no topic partition"
+    typer.echo(
+        f"{'Aborted' if is_done else 'Would abort'} {transactional_id}, open since "
+        f"{_time(ongoing.started_at_ms)}: its records in {where} stay invisible to read_committed readers. "
+        "Its program, if it still runs, gets an error (ProducerFencedException) at its next step."
+    )
+    if not is_done:
+        typer.echo("Nothing was changed; --yes does it.")
 
 
 def decision_as_json(decision: Decision) -> dict[str, Any]:

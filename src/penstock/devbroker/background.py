@@ -124,8 +124,10 @@ def stop_in_background(state_folder: StateFolder) -> ClusterState | None:
 def _same_or_error(running: ClusterState, request: ClusterRequest, state_folder: StateFolder) -> ClusterState:
     if running.request_digest != request.digest():
         raise DevBrokerError(
-            f"A cluster {state_folder.name!r} with other settings runs at {running.bootstrap_servers}. "
-            "Stop it first, or start this one under another --name.",
+            f"A cluster {state_folder.name!r} with other settings runs at {running.bootstrap_servers} (in "
+            f"the background, since {state_folder.written_at():%Y-%m-%d %H:%M:%S %z}). Nothing was started. "
+            "Use it, or start another one with --name NAME. Stopping it (`penstock broker stop --name "
+            f"{state_folder.name}`) deletes its topics, unless it was started with --data-dir.",
             name=state_folder.name,
         )
     return running

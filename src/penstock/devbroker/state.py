@@ -11,6 +11,7 @@ import dataclasses
 import json
 import re
 import tempfile
+from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
@@ -108,6 +109,10 @@ class StateFolder:
             return ClusterState.from_json(self._state_file.read_text(encoding="utf-8"))
         except (FileNotFoundError, ValueError, TypeError):
             return None
+
+    def written_at(self) -> datetime:
+        """Return when the cluster was ready: the time of the state file. Raise OSError without one."""
+        return datetime.fromtimestamp(self._state_file.stat().st_mtime).astimezone()
 
     def write(self, state: ClusterState) -> None:
         """Replace the state file, whole or not at all."""

@@ -41,7 +41,7 @@ def _use(subject: str, prefix: PrefixFacts, now: datetime) -> Finding:
         f"it is in use: {len(prefix.open_since_ms)} transactions are open, the oldest for {age_s:.0f} s. A "
         "query runs with it, or has died.",
         "Do not start another query with this prefix: the first would stop. If none runs, the next start of "
-        "the query or `penstock transactions recover` ends them.",
+        f"the query ends them, or `{prefix.recover_command}`.",
     )
 
 

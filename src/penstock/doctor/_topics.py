@@ -6,11 +6,12 @@ Pure.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 
 from penstock.client.cluster.rights import Operation
 from penstock.client.transactions.limits import NO_TRANSACTIONS, mark_in
 from penstock.doctor.facts import TopicFacts
-from penstock.doctor.findings import Finding, bad, good, warning
+from penstock.doctor.findings import Finding, bad, good, note, warning
 
 TOPIC_CONFIGS = (
     "min.insync.replicas",
@@ -20,6 +21,8 @@ TOPIC_CONFIGS = (
     *NO_TRANSACTIONS,
 )
 _SHORT_RETENTION_MS = 3_600_000
+_LONG_OPEN_MS = 10_000
+"""As `penstock lag` says BLOCKED_BY_TRANSACTION."""
 
 
 def topic_findings(
@@ -41,7 +44,8 @@ def topic_findings(
     if topic.error:
         yield bad(subject, topic.error, "Nothing else of this topic could be checked.")
         return
-    yield good(subject, f"it has {topic.partition_count} partitions and {topic.replicas} replicas of each.")
+    partitions, replicas = _counted(topic.partition_count, "partition"), _counted(topic.replicas, "replica")
+    yield good(subject, f"it has {partitions}, and {replicas} of each.")
     if topic.leaderless:
         names = ", ".join(map(str, topic.leaderless))
         advice = "Start the brokers that hold its replicas."
@@ -52,6 +56,22 @@ def topic_findings(
     if is_target and (mark := mark_in(topic.config or {})) is not None:
         advice = "Write to another topic, or set 'sink.delivery-guarantee' to 'at-least-once'."
         yield bad(subject, f"its setting is {mark}, so it has no transactions.", advice)
+
+
+def holder_findings(topic: TopicFacts, now: datetime) -> Iterator[Finding]:
+    """Judge the open transactions of a topic: a short one is normal."""
+    now_ms = now.timestamp() * 1000
+    for holder in topic.holders:
+        who = f"{holder.who} keeps read_committed readers back at {holder.where}"
+        if holder.open_since_ms is None:
+            yield warning(f"topic {topic.topic}", f"{who}.", holder.advice)
+        elif now_ms - holder.open_since_ms >= _LONG_OPEN_MS:
+            seconds = (now_ms - holder.open_since_ms) / 1000
+            yield warning(f"topic {topic.topic}", f"{who}, open for {seconds:,.0f} s.", holder.advice)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def rights_findings(
@@ -88,7 +108,7 @@ def durability_findings(subject: str, topic: TopicFacts, broker_count: int) -> I
             "Raise its replication factor to 3 (kafka-reassign-partitions).",
         )
     elif topic.replicas == 1:
-        yield warning(
+        yield note(
             subject,
             "a partition has one replica on a cluster of one broker: its records are lost with it.",
             "Use this for development only.",

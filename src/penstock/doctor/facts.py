@@ -35,6 +35,23 @@ class BrokerFacts:
 
 
 @dataclass(frozen=True)
+class HolderFacts:
+    """An open transaction that holds back the readers of a topic partition.
+
+    Attributes:
+        where: the topic partition and the offset.
+        who: the transaction and its producer.
+        open_since_ms: in milliseconds since 1970; None if no coordinator shows it.
+        advice: how to end it by hand.
+    """
+
+    where: str
+    who: str
+    open_since_ms: int | None
+    advice: str
+
+
+@dataclass(frozen=True)
 class TopicFacts:
     """One topic. `replicas` and `in_sync`: the smallest number of all its partitions."""
 
@@ -46,6 +63,7 @@ class TopicFacts:
     leaderless: tuple[int, ...] = ()
     rights: frozenset[int] | None = None
     config: Config | None = None
+    holders: tuple[HolderFacts, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -67,6 +85,7 @@ class PrefixFacts:
         error: why nothing could be found out.
         write_error: why transactional ids of the prefix may not be written.
         log_problem: why the decision log cannot be relied on, as a start of the query would say it.
+        recover_command: the command that ends them by hand.
         open_since_ms: when each open transaction of the prefix began, in milliseconds since 1970.
     """
 
@@ -80,6 +99,7 @@ class PrefixFacts:
     log_rights: frozenset[int] | None = None
     log: TopicFacts | None = None
     open_since_ms: tuple[int, ...] = ()
+    recover_command: str = ""
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,12 @@ class Level(Enum):
     """How serious a finding is."""
 
     GOOD = "good"
+    NOTE = "note"
     WARNING = "warning"
     BAD = "bad"
 
 
-_EXIT_CODES = {Level.GOOD: 0, Level.WARNING: 1, Level.BAD: 2}
+_EXIT_CODES = {Level.GOOD: 0, Level.NOTE: 0, Level.WARNING: 1, Level.BAD: 2}
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,11 @@ def good(subject: str, text: str) -> Finding:
     return Finding(Level.GOOD, subject, text)
 
 
+def note(subject: str, text: str, advice: str) -> Finding:
+    """Return a finding that is right for development, and would not be for production."""
+    return Finding(Level.NOTE, subject, text, advice)
+
+
 def warning(subject: str, text: str, advice: str) -> Finding:
     """Return a finding that may endanger data, or something that could not be checked."""
     return Finding(Level.WARNING, subject, text, advice)
@@ -61,7 +67,7 @@ def bad(subject: str, text: str, advice: str) -> Finding:
 
 
 def exit_code(findings: Collection[Finding]) -> int:
-    """Return 0 if all is good, 1 if there are warnings, 2 if something is bad."""
+    """Return 0 if all is good (notes are), 1 if there are warnings, 2 if something is bad."""
     return max((_EXIT_CODES[each.level] for each in findings), default=0)
 
 

@@ -18,6 +18,7 @@ from penstock.client.cluster.rights import Operation, describe_group, known_righ
 from penstock.client.cluster.topics import may_create
 from penstock.client.net.connection import KafkaConnections
 from penstock.client.settings import connection_settings
+from penstock.client.transactions.holders import first_open_transactions
 from penstock.client.transactions.limits import broker_config, topic_config
 from penstock.doctor._exactly_once import BROKER_CONFIGS
 from penstock.doctor._handshake import shake_hands
@@ -27,6 +28,7 @@ from penstock.doctor.facts import (
     ClockFacts,
     Facts,
     GroupFacts,
+    HolderFacts,
     PrefixFacts,
     PythonFacts,
     TopicFacts,
@@ -37,10 +39,13 @@ from penstock.errors import (
     PenstockError,
     UnknownTopicOrPartitionError,
 )
+from penstock.options.by_hand import ByHand
 from penstock.options.properties import property_value
 from penstock.security.principal import certificate_expiry
 from penstock.sink.exactly_once.by_hand import transaction_tools
 from penstock.sink.exactly_once.driver_side import ExactlyOnceSettings, log_topic_of
+from penstock.sink.exactly_once.how_to_end import how_to_end, how_to_end_hanging
+from penstock.types import TopicPartition
 
 if TYPE_CHECKING:
     from penstock.options.config import KafkaProperties
@@ -138,6 +143,33 @@ def topic_facts(connections: KafkaConnections, topic: str) -> TopicFacts:
         leaderless=_leaderless(found),
         rights=known_rights(found.authorized_operations),
         config=config,
+        holders=_holders(connections, _with_leader(found)),
+    )
+
+
+def _with_leader(topic: TopicMetadata) -> list[TopicPartition]:
+    leaderless = _leaderless(topic)
+    return [TopicPartition(topic.topic, number) for number in topic.partitions if number not in leaderless]
+
+
+def _holders(
+    connections: KafkaConnections, topic_partitions: list[TopicPartition]
+) -> tuple[HolderFacts, ...]:
+    servers = ",".join(connections.settings.bootstrap_servers)
+    by_hand = ByHand(servers, connections.settings.security.protocol != "PLAINTEXT")
+    found = first_open_transactions(connections, topic_partitions, timeout_ms=_TIMEOUT_MS)
+    return tuple(
+        HolderFacts(
+            f"{tp}, offset {each.first_offset}",
+            f"transaction {each.transactional_id or 'which no coordinator shows'} (producer "
+            f"{each.producer_id})",
+            each.open_since_ms,
+            how_to_end_hanging(tp, each.first_offset, by_hand)
+            if each.transactional_id is None
+            else how_to_end(each.transactional_id, by_hand),
+        )
+        for tp, each in sorted(found.items())
+        if each is not None
     )
 
 
@@ -178,6 +210,7 @@ def _prefix(connections: KafkaConnections, wanted: Wanted) -> PrefixFacts:
         log_rights=None if log is None else log.rights,
         log=log,
         open_since_ms=tuple(each.description.started_at_ms for each in opened),
+        recover_command=settings.names.command("recover", "--yes"),
     )
 
 

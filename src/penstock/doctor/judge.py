@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from penstock.doctor._exactly_once import prefix_findings, timeout_findings
-from penstock.doctor._topics import topic_findings
+from penstock.doctor._topics import holder_findings, topic_findings
 from penstock.doctor.facts import BrokerFacts, ClockFacts, Facts, GroupFacts, PythonFacts
 from penstock.doctor.findings import Finding, bad, good, warning
 
@@ -42,6 +42,7 @@ def _findings(facts: Facts) -> Iterator[Finding]:
             is_source=facts.group is not None,
             is_target=facts.prefix is not None,
         )
+        yield from holder_findings(facts.topic, facts.now)
     if facts.group is not None:
         yield group_finding(facts.group)
     if facts.prefix is not None:

@@ -19,7 +19,7 @@ from penstock.doctor.facts import (
     TlsFacts,
     TopicFacts,
 )
-from penstock.doctor.findings import Level, as_json, bad, exit_code, good, warning
+from penstock.doctor.findings import Level, as_json, bad, exit_code, good, note, warning
 from penstock.doctor.judge import judge
 
 NOW = datetime(2026, 5, 1, tzinfo=timezone.utc)
@@ -88,7 +88,7 @@ def worker(**changes: Any) -> Facts:
 
 ONE_BROKER = replace(HEALTHY, brokers=BROKERS[:1])
 SOON, PAST = NOW + timedelta(days=3), NOW - timedelta(days=3)
-BAD, WARNING = Level.BAD, Level.WARNING
+BAD, WARNING, NOTE = Level.BAD, Level.WARNING, Level.NOTE
 
 WRONG: dict[str, tuple[Facts, Level, str]] = {
     "no connection": (
@@ -117,7 +117,7 @@ WRONG: dict[str, tuple[Facts, Level, str]] = {
     "one replica": (topic(replicas=1, config=CONFIG | {"min.insync.replicas": "1"}), BAD, "one replica"),
     "one replica of one broker": (
         replace(ONE_BROKER, topic=replace(TOPIC, replicas=1, config=CONFIG | {"min.insync.replicas": "1"})),
-        WARNING,
+        NOTE,
         "cluster of one broker",
     ),
     "settings not told": (topic(config=None), WARNING, "DESCRIBE_CONFIGS"),
@@ -166,7 +166,7 @@ def test_what_is_wrong_is_said_with_what_to_do(name: str) -> None:
     findings = [each for each in judge(facts) if each.level is not Level.GOOD]
     said = [each for each in findings if text in str(each)]
     assert [each.level for each in said[:1]] == [level], "\n".join(map(str, findings))
-    assert exit_code(findings) == (2 if any(each.level is BAD for each in findings) else 1)
+    assert exit_code(findings) == {BAD: 2, WARNING: 1, NOTE: 0}[level]
     unsaid = {"log problem", "group error"}
     assert name in unsaid or said[0].advice
 
@@ -193,16 +193,23 @@ def test_a_prefix_that_was_never_used_needs_no_log() -> None:
 
 
 def test_json_and_exit_code_count_the_levels() -> None:
-    findings = [good("a", "fine."), warning("b", "hm.", "Look."), bad("c", "no.", "Stop.")]
+    findings = [
+        good("a", "fine."),
+        note("d", "so so.", "Mind."),
+        warning("b", "hm.", "Look."),
+        bad("c", "no.", "Stop."),
+    ]
     assert as_json(findings) == {
         "exit_code": 2,
-        "counts": {"good": 1, "warning": 1, "bad": 1},
+        "counts": {"good": 1, "note": 1, "warning": 1, "bad": 1},
         "findings": [
             {"level": "good", "subject": "a", "text": "fine.", "advice": ""},
+            {"level": "note", "subject": "d", "text": "so so.", "advice": "Mind."},
             {"level": "warning", "subject": "b", "text": "hm.", "advice": "Look."},
             {"level": "bad", "subject": "c", "text": "no.", "advice": "Stop."},
         ],
     }
-    assert exit_code(findings[:2]) == 1
+    assert exit_code(findings[:3]) == 1
+    assert exit_code(findings[:2]) == 0
     assert exit_code([]) == 0
-    assert str(findings[1]) == "warning  b: hm. Look."
+    assert str(findings[2]) == "warning  b: hm. Look."

@@ -27,6 +27,7 @@ from penstock.observe.serve.prometheus import prometheus_text
 from penstock.observe.serve.view import SourceView
 from penstock.observe.sink_reports import SinkBoard
 from penstock.observe.task_reports import nothing_yet
+from penstock.options.by_hand import ByHand
 from penstock.options.config import KafkaProperties, MetricsSettings, SourceConfig, TopicList
 from penstock.source.metrics import SourceMetrics
 from penstock.types import TopicPartition
@@ -133,7 +134,7 @@ def said_everywhere(job: Job) -> list[str]:
     with served(job) as url:
         lag, page = (_json(f"{url}/{path}") for path in ("lag", "page.json"))
     output = io.StringIO()
-    Console(file=output, width=250).print(screen([Shown("q", 1, job.view.report(), None)], 3))
+    Console(file=output, width=250).print(screen([Shown("q", 1, job.view.report(), None)], None, 3))
     assert lag["health"] == page["report"]["health"]
     return [json.dumps(lag), output.getvalue(), json.dumps(page["report"])]
 
@@ -216,14 +217,16 @@ def test_a_cluster_that_does_not_answer_is_not_called_healthy(job: Job) -> None:
         assert name not in metrics
     report = job.view.report()
     assert report is not None
-    assert "UNKNOWN  lag unknown" in report_as_text({"group": "g"}, report, with_all=True)
+    assert "UNKNOWN  lag unknown" in report_as_text({"group": "g"}, "c", report, ByHand(), with_all=True)
 
 
 def test_names_are_shown_as_they_are_and_never_as_markup(job: Job) -> None:
     job.hold("[red]billing[/]")
     job.run(2)
     output = io.StringIO()
-    Console(file=output, width=250).print(screen([Shown("/data/[bold]q[/]", 1, job.view.report(), None)], 3))
+    Console(file=output, width=250).print(
+        screen([Shown("/data/[bold]q[/]", 1, job.view.report(), None)], None, 3)
+    )
     assert output.getvalue().count("/data/[bold]q[/]") >= 2
     assert output.getvalue().count("transaction [red]billing[/] (producer 7)") == 2
 
