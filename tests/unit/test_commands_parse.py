@@ -64,7 +64,7 @@ ONE_OF = {
 _ParseError: Any = next(each for each in typer.BadParameter.__mro__ if each.__name__ == "ClickException")
 NOT_A_COMMAND = ("penstock", "tuned")
 """The name of a case in docs/performance.md."""
-_FILE = re.compile(r"^FILE$|\.(properties|sql)$")
+_FILE = re.compile(r"^FILE$|\.(properties|sql|db)$")
 _INLINE = re.compile(r"`(penstock(?:\s[^`]*)?)`")
 
 
@@ -202,12 +202,12 @@ def faults(shown: Sequence[Shown]) -> list[str]:
 def test_the_commands_of_the_pages_parse() -> None:
     shown = [each for page in PAGES for each in shown_in_page(page)]
     assert len([each for each in shown if each.must_be_complete]) > 30
-    assert not faults(shown)
+    assert faults(shown) == []
 
 
 def test_the_commands_in_messages_parse() -> None:
     assert len(shown_in_source()) > 30
-    assert not faults(shown_in_source())
+    assert faults(shown_in_source()) == []
 
 
 def composed_by(by_hand: ByHand) -> Iterator[str]:
