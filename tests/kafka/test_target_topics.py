@@ -27,6 +27,14 @@ def test_a_missing_topic_is_named_with_its_option(bootstrap: str, topic_name: st
         check_target_topic(config, "scan.dead-letter.topic")
 
 
+def test_a_misspelt_topic_is_named_with_the_one_that_is_meant(bootstrap: str, make_topic: MakeTopic) -> None:
+    topic = make_topic(suffix="-orders")
+    config = parse_write({"properties.bootstrap.servers": bootstrap, "topic": f"{topic[:-2]}sr"}).sink
+    with pytest.raises(UnknownTopicOrPartitionError) as error:
+        check_target_topic(config, "topic")
+    assert f"may not see it. Did you mean '{topic}'? Nothing was read or written." in error.value.message
+
+
 def test_it_is_asked_for_once_however_many_batches(
     bootstrap: str, make_topic: MakeTopic, requests: Counter[str]
 ) -> None:

@@ -135,3 +135,78 @@ def test_rows_that_spark_leaves_are_closed_at_once() -> None:
         sent(failing="pass", calling=calling, closing="print('closed', file=sys.stderr)", stderr=said) == ""
     )
     assert said == ["closed\nleft\n"]
+
+
+DRIVERS_PROGRAM = """
+import traceback
+from pyspark.errors import PySparkException
+from penstock.errors import MaterializeError, StateError
+from penstock.spark.process.short_errors import short_errors_of_batches
+
+def deeper():
+    {failing}
+
+class Writer:
+    @short_errors_of_batches
+    def __call__(self, rows, batch_id):
+        deeper()
+
+try:
+    Writer()(None, 0)  # as Spark calls it, through Py4J
+except Exception as error:
+    shown = traceback.format_exc()
+    print(shown)
+    print("type:", type(error).__name__, "facts:", getattr(error, "facts", None))
+"""
+OF_A_TASK = (
+    "raise PySparkException('Aborted: penstock.errors.StateError: a sentence.\\n\\tat org.apache.X(Y.java)')"
+)
+
+
+def of_driver(failing: str, **variables: str) -> str:
+    """Return the text of the traceback that Py4J sends to the JVM."""
+    done = subprocess.run(
+        [sys.executable, "-c", DRIVERS_PROGRAM.format(failing=failing)],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **variables},
+        timeout=PATIENCE_S,
+    )
+    return done.stdout
+
+
+def test_an_error_in_foreach_batch_has_one_frame_of_penstock() -> None:
+    text = of_driver("raise MaterializeError('a sentence', table='t') from KeyError('inner')")
+    assert text.count("Traceback") == 1
+    assert text.count("short_errors.py") == 1
+    assert "deeper" not in text
+    assert "inner" not in text
+    assert "\npenstock.errors.MaterializeError: a sentence\n" in text
+    assert "type: MaterializeError facts: {'table': 't'}" in text
+
+
+def test_an_error_of_a_task_in_foreach_batch_is_that_of_penstock() -> None:
+    text = of_driver(OF_A_TASK)
+    assert "\npenstock.errors.StateError: a sentence.\n" in text
+    assert "org.apache" not in text
+    assert "type: StateError" in text
+
+
+@pytest.mark.parametrize(
+    "failing",
+    [
+        "raise PySparkException('Traceback (most recent call last): ... penstock.errors.RowError: x')",
+        "raise PySparkException('a table does not exist')",
+        "raise TypeError('a defect')",
+    ],
+    ids=["with a traceback", "of Spark", "defect"],
+)
+def test_another_error_in_foreach_batch_keeps_its_traceback(failing: str) -> None:
+    text = of_driver(failing)
+    assert "in deeper" in text
+    assert failing.partition("(")[2][1:8] in text
+
+
+def test_a_switch_brings_the_tracebacks_in_foreach_batch_back() -> None:
+    assert "in deeper" in of_driver("raise MaterializeError('a sentence')", PENSTOCK_SHORT_ERRORS="off")

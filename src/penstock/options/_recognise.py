@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 
 from penstock.errors import MissingOptionError, OptionError, UnsupportedOptionError
 from penstock.options._added import SPARK_ADDED_OPTIONS
-from penstock.options._spelling import misspelt
 from penstock.options.config import KafkaProperties
 from penstock.options.declare import Dialect, Option, Side, Status, or_default, parse_value
 from penstock.options.flink import TOPIC
 from penstock.options.properties import ClientRole
 from penstock.options.properties.check import check_properties
+from penstock.options.spelling import misspelt
 from penstock.options.unknown import OPTIONS, judge_options
 from penstock.options.wording import PROPERTY_PREFIX, worded
 

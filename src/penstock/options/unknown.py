@@ -15,12 +15,12 @@ from typing import Any
 from penstock.errors import OptionError
 from penstock.options._added import SPARK_ADDED_OPTIONS
 from penstock.options._spark import SPARK_OPTIONS, SUBSCRIBE
-from penstock.options._spelling import misspelt, nearest
 from penstock.options.declare import Dialect, Option, Side, Status
 from penstock.options.flink import FLINK_OPTIONS, TOPIC
 from penstock.options.properties import PROPERTIES
 from penstock.options.properties.foreign import advice_for
 from penstock.options.properties.refused import refusal_of
+from penstock.options.spelling import misspelt, nearest
 from penstock.options.warn import warn_once
 from penstock.options.wording import PROPERTY_PREFIX, spelled, worded
 

@@ -17,6 +17,10 @@ from penstock.types import TopicPartition
 _log = logging.getLogger(__name__)
 _GO_ON = "set failOnDataLoss to false (in Flink's dialect scan.on-data-loss to continue)"
 _OR_DROP = ", or scan.on-removed-partition to drop"
+_NEW_CHECKPOINT = (
+    " Or delete the checkpoint of the stream, or give it a new location: it then begins at its starting "
+    "offsets, as a new query. What it has kept and written is of the old topic."
+)
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,8 @@ def position_past_end(
         f"Data loss in {topic_partition}: the query needs offset {wanted}, but Kafka has only "
         f"[{log_start}, {log_end}). Either this offset never existed (check the starting offsets), or the "
         "topic was deleted and created again, or its log was cut back in an unclean leader election. Nothing "
-        f"was read past {log_end}. To go on at offset {log_start}, the first one that is there, {_GO_ON}.",
+        f"was read past {log_end}. To go on at offset {log_start}, the first one that is there, {_GO_ON}."
+        f"{_NEW_CHECKPOINT}",
         **_facts(topic_partition, wanted),
         log_start_offset=log_start,
         log_end_offset=log_end,
@@ -138,7 +143,7 @@ def removed(topic_partitions: Iterable[TopicPartition]) -> TopicPartitionsRemove
     return TopicPartitionsRemovedError(
         f"Data loss: the query was reading {names}, which Kafka does not have any more. Records there that "
         f"were not read yet are gone. To go on without them, {_GO_ON}{_OR_DROP}. "
-        "Another topic of that name is then read from its start.",
+        f"Another topic of that name is then read from its start.{_NEW_CHECKPOINT}",
         topic_partitions=tuple(gone),
     )
 
@@ -150,7 +155,8 @@ def recreated(topic_partitions: Iterable[TopicPartition]) -> TopicPartitionsRemo
     return TopicPartitionsRemovedError(
         f"Data loss: the query was reading {names} of a topic that was deleted and created again under the "
         "same name. Records of the first topic that were not read yet are gone. Nothing of the second topic "
-        f"was read. To read the second topic from its start, {_GO_ON}{_OR_DROP}.",
+        f"was read. To read the second topic from its start, {_GO_ON}{_OR_DROP}."
+        f"{_NEW_CHECKPOINT}",
         topic_partitions=tuple(gone),
     )
 

@@ -119,7 +119,7 @@ class DiscoverySchedule:
         if gone:
             self._losses.report(data_loss.removed(gone))
         if fail:
-            discovery.raise_if_missing()
+            discovery.raise_if_missing(self._lookup)
         elif discovery.missing:
             self._say_once(f"Not on the Kafka cluster, so not read: {', '.join(discovery.missing)}.")
         left = sorted(tp for tp in in_use if not is_subscribed(self._config.subscription, tp))

@@ -38,7 +38,7 @@ def plan_bounded(config: SourceConfig, lookup: OffsetLookup, *, now_ms: int | No
     config = config.at(wall_clock_ms() if now_ms is None else now_ms)
     look_ups = ConfiguredLookUps(config, lookup)
     discovery = discover(lookup, config.subscription)
-    discovery.raise_if_missing()
+    discovery.raise_if_missing(lookup)
     stopping = config.stopping or OffsetsSpec(LogEnd.LATEST)
     stops = resolve_offsets(stopping, discovery.topic_partitions, look_ups)
     starts = resolve_offsets(

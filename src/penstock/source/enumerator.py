@@ -87,7 +87,7 @@ class SplitEnumerator:
         """Return where a new query starts, in numbers; the same on every call of one run."""
         if self._initial is None:
             discovery = self._run.discovery or self._discovery.now()
-            discovery.raise_if_missing()
+            discovery.raise_if_missing(self._lookup)
             existing = self._run.first(discovery)
             are_all = discovery.topic_partitions <= set(existing)
             starts = self._beginnings.of_first(existing, self._run, are_all=are_all)

@@ -23,6 +23,7 @@ from penstock.spark._keyed_task import NOW_MS, PARTITION, KeyedTask
 from penstock.spark._planning import Planned, Planning
 from penstock.spark.connect import functions_for, is_connect
 from penstock.spark.one_thread import plan_in_one_thread
+from penstock.spark.process.short_errors import short_errors_of_rows
 from penstock.state.files import LocalFiles, open_files
 from penstock.state.snapshot import Lifetime
 
@@ -77,11 +78,11 @@ def apply(
         f"unix_millis(current_timestamp()) AS {quoted(NOW_MS)}",
     )
     if times is not None:
-        rows = rows.mapInArrow(Clocks(times, count).run, _nullable(rows.schema))
+        rows = rows.mapInArrow(short_errors_of_rows(Clocks(times, count).run), _nullable(rows.schema))
     if state is not None:
         rows = _never_left_out(rows, f"penstock {operator.name} {without_secrets(state)}")
     rows = rows.repartitionById(count, quoted(PARTITION))
-    return rows.mapInArrow(task.run, out)
+    return rows.mapInArrow(short_errors_of_rows(task.run), out)
 
 
 def _nullable(columns: StructType) -> StructType:

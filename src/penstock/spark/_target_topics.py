@@ -14,6 +14,7 @@ from penstock.client.settings import ConnectionSettings, connection_settings
 from penstock.errors import AuthorizationError, NoTransactionsError, PenstockError
 from penstock.errors import UnknownTopicOrPartitionError as UnknownTopicError
 from penstock.options.config import DeliveryGuarantee, SinkConfig
+from penstock.options.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from penstock.client.net.connection import KafkaConnections
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 PATIENCE_MS = 10_000
+_SUGGESTION_MS = 3_000
 _CLIENT_ID = "penstock-sink"
 _found: set[tuple[ConnectionSettings, str]] = set()
 
@@ -51,7 +53,7 @@ def check_target_topic(config: SinkConfig, option: str) -> None:
             _check_transactions(connections, config.topic, timeout_ms)
             _warn_of_recovery(connections, config.topic)
     except UnknownTopicError:
-        raise _missing(config.topic, option) from None
+        raise _missing(config.topic, option, _meant(connections, config.topic)) from None
     except (AuthorizationError, NoTransactionsError):
         raise
     except PenstockError as error:
@@ -89,10 +91,20 @@ def _warn_of_recovery(connections: KafkaConnections, topic: str) -> None:
         )
 
 
-def _missing(topic: str, option: str) -> UnknownTopicError:
+def _meant(connections: KafkaConnections, topic: str) -> str:
+    from penstock.client.cluster.log_offsets import describe_topics  # noqa: PLC0415
+
+    try:
+        found = describe_topics(connections, timeout_ms=_SUGGESTION_MS)
+    except PenstockError:
+        return ""  # the error that is about to be raised is the one that matters
+    return did_you_mean([topic], (name for name, each in found.items() if not each.is_internal))
+
+
+def _missing(topic: str, option: str, meant: str) -> UnknownTopicError:
     return UnknownTopicError(
-        f"Topic {topic!r} of option '{option}' does not exist, or this user may not see it. Nothing was read "
-        "or written. Check the name, or create the topic: penstock does not create it.",
+        f"Topic {topic!r} of option '{option}' does not exist, or this user may not see it.{meant} Nothing "
+        "was read or written. Check the name, or create the topic: penstock does not create it.",
         topic=topic,
         option=option,
     )

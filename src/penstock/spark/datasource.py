@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from penstock.security.sent_files import search_sent_files
-from penstock.spark.process.begin import begin_task
+from penstock.spark.process.begin import begin_planning, begin_task
 from penstock.spark.process.sent_files import sparks_file_folders
 from penstock.spark.process.short_errors import short_errors
 
@@ -52,7 +52,7 @@ class PenstockDataSource(DataSource):
         """Return a batch read."""
         from penstock.spark._reads import batch_read  # noqa: PLC0415 - see above
 
-        self._search_sent_files()
+        self._prepare()
         return batch_read(self.options, schema)
 
     @short_errors
@@ -60,7 +60,7 @@ class PenstockDataSource(DataSource):
         """Return a streaming read. Where Spark would hide an error, return a read that raises it."""
         from penstock.spark._reads import streaming_read  # noqa: PLC0415 - see above
 
-        self._search_sent_files()
+        self._prepare()
         return streaming_read(self.options, schema)
 
     @short_errors
@@ -68,7 +68,7 @@ class PenstockDataSource(DataSource):
         """Return a batch write."""
         from penstock.spark._writes import batch_write  # noqa: PLC0415 - see above
 
-        self._search_sent_files()
+        self._prepare()
         return batch_write(self.options, schema, overwrite=overwrite)
 
     @short_errors
@@ -78,8 +78,10 @@ class PenstockDataSource(DataSource):
         """Return a streaming write."""
         from penstock.spark._writes import streaming_write  # noqa: PLC0415 - see above
 
-        self._search_sent_files()
+        self._prepare()
         return streaming_write(self.options, schema)
 
-    def _search_sent_files(self) -> None:
+    def _prepare(self) -> None:
+        # This object was unpickled here: `__init__` has run in another process.
+        begin_planning()
         search_sent_files((*sparks_file_folders(), *self._sent_files))

@@ -27,6 +27,7 @@ from penstock.changelog.row_kinds import (
 )
 from penstock.errors import OptionError, RowError
 from penstock.spark._arguments import check_names, check_texts
+from penstock.spark.process.short_errors import short_errors_of_rows
 from penstock.state.columns import check_columns, hash_columns, hash_values, one_array
 
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ def in_order(
     check_texts(df.schema, [*keys, *order_by])
     columns = [df[f"`{name.replace('`', '``')}`"] for name in keys]
     together = df.repartition(*columns) if partitions is None else df.repartition(partitions, *columns)
-    return together.mapInArrow(SortedRows(tuple(keys), tuple(order_by)).run, df.schema)
+    sorted_rows = SortedRows(tuple(keys), tuple(order_by))
+    return together.mapInArrow(short_errors_of_rows(sorted_rows.run), df.schema)
 
 
 @dataclass(frozen=True)

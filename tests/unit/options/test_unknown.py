@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import OptionError
-from penstock.options._spelling import edit_distance, misspelt
 from penstock.options.declare import Dialect, Side, Status
 from penstock.options.parse import parse_read, parse_write
 from penstock.options.properties import PROPERTIES
 from penstock.options.properties.foreign import FOREIGN_NAMES, advice_for
 from penstock.options.properties.refused import refusal_of
+from penstock.options.spelling import edit_distance, misspelt
 from penstock.options.unknown import OPTIONS
 from penstock.options.warn import said_elsewhere
 from penstock.options.wording import FLINK_NAME_OF, PROPERTY_PREFIX, SPARK_NAME_OF, worded

@@ -14,6 +14,7 @@ from penstock.options.config import (
     DiscoveryInterval,
     IsolationLevel,
     OffsetsSpec,
+    TopicList,
     TopicPartitionSet,
     TopicPattern,
 )
@@ -66,6 +67,22 @@ class TestStart:
     def test_a_missing_topic_is_an_error(self) -> None:
         with pytest.raises(UnknownTopicOrPartitionError, match="topic 't'"):
             SplitEnumerator(source_config(), FakeAdmin()).initial_offset()
+
+    @pytest.mark.parametrize("internal", [set(), {"orders"}], ids=["of users", "internal"])
+    def test_a_misspelt_topic_is_an_error_with_the_topic_that_is_meant(self, internal: set[str]) -> None:
+        there = {TopicPartition(topic, 0): Log() for topic in ("orders", "returns")}
+        admin = FakeAdmin(there, internal_topics=internal)
+        with pytest.raises(UnknownTopicOrPartitionError) as error:
+            SplitEnumerator(source_config(TopicList(("ordres", "returns"))), admin).initial_offset()
+        meant = "" if internal else " Did you mean 'orders'?"
+        assert error.value.message.startswith(f"Not on the Kafka cluster: topic 'ordres'.{meant} Nothing was")
+        assert admin.discovery_count == 2, "one request more, and only for the error"
+
+    def test_a_missing_topic_partition_of_a_topic_that_is_there_asks_for_no_other_topics(self) -> None:
+        admin = FakeAdmin({tp(0): Log()})
+        with pytest.raises(UnknownTopicOrPartitionError, match=r"t-4\. Nothing was read"):
+            SplitEnumerator(source_config(TopicPartitionSet((tp(4),))), admin).initial_offset()
+        assert admin.discovery_count == 1
 
     def test_a_missing_topic_partition_is_an_error(self) -> None:
         config = source_config(TopicPartitionSet((tp(0), tp(4))))

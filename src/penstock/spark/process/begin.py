@@ -20,6 +20,11 @@ _OBJECTS = WorkerObjects()
 _CONNECTION = JvmConnection()
 
 
+def begin_planning() -> None:
+    """Prepare a process that plans a read or a write; does nothing outside of PySpark's processes."""
+    show_messages()
+
+
 def begin_task() -> None:
     """Prepare this process at the start of a task; does nothing outside of PySpark's processes."""
     show_messages()

@@ -5,9 +5,12 @@ the JVM as text: the traceback, then the message. PySpark leaves the traceback o
 SPARK_HIDE_TRACEBACK is set, as with its own `spark.sql.execution.pyspark.udf.hideTraceback.enabled`. PySpark
 reads the variable when the error arrives, and then ends the process.
 
-Invariants: only errors that penstock raises on purpose are shortened, and only in processes that PySpark
-started. Any other error, a defect of penstock or a failure in the user's code (partitioner, offsets
-initializer), keeps its traceback. `penstock.errors` logs every traceback at DEBUG.
+A function of `foreachBatch` runs in the user's program, where Py4J sends the text of the traceback. There the
+frames are taken off the error instead: one frame of penstock is left, and those of PySpark.
+
+Invariants: only errors that penstock raises on purpose are shortened. Any other error, a defect of penstock
+or a failure in the user's code (partitioner, offsets initializer), keeps its traceback. `penstock.errors`
+logs every traceback at DEBUG.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from typing import ParamSpec, TypeVar
 
 from penstock.errors import PenstockError
 from penstock.spark.process.kind import is_spark_process
+from penstock.spark.why import why
 from penstock.switches import Switch, is_on
 
 P = ParamSpec("P")
@@ -32,8 +36,10 @@ _log = logging.getLogger("penstock.errors")
 _HIDE = "SPARK_HIDE_TRACEBACK"
 _BY_US = "penstock"
 """The value that penstock sets; PySpark accepts any text."""
-_WRITTEN_BY_OTHERS = frozenset({"penstock", "kafka", "pyarrow", *sys.stdlib_module_names}) - {"__main__"}
+_BELOW_US = ("penstock", "kafka", "pyarrow", "pyspark", "py4j", "psycopg", "deltalake", "pyiceberg")
+_WRITTEN_BY_OTHERS = frozenset({*_BELOW_US, *sys.stdlib_module_names}) - {"__main__"}
 """Packages whose code runs below ours and is not the user's."""
+_TRACEBACK = "Traceback (most recent call last)"
 
 
 def short_errors(method: Callable[P, T]) -> Callable[P, T]:
@@ -48,9 +54,9 @@ def short_errors(method: Callable[P, T]) -> Callable[P, T]:
 
 
 def short_errors_of_rows(
-    method: Callable[P, Generator[T, None, None]],
+    method: Callable[P, Iterator[T]],
 ) -> Callable[P, Generator[T, None, None]]:
-    """Shorten the errors of a generator that Spark asks for rows."""
+    """Shorten the errors of a generator that Spark asks for rows, also of a function for `mapInArrow`."""
 
     @wraps(method)
     def called(*args: P.args, **kwargs: P.kwargs) -> Generator[T, None, None]:
@@ -64,7 +70,30 @@ def short_errors_of_rows(
                         return
                 yield row
         finally:
-            rows.close()
+            if isinstance(rows, Generator):
+                rows.close()
+
+    return called
+
+
+def short_errors_of_batches(function: Callable[P, T]) -> Callable[P, T]:
+    """Shorten the errors of a function for `foreachBatch` that nothing but Spark calls.
+
+    The error of a job that it runs comes from PySpark, with the calls of Java. It becomes the error of
+    penstock that is its cause.
+    """
+
+    @wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            short = _short(error)
+            if short is None:
+                _hide_no_more()
+                raise
+            _shorten(error)
+        raise short.with_traceback(None) from None
 
     return called
 
@@ -74,15 +103,32 @@ def _shortened() -> Iterator[None]:
     try:
         yield
     except PenstockError as error:
-        if not (is_spark_process() and is_on(Switch.SHORT_ERRORS)) or _is_of_user_code(error.__cause__):
+        if not is_spark_process() or _short(error) is None:
             _hide_no_more()
             raise
-        _log.debug("The full traceback of the error that follows:", exc_info=error)
-        os.environ.setdefault(_HIDE, _BY_US)
+        _shorten(error)
         raise error.with_traceback(None) from None
     except BaseException:
         _hide_no_more()
         raise
+
+
+def _short(error: Exception) -> PenstockError | None:
+    """Return the error of penstock to show without a traceback; None if the traceback is needed."""
+    if not is_on(Switch.SHORT_ERRORS):
+        return None
+    if isinstance(error, PenstockError):
+        return None if _is_of_user_code(error.__cause__) else error
+    reason = why(error)
+    if reason is None or _TRACEBACK in str(error):
+        return None
+    return reason.error_class(reason.message)
+
+
+def _shorten(error: Exception) -> None:
+    _log.debug("The full traceback of the error that follows:", exc_info=error)
+    if is_spark_process():
+        os.environ.setdefault(_HIDE, _BY_US)
 
 
 def _hide_no_more() -> None:

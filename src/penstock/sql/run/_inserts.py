@@ -16,6 +16,7 @@ from typing import Any
 from penstock.spark.check_options import check_write
 from penstock.spark.connect import is_connect
 from penstock.spark.one_thread import planned_in_one_thread
+from penstock.spark.process.short_errors import short_errors_of_batches
 from penstock.sql.connectors.jdbc import frames as jdbc
 from penstock.sql.connectors.sessions import reason
 from penstock.sql.language.source import Source
@@ -259,7 +260,8 @@ class Inserts:
         try:
             if write.connector == "print":
                 emit = self._emit
-                return writer.foreachBatch(lambda batch, _: _print(batch, emit)).start()
+                printed = short_errors_of_batches(lambda batch, _: _print(batch, emit))
+                return writer.foreachBatch(printed).start()
             if write.connector == "blackhole":
                 return writer.format("noop").start()
             if write.connector == tables.JDBC:

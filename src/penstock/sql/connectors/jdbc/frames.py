@@ -13,6 +13,7 @@ from typing import Any
 from penstock.changelog.row_kinds import ROW_KIND
 from penstock.errors import MaterializeError, PenstockError
 from penstock.spark.connect import is_connect
+from penstock.spark.process.short_errors import short_errors_of_batches
 from penstock.sql.connectors.jdbc.settings import JdbcSettings, connect_for, jdbc_settings
 from penstock.sql.connectors.sessions import first_line
 from penstock.sql.query.piece import quoted
@@ -92,7 +93,7 @@ def stream_writer(options: dict[str, str], keys: tuple[str, ...], rows: Any) -> 
     """Return a writer of a stream. Set its checkpoint and trigger, and start it."""
     settings = jdbc_settings(options)
     if not keys:
-        return rows.writeStream.foreachBatch(_Append(settings))
+        return rows.writeStream.foreachBatch(short_errors_of_batches(_Append(settings)))
     from penstock.spark.materialize import materialize  # noqa: PLC0415 - this module loads without Spark
 
     return materialize(_changes(rows), _target(settings), keys)

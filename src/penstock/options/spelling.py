@@ -33,6 +33,13 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return names[near[0]] if near else None
 
 
+def did_you_mean(names: Iterable[str], known: Iterable[str]) -> str:
+    """Return ` Did you mean 'x'?` with the known names that `names` misspell; "" if they misspell none."""
+    known = sorted(known)
+    meant = [one for name in names if (one := misspelt(name, known)) is not None]
+    return f" Did you mean {', '.join(map(repr, meant))}?" if meant else ""
+
+
 def _letters_between(lower: str, known: str) -> int | None:
     other = known.lower()
     if _SEPARATORS.sub("", lower) == _SEPARATORS.sub("", other):
