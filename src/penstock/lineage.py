@@ -1,6 +1,6 @@
 """`penstock.lineage.Listener`: OpenLineage's events of streaming queries.
 
-Runs in the user's program, on Spark classic and Connect. Needs `penstock[lineage]`. Invariant: a query never
+Runs in the user's program, on Spark classic and Connect. Needs the extra `lineage`. Invariant: a query never
 fails or waits because of its lineage.
 """
 
@@ -188,8 +188,8 @@ def _client() -> Any:
         from openlineage.client import OpenLineageClient  # noqa: PLC0415 - an extra
     except ImportError as error:
         raise OptionError(
-            "Events of OpenLineage need the package openlineage-python, which is not installed. Install "
-            "penstock[lineage].",
+            "Events of OpenLineage need the package openlineage-python, which is not installed. In a "
+            "checkout of penstock run pip install '.[lineage]'.",
             option="lineage",
         ) from error
     return OpenLineageClient()

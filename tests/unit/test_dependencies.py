@@ -8,6 +8,7 @@ import re
 import sys
 from importlib.metadata import packages_distributions
 from pathlib import Path
+from typing import Any
 
 from tests.unit.syntax_trees import nodes_of
 
@@ -80,8 +81,13 @@ def normalised(requirement: str) -> str:
 
 
 @functools.cache
+def project_table() -> dict[str, Any]:
+    table: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return table
+
+
 def declared(*extras: str) -> set[str]:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    project = project_table()
     lists = [project["dependencies"], *(project["optional-dependencies"][extra] for extra in extras)]
     return {normalised(requirement) for requirements in lists for requirement in requirements}
 

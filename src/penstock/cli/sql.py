@@ -53,7 +53,7 @@ def sql(
         ),
     ] = False,
 ) -> None:
-    """Run scripts of Flink's SQL on Spark, and wait for their jobs. Needs `penstock[sql]`."""
+    """Run scripts of Flink's SQL on Spark, and wait for their jobs. Needs the extra `sql`."""
     from penstock.sql import Session as _  # noqa: F401, PLC0415 - says which extra is missing
 
     if prepare:

@@ -37,7 +37,7 @@ HTTP_PORT = Option(
     Side.BOTH,
     integer(0, 65_535),
     "The driver serves a page, `/metrics` (Prometheus), `/lag` (JSON), `/healthz` and `/readyz` of a stream "
-    "at this port; 0: a free port, which is logged. Needs `penstock[prometheus]`. On a sink: the port of a "
+    "at this port; 0: a free port, which is logged. Needs the extra `prometheus`. On a sink: the port of a "
     "source of the same query, which then also shows this sink. docs/observability.md. (Ours.)",
     default_text=_OFF,
 )

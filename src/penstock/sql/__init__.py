@@ -26,4 +26,6 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is None or not error.name.startswith("sqlglot"):
             raise
-        raise PenstockError("SQL needs the package sqlglot. Install penstock with its extra `sql`.") from None
+        raise PenstockError(
+            "SQL needs the package sqlglot. In a checkout of penstock run pip install '.[sql]'."
+        ) from None

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("opentelemetry.sdk", reason="penstock[otel] is not installed")
+pytest.importorskip("opentelemetry.sdk", reason="the extra otel is not installed")
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceRequest,

@@ -321,7 +321,7 @@ def test_an_exporter_that_cannot_start_costs_the_query_nothing(
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk", None)
     monkeypatch.delitem(sys.modules, "penstock.observe.serve.otlp", raising=False)
     exposed().close()
-    assert "Install penstock[otel]" in caplog.text
+    assert "pip install '.[otel]'" in caplog.text
     assert threading.active_count() == before
 
 
@@ -334,7 +334,7 @@ def exposed() -> SourceExposure:
 def test_an_exporter_that_fails_costs_the_query_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    pytest.importorskip("opentelemetry.sdk", reason="penstock[otel] is not installed")
+    pytest.importorskip("opentelemetry.sdk", reason="the extra otel is not installed")
 
     def fails(_: object) -> None:
         raise RuntimeError("no certificate")

@@ -1,6 +1,6 @@
 """The metrics of Flink's Kafka connector, and what stands for each of them here.
 
-Runs in the process that plans a stream. Needs `prometheus_client` (`penstock[prometheus]`). Invariant: every
+Runs in the process that plans a stream. Needs `prometheus_client` (the extra `prometheus`). Invariant: every
 name of Flink's documentation is in `FLINK_NAMES`, with its meaning or the reason why it is missing; only
 names of this table are served (`metrics.aliases` = `flink`). docs/observability.md has the same table.
 """

@@ -1,6 +1,6 @@
 """Push the metrics of a source by OpenTelemetry's protocol (OTLP over HTTP).
 
-Runs in the process that plans a stream, on a thread of its own. Needs `penstock[otel]`. OpenTelemetry's
+Runs in the process that plans a stream, on a thread of its own. Needs the extra `otel`. OpenTelemetry's
 variables of the environment set it up: `OTEL_EXPORTER_OTLP_ENDPOINT` turns it on. Invariant: a push that
 fails is logged, and the query goes on.
 """

@@ -1,6 +1,6 @@
 """The figures of a source as Prometheus metrics, under penstock's names and, if wanted, under others'.
 
-Runs in the process that plans a stream. Needs `prometheus_client` (`penstock[prometheus]`). Invariant: at
+Runs in the process that plans a stream. Needs `prometheus_client` (the extra `prometheus`). Invariant: at
 most `topic_partitions_max` topic partitions are shown one by one, those with the largest lag. Totals hold all
 of them.
 """

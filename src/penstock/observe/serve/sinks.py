@@ -1,6 +1,6 @@
 """The figures of sinks as Prometheus metrics.
 
-Runs in the process that plans a stream. Needs `prometheus_client` (`penstock[prometheus]`). Invariant: a
+Runs in the process that plans a stream. Needs `prometheus_client` (the extra `prometheus`). Invariant: a
 figure that no report has named is missing, not 0.
 """
 

@@ -158,7 +158,8 @@ def _push(view: SourceView, settings: MetricsSettings) -> OtlpPush | None:
     except ImportError as error:
         _log.warning(
             "A variable of OpenTelemetry asks for metrics by OTLP, but a package is missing: %s. The query "
-            "runs without them. Install penstock[otel], or set OTEL_METRICS_EXPORTER=none.",
+            "runs without them. In a checkout of penstock run pip install '.[otel]', or set "
+            "OTEL_METRICS_EXPORTER=none.",
             error,
         )
     except Exception as error:  # noqa: BLE001 - figures are for watching: the query goes on
@@ -179,6 +180,6 @@ def check_installed() -> None:
     if importlib.util.find_spec("prometheus_client") is None:
         raise OptionError(
             "Option 'metrics.http.port' needs the package prometheus_client, which is not installed. Nothing "
-            "was read. Install penstock[prometheus], or leave the option out.",
+            "was read. In a checkout of penstock run pip install '.[prometheus]', or leave the option out.",
             option="metrics.http.port",
         )

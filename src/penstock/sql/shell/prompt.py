@@ -27,7 +27,7 @@ try:
     from prompt_toolkit.history import FileHistory, History
 except ModuleNotFoundError as error:
     raise PenstockError(
-        "The prompt needs the package prompt_toolkit. Install penstock with its extra `sql`."
+        "The prompt needs the package prompt_toolkit. In a checkout of penstock run pip install '.[sql]'."
     ) from error
 
 HELP = """\
