@@ -15,9 +15,12 @@ from tests import judge
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-RUN_ELSEWHERE = {("README.md", 0), ("from-spark.md", 1), ("pipelines.md", 0)}
-"""The quick start (tests/package), what needs no broker (tests/unit/source/test_checkpoint_offset.py), and
-the pipeline (tests/spark/test_pipelines.py)."""
+RUN_ELSEWHERE = {
+    ("README.md", 0),  # the quick start: tests/package
+    ("from-spark.md", 1),  # needs no broker: tests/unit/source/test_checkpoint_offset.py
+    ("pipelines.md", 0),  # tests/spark/test_pipelines.py
+    ("sql-production.md", 0),  # below
+}
 WANTED = {b"1", b"2", b"3"}
 ORDERS = [(b'{"id":%d}' % n, b'{"id":%d,"name":"n%d"}' % (n, n)) for n in range(3)]
 """What the examples of typed tables read: keys and values."""
@@ -100,3 +103,20 @@ def test_example_runs(code: str, spark: SparkSession, broker: DevCluster, tmp_pa
         assert {record.value for record in copied} == WANTED
     finally:
         query.stop()
+
+
+def test_the_program_for_spark_submit_runs_a_script(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    page = (ROOT / "docs" / "sql-production.md").read_text()
+    code = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0]
+    script = tmp_path / "job.sql"
+    script.write_text("""
+        CREATE TABLE numbers (n INT) WITH ('connector' = 'datagen', 'number-of-rows' = '2',
+            'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '2');
+        CREATE TABLE shown (n INT) WITH ('connector' = 'print');
+        INSERT INTO shown SELECT n + 40 FROM numbers;
+    """)
+    monkeypatch.setattr("sys.argv", ["run_sql.py", str(script)])
+    exec(compile(code, "run_sql.py", "exec"), {})  # noqa: S102 - running the examples is the point
+    assert sorted(re.findall(r"\+I\[(\d+)\]", capfd.readouterr().out)) == ["41", "42"]

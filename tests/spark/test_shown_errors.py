@@ -15,7 +15,8 @@ from tests import judge
 from tests.spark.shown_errors_job import BEGIN
 
 PATIENCE_S = 300
-SEARCHED = "penstock.errors."
+README = (Path(__file__).parents[2] / "README.md").read_text()
+SEARCHED = README.partition("Search the output for `")[2].partition("`")[0]
 OWN_FILE = re.compile(r'File "[^"]*/penstock/[^"]*", line')
 CASES = {
     "no broker": "BrokerUnavailableError: ",
@@ -53,6 +54,7 @@ def shown(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
 @pytest.mark.parametrize("name", CASES)
 def test_a_search_finds_the_sentence(shown: dict[str, str], name: str) -> None:
     lines = [line for line in shown[name].splitlines() if SEARCHED in line]
+    assert SEARCHED
     assert lines, shown[name]
     for line in lines:
         assert line.partition(SEARCHED)[2].startswith(CASES[name]), line
