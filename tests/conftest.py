@@ -10,8 +10,9 @@ import pytest
 from tests.examples import load_profile
 
 load_profile()
+pytest.register_assert_rewrite("tests.scenarios")
 
-pytest_plugins = ["tests.fix_broker", "tests.fix_spark"]
+pytest_plugins = ["tests.fix_broker", "tests.fix_spark", "penstock.testing.plugin"]
 
 SHARED = ("cluster3", "guarded", "mortal_broker", "connect_spark")
 """Fixtures that one worker of xdist should start for all (`--dist loadgroup`), because that takes long."""

@@ -47,6 +47,8 @@ CLOUD_USERS = {
 """Of PLAIN."""
 LIMITED = (*(f"limited{number}" for number in range(80)), "patient")
 """Users of PLAIN with LIMITED_PASSWORD and without any right."""
+SCENARIO_USERS = tuple(f"scenario{number}" for number in range(12))
+"""More of them, one for each scenario of tests/scenarios."""
 LIMITED_PASSWORD = "limited-horse"  # noqa: S105 - of users that guard nothing
 CLIENT_SECRET = "client-horse"  # noqa: S105 - of a client that guards nothing
 COMMON = "org.apache.kafka.common.security"
@@ -147,7 +149,7 @@ def _logins_of(listener: str, session_ms: int) -> dict[str, str]:
     start = f"listener.name.{listener}."
     tokens = f"{start}oauthbearer."
     plain = {"alice": QUOTED, "username": "password", **CLOUD_USERS}
-    plain |= dict.fromkeys(LIMITED, LIMITED_PASSWORD)
+    plain |= dict.fromkeys((*LIMITED, *SCENARIO_USERS), LIMITED_PASSWORD)
     users = " ".join(f'user_{user}="{password}"' for user, password in plain.items())
     return {
         f"{start}sasl.enabled.mechanisms": ",".join([*JAAS, "OAUTHBEARER"]),

@@ -1,54 +1,10 @@
 """Wait for a condition, with a limit. Runs in tests only. No test waits for a fixed time.
 
-A slow machine does not fail a test, because a wait continues while it sees progress. The limits here only end
-a test that hangs, so they cost no time in a good run. pytest's own limit (`timeout` in pyproject.toml) is the
-last.
+pytest's own limit (`timeout` in pyproject.toml) is the last.
 """
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable
+from penstock.testing.waiting import PATIENCE_S, Patience, wait_until
 
-PATIENCE_S = 120.0
-"""The longest time that a wait lasts without progress."""
-_POLL_INTERVAL_S = 0.05
-
-
-class Patience:
-    """The end of a wait that watches progress.
-
-    Args:
-        what: what is waited for, for the message.
-        timeout_s: how long without progress.
-    """
-
-    def __init__(self, what: str, timeout_s: float = PATIENCE_S) -> None:
-        self._what = what
-        self._timeout_s = timeout_s
-        self._progress: object = None
-        self._deadline_s = time.monotonic() + timeout_s
-
-    def check(self, progress: object = None) -> None:
-        """Begin again if `progress` has changed. Raise AssertionError if it has not changed for too long."""
-        now_s = time.monotonic()
-        if progress != self._progress:
-            self._progress, self._deadline_s = progress, now_s + self._timeout_s
-        assert now_s < self._deadline_s, (
-            f"after {self._timeout_s} s without progress still not: {self._what} (at {progress!r})"
-        )
-
-
-def wait_until(
-    condition: Callable[[], object],
-    what: str,
-    *,
-    timeout_s: float = PATIENCE_S,
-    progress: Callable[[], object] = lambda: None,
-) -> None:
-    """Return when `condition()` is true. Raise AssertionError with `what` without progress for too long."""
-    patience = Patience(what, timeout_s)
-    while not condition():
-        patience.check(progress())
-        threading.Event().wait(_POLL_INTERVAL_S)
+__all__ = ["PATIENCE_S", "Patience", "wait_until"]

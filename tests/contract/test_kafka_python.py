@@ -31,6 +31,7 @@ from kafka.protocol import admin as admin_protocol
 from kafka.protocol import consumer as consumer_protocol
 from kafka.protocol import metadata as metadata_protocol
 from kafka.protocol import producer as producer_protocol
+from kafka.protocol import sasl as sasl_protocol
 from kafka.protocol.admin import CreateTopicsRequest
 from kafka.protocol.consumer import (
     FetchRequest,
@@ -50,6 +51,8 @@ from penstock.client.net.broker_errors import is_retriable_code
 from penstock.client.produce import _verdicts as producer_verdicts
 from penstock.client.settings import ConnectionSettings
 from penstock.security.kerberos import KerberosLogin
+from penstock.testing.fake._apis import served_apis
+from penstock.testing.fake._wire import Api, Frame
 from tests.waiting import PATIENCE_S
 
 PINNED = "3.0.12"
@@ -147,7 +150,7 @@ def test_requests_have_the_fields_and_versions_that_we_use() -> None:
 
 
 BOUNDS = {name: it for name, it in vars(versions).items() if isinstance(it, versions.Versions)}
-PROTOCOL = (admin_protocol, consumer_protocol, metadata_protocol, producer_protocol)
+PROTOCOL = (admin_protocol, consumer_protocol, metadata_protocol, producer_protocol, sasl_protocol)
 
 
 @pytest.mark.parametrize("name", BOUNDS)
@@ -401,6 +404,46 @@ def test_a_frame_of_impossible_length_is_refused(length: int) -> None:
     with pytest.raises(kafka_errors.InvalidReceiveError):
         parser.advance(4)
     assert issubclass(kafka_errors.InvalidReceiveError, kafka_errors.KafkaProtocolError)
+
+
+# ----- the broker's side, for the fake Kafka of penstock.testing
+
+SERVED = served_apis({})
+
+
+@pytest.mark.parametrize("key", SERVED, ids=lambda key: SERVED[key].api.name)
+def test_the_fake_broker_reads_and_answers_every_version(key: int) -> None:
+    """Send a request as a client does, read it as a broker does, and the other way round."""
+    served = SERVED[key]
+    names = (f"{served.api.name}Request", f"{served.api.name}Response")
+    request, response = (
+        next(getattr(room, name) for room in PROTOCOL if hasattr(room, name)) for name in names
+    )
+    for each in range(served.lowest, served.highest + 1):
+        sent = request(version=each)
+        sent.with_header(correlation_id=77, client_id="me")
+        frame = Frame.of(sent.encode(header=True))
+        assert (frame.api_key, frame.version, frame.correlation_id) == (key, each, 77)
+        assert served.api.decode(frame) == sent
+        answered = served.api.encode(each, 78, {})
+        assert int.from_bytes(answered[:4], "big") == len(answered) - 4
+        read = response.decode(answered, version=each, header=True, framed=True)
+        assert read.header.correlation_id == 78
+
+
+def test_an_answer_of_the_fake_broker_has_its_structures() -> None:
+    partition = {"partition_index": 3, "records": b"x", "aborted_transactions": None}
+    leader = {"leader_id": 2, "leader_epoch": 9}
+    topic = {"topic_id": uuid.UUID(int=5), "partitions": [{**partition, "current_leader": leader}]}
+    data = Api("Fetch").encode(16, 1, {"responses": [topic]})
+    read = FetchResponse.decode(data, version=16, header=True, framed=True).responses[0].partitions[0]
+    assert (read.partition_index, read.records, read.current_leader.leader_epoch) == (3, b"x", 9)
+    older = FetchResponse.decode(
+        Api("Fetch").encode(11, 1, {"responses": [topic]}), version=11, header=True, framed=True
+    )
+    assert older.responses[0].partitions[0].records == b"x", "fields of later versions are left out"
+    with pytest.raises(KeyError):
+        Api("Fetch").encode(16, 1, {"no_such_field": 1})
 
 
 # ----- logins

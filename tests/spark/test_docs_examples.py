@@ -20,6 +20,8 @@ RUN_ELSEWHERE = {
     ("from-spark.md", 1),  # needs no broker: tests/unit/source/test_checkpoint_offset.py
     ("pipelines.md", 0),  # tests/spark/test_pipelines.py
     ("sql-production.md", 0),  # below
+    ("testing.md", 1),  # needs no broker: tests/unit/testing/test_docs.py
+    ("testing.md", 2),  # the same
 }
 WANTED = {b"1", b"2", b"3"}
 ORDERS = [(b'{"id":%d}' % n, b'{"id":%d,"name":"n%d"}' % (n, n)) for n in range(3)]

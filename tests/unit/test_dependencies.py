@@ -36,6 +36,8 @@ EXTRAS = {
     "deltalake": "delta",
     "pyiceberg": "iceberg",
     "prompt_toolkit": "sql",
+    "pytest": "testing",
+    "confluent_kafka": "testing",
 }
 """Packages that are loaded by name if they are installed, and the extra that installs them."""
 OTHER_NAMES = {"aws_msk_iam_sasl_signer": "aws-msk-iam-sasl-signer-python"}

@@ -1,0 +1,9 @@
+"""All scenarios."""
+
+from __future__ import annotations
+
+from tests.scenarios import logs, topics, transactions
+from tests.scenarios.cluster import SCENARIOS
+
+ALL = SCENARIOS
+__all__ = ["ALL", "logs", "topics", "transactions"]
