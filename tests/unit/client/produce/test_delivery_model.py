@@ -19,7 +19,7 @@ from penstock.client.produce._verdicts import Verdict
 from penstock.client.produce.idempotence import SEQUENCE_LIMIT, ProducerIdentity, SequenceNumbers
 from penstock.types import TopicPartition
 from tests.examples import examples
-from tests.unit.fake_log import FakeLog
+from tests.unit.client.produce.model_log import ModelLog
 
 NODES = (0, 1)
 NOT_LEADER = 6
@@ -55,7 +55,7 @@ class DeliveryMachine(RuleBasedStateMachine):
             retry_backoff_max_ms=RETRY_BACKOFF_MAX_MS,
         )
         self.delivery = DeliveryQueue(limits, jitter=lambda: 1.0)
-        self.logs = {tp: FakeLog() for tp in TOPIC_PARTITIONS}
+        self.logs = {tp: ModelLog() for tp in TOPIC_PARTITIONS}
         self.leaders = dict.fromkeys(TOPIC_PARTITIONS, 0)
         self.believed_leaders: dict[TopicPartition, int | None] = dict(self.leaders)
         self.connections = {node_id: Connection() for node_id in NODES}
@@ -177,7 +177,7 @@ class DeliveryMachine(RuleBasedStateMachine):
 
     @rule(tp=st.sampled_from(TOPIC_PARTITIONS))
     def replicate(self, tp: TopicPartition) -> None:
-        self.logs[tp].replicated_count = len(self.logs[tp].written)
+        self.logs[tp].replicate()
 
     def _fail_over(self, node_id: int) -> None:
         self._stop(node_id)
@@ -257,7 +257,7 @@ class DeliveryMachine(RuleBasedStateMachine):
             if self.delivery.is_empty:
                 break
             for log in self.logs.values():
-                log.replicated_count = len(log.written)
+                log.replicate()
             self.send(2 * RETRY_BACKOFF_MAX_MS, are_leaders_known=True)
             for node_id in NODES:
                 self.carry_out(node_id, [0] * MAX_IN_FLIGHT, then="answer")
