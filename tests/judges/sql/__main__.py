@@ -24,6 +24,13 @@ def main(arguments: list[str]) -> int:
     )
     which.add_argument("--resume", action="store_true", help="only what this code has not run yet")
     which.add_argument("--figures", action="store_true", help="only write the figures into the docs")
+    parser.add_argument(
+        "--batches",
+        type=_counts,
+        default=(1, 4, 40),
+        metavar="1,4,40",
+        help="each stream runs in these numbers of micro-batches, or one for each record if it has fewer",
+    )
     parser.add_argument("--seconds", type=float, default=math.inf, help="start no script after this time")
     given = parser.parse_intermixed_args(arguments)
     if os.environ.get("FLINK") == "1":
@@ -46,8 +53,15 @@ def _run(given: argparse.Namespace) -> int:
     if given.refused:
         asked = [each for each in asked if outcomes.is_unsettled(*each)]
     if given.resume:
-        asked = [each for each in asked if not outcomes.is_done(*each)]
-    return running.judge_all(asked, given.seconds)
+        asked = [each for each in asked if not outcomes.is_done(*each, given.batches)]
+    return running.judge_all(asked, given.seconds, given.batches)
+
+
+def _counts(text: str) -> tuple[int, ...]:
+    counts = tuple(map(int, text.split(",")))
+    if min(counts) < 1:
+        raise argparse.ArgumentTypeError("expected numbers from 1")
+    return counts
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ Lines at the head of a script say what is special:
   a bounded stream of Spark does not close.
 - `-- differs: why`: penstock gives another table. `-- kinder: why`: it gives a table where Flink fails. With
   `in batch` or `in streaming` behind the word, only there.
+- `-- late: why`: a stream runs in one micro-batch only, because in several of them changes come after their
+  window is over, and are dropped.
 - `-- quick`: every run of the tests tries it, in both modes or in that one.
 """
 
@@ -16,6 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,12 +30,21 @@ CORPUS = DATA / "corpus"
 INPUT = CORPUS / "input"
 _END = re.compile(r";\s*(?:\n|$)")
 _MARK = re.compile(r"^-- (\w+)(?: in (\w+))?:? ?(.*)$", re.MULTILINE)
+_IN_TOPIC = re.compile(r"\$\{in\}(\w+)")
+_MADE_RECORDS = 12
+"""About as many records are in a topic that a script writes."""
 _NEW_TOPIC = re.compile(r"\$\{new\}(\w+)")
 _READ = (
     "'properties.bootstrap.servers' = '{}', 'scan.startup.mode' = 'earliest-offset', "
     "'scan.bounded.mode' = 'latest-offset'"
 )
 _UPSERT = "'properties.bootstrap.servers' = '{}', 'scan.bounded.mode' = 'latest-offset'"
+
+
+def records_of(topic: str) -> int:
+    """Return how many records a topic has that scripts read."""
+    return sum(len(file.read_text().splitlines()) for file in INPUT.glob(f"{topic}.*"))
+
 
 EXPRESSIONS = {
     "expressions": ("UTC", ""),
@@ -58,18 +70,21 @@ class Places:
         inputs: the prefix of the topics that scripts read.
         made: the prefix of the topics that this run of one script writes.
         folder: for files that it writes.
+        batches: the micro-batches that a stream of each topic is cut into, at most one for each record.
     """
 
     servers: str
     inputs: str
     made: str
     folder: str
+    batches: int = 1
 
     def fill(self, text: str) -> str:
         """Return a text with places instead of their marks."""
+        limit = self._limit(text)
         marks = {
-            "${read}": _READ.format(self.servers),
-            "${upsert}": _UPSERT.format(self.servers),
+            "${read}": _READ.format(self.servers) + limit,
+            "${upsert}": _UPSERT.format(self.servers) + limit,
             "${in}": self.inputs,
             "${new}": self.made,
             "${out}": self.folder,
@@ -77,6 +92,13 @@ class Places:
         for mark, place in marks.items():
             text = text.replace(mark, place)
         return text
+
+    def _limit(self, statement: str) -> str:
+        """Return the option that cuts the topic of a table into micro-batches; "" for one of all records."""
+        if self.batches == 1:
+            return ""
+        records = sum(map(records_of, _IN_TOPIC.findall(statement))) or _MADE_RECORDS
+        return f", 'scan.max-records-per-batch' = '{math.ceil(records / self.batches)}'"
 
 
 @dataclass(frozen=True)
@@ -104,6 +126,10 @@ class Script:
         only = self.marks.get(("modes", ""))
         return MODES if only is None else (only,)
 
+    def counts(self, mode: str, wanted: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the numbers of micro-batches in which the script gives one table; (1,) for a batch."""
+        return wanted if mode == "streaming" and self.mark("late", mode) is None else (1,)
+
     def is_quick(self, mode: str) -> bool:
         """Return whether every run of the tests tries it in a mode."""
         return mode in self.modes and self.mark("quick", mode) is not None
@@ -129,7 +155,7 @@ class Script:
     def asked(self) -> str:
         """Return a digest of all that an answer depends on. Marks and comments do not count."""
         whole = "\n".join((self.sql, *self.tables))
-        topics = sorted(set(re.findall(r"\$\{in\}(\w+)", whole)))
+        topics = sorted(set(_IN_TOPIC.findall(whole)))
         records = [file.read_text() for topic in topics for file in INPUT.glob(f"{topic}.*")]
         return hashlib.sha256("\n".join((whole, *records)).encode()).hexdigest()[:16]
 

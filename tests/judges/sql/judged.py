@@ -6,6 +6,7 @@ Invariant: what penstock serves is equal to Flink's table, or the script says at
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from tests.judges.sql.corpus import Answer, Script, wanted
@@ -39,6 +40,35 @@ def judged(  # noqa: PLR0911 - one for each outcome
         return Outcome.EQUAL, ""
     listed = script.mark("differs", mode)
     return (Outcome.LISTED, listed) if listed else (Outcome.DIFFERENT, difference)
+
+
+def judged_in_batches(script: Script, answers: Mapping[int, Answer]) -> tuple[Outcome, str]:
+    """Return how the answers of a stream compare with Flink's; it is different if they depend on the batches.
+
+    Args:
+        script: the script.
+        answers: by the number of micro-batches.
+    """
+    (first, one), *others = answers.items()
+    outcome, why = judged(script, "streaming", one)
+    if outcome is Outcome.DIFFERENT:
+        return outcome, f"in {_batches(first)}: {why}"
+    for count, other in others:
+        found, said = judged(script, "streaming", other)
+        if found is not outcome:
+            return Outcome.DIFFERENT, f"in {_batches(count)} and not in {_batches(first)}: {said}"
+        if outcome is not Outcome.EQUAL and _sorted(other) != _sorted(one):
+            rows = f"\n  {_sorted(other)}\n  {_sorted(one)}"
+            return Outcome.DIFFERENT, f"{_batches(count)} give other rows than {_batches(first)}:{rows}"
+    return outcome, why
+
+
+def _batches(count: int) -> str:
+    return f"{count} micro-batch{'es' if count > 1 else ''}"
+
+
+def _sorted(answer: Answer) -> list[Any]:
+    return sorted(answer.get("rows", []), key=json.dumps)
 
 
 def _difference(script: Script, mode: str, given: Answer, flinks: Answer) -> str:

@@ -38,6 +38,9 @@ UNSETTLED = (Outcome.REFUSED, Outcome.DIFFERENT, Outcome.UNASKED)
 Asked = tuple[Script, str]
 """A script and a mode."""
 
+Counts = tuple[int, ...]
+"""The numbers of micro-batches that each stream runs in."""
+
 Kept = dict[str, dict[str, dict[str, str]]]
 """By mode and script: `of`, the digest of the script; `outcome`; `message`, if it is not equal."""
 
@@ -78,8 +81,8 @@ def is_unsettled(script: Script, mode: str) -> bool:
     return found is None or is_missing(script, mode) or Outcome(found["outcome"]) in UNSETTLED
 
 
-def keep(script: Script, mode: str, outcome: Outcome, message: str) -> None:
-    """Write an outcome into the file, and that this code has run the script."""
+def keep(script: Script, mode: str, outcome: Outcome, message: str, counts: Counts) -> None:
+    """Write an outcome into the file, and that this code has run the script in these micro-batches."""
     found = kept()
     found[mode][script.name] = {"of": script.asked, "outcome": outcome.value}
     if outcome is not Outcome.EQUAL:
@@ -90,12 +93,12 @@ def keep(script: Script, mode: str, outcome: Outcome, message: str) -> None:
         lines = [f"{json.dumps(name)}: {json.dumps(found[each][name], ensure_ascii=False)}" for name in names]
         parts.append(f"{json.dumps(each)}: {{\n" + ",\n".join(lines) + "\n}")
     _replace(FILE, "{\n" + ",\n".join(parts) + "\n}\n")
-    _replace(PROGRESS, json.dumps([*sorted({*_done(), _done_key(script, mode)})], indent=0))
+    _replace(PROGRESS, json.dumps([*sorted({*_done(), *_done_keys(script, mode, counts)})], indent=0))
 
 
-def is_done(script: Script, mode: str) -> bool:
+def is_done(script: Script, mode: str, counts: Counts) -> bool:
     """Return whether the code as it is now has run a script, as it is now, on this machine."""
-    return _done_key(script, mode) in _done()
+    return _done_keys(script, mode, counts) <= set(_done())
 
 
 def _done() -> list[str]:
@@ -103,8 +106,9 @@ def _done() -> list[str]:
     return [each for each in found if each.startswith(f"{CODE} ")]
 
 
-def _done_key(script: Script, mode: str) -> str:
-    return f"{CODE} {mode} {script.name} {script.asked}"
+def _done_keys(script: Script, mode: str, counts: Counts) -> set[str]:
+    own = script.counts(mode, counts)
+    return {f"{CODE} {mode} {script.name} {script.asked} {count}" for count in own}
 
 
 def _code() -> str:

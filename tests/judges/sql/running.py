@@ -23,35 +23,37 @@ from tests.fix_spark import add_jars, spark_settings
 from tests.judges.sql import figures, outcomes, topics
 from tests.judges.sql.answering import answer
 from tests.judges.sql.corpus import MODES, Answer, Places, Script
-from tests.judges.sql.judged import judged
-from tests.judges.sql.outcomes import Asked, Outcome
+from tests.judges.sql.judged import judged, judged_in_batches
+from tests.judges.sql.outcomes import Asked, Counts, Outcome
 
 _AT_ONCE = 2
 
 
-def judge_all(asked: list[Asked], limit_s: float) -> int:
+def judge_all(asked: list[Asked], limit_s: float, counts: Counts) -> int:
     """Run scripts, print what is not equal and the figures, and return 1 if something is not right.
 
     Args:
         asked: the scripts and their modes.
         limit_s: the seconds after which no further script starts.
+        counts: the numbers of micro-batches that each stream runs in.
     """
     found: list[tuple[str, Outcome]] = []
     with tempfile.TemporaryDirectory(prefix="penstock-judge-") as folder, DevCluster() as cluster:
         topics.write_inputs(cluster.bootstrap_servers, "in-")
-        for script, mode, given in _answers(asked, cluster.bootstrap_servers, Path(folder), limit_s):
-            outcome, why = judged(script, mode, given)
+        for script, mode, given in _answers(asked, cluster.bootstrap_servers, Path(folder), limit_s, counts):
+            is_stream = mode == "streaming"
+            outcome, why = judged_in_batches(script, given) if is_stream else judged(script, mode, given[1])
             why = why.replace(folder, "/folder").replace(cluster.bootstrap_servers, "broker")
-            outcomes.keep(script, mode, outcome, why)
+            outcomes.keep(script, mode, outcome, why, counts)
             found.append((mode, outcome))
             if outcome not in (Outcome.EQUAL, Outcome.REFUSED_BY_BOTH):
                 sys.stdout.write(f"{outcome.value}: {mode} {script.name}: {why}\n")
                 sys.stdout.flush()
     for mode in MODES:
-        counts = Counter(outcome for each, outcome in found if each == mode)
-        parts = ", ".join(f"{counts[each]} {each.value}" for each in Outcome if counts[each])
+        of_mode = Counter(outcome for each, outcome in found if each == mode)
+        parts = ", ".join(f"{of_mode[each]} {each.value}" for each in Outcome if of_mode[each])
         if parts:
-            sys.stdout.write(f"{mode}: {counts.total()} scripts: {parts}\n")
+            sys.stdout.write(f"{mode}: {of_mode.total()} scripts: {parts}\n")
     if len(found) < len(asked):
         sys.stdout.write(f"{len(asked) - len(found)} scripts did not run in time: continue with --resume\n")
     figures.write()
@@ -59,18 +61,26 @@ def judge_all(asked: list[Asked], limit_s: float) -> int:
 
 
 def _answers(
-    asked: list[Asked], servers: str, folder: Path, limit_s: float
-) -> Iterator[tuple[Script, str, Answer]]:
-    """Yield answers as they come. Some scripts run at once."""
+    asked: list[Asked], servers: str, folder: Path, limit_s: float, counts: Counts
+) -> Iterator[tuple[Script, str, dict[int, Answer]]]:
+    """Yield answers as they come, by the number of micro-batches. Some scripts run at once."""
     end_s = time.monotonic() + limit_s
 
-    def run(script: Script, mode: str) -> tuple[Script, str, Answer] | None:
+    def one(script: Script, mode: str, count: int) -> Answer:
+        try:
+            return run_script(spark, script, mode, servers, folder, inputs="in-", batches=count)
+        except Exception as error:  # noqa: BLE001 - one script must not end the others
+            return {"crashed": f"{type(error).__name__}: {error}"[:500]}
+
+    def run(script: Script, mode: str) -> tuple[Script, str, dict[int, Answer]] | None:
         if time.monotonic() > end_s:
             return None
-        try:
-            return script, mode, run_script(spark, script, mode, servers, folder, inputs="in-")
-        except Exception as error:  # noqa: BLE001 - one script must not end the others
-            return script, mode, {"crashed": f"{type(error).__name__}: {error}"[:500]}
+        answers: dict[int, Answer] = {}
+        for count in script.counts(mode, counts):
+            answers[count] = one(script, mode, count)
+            if "refused" in answers[count]:
+                break  # before anything ran, so it is refused in any number of micro-batches
+        return script, mode, answers
 
     with _spark(folder) as spark, ThreadPoolExecutor(_AT_ONCE) as pool:
         try:
@@ -82,11 +92,19 @@ def _answers(
 
 
 def run_script(
-    spark: SparkSession, script: Script, mode: str, servers: str, folder: Path, *, inputs: str
+    spark: SparkSession,
+    script: Script,
+    mode: str,
+    servers: str,
+    folder: Path,
+    *,
+    inputs: str,
+    batches: int = 1,
 ) -> Answer:
     """Make the topics of a script and return penstock's answer to it."""
-    made = f"made-{inputs}{script.name}-{mode}-"  # a topic pattern of inputs must not find it
-    places = Places(servers, inputs, made, str(folder / f"{script.name}-{mode}"))
+    own = f"{script.name}-{mode}-{batches}"
+    made = f"made-{inputs}{own}-"  # a topic pattern of inputs must not find it
+    places = Places(servers, inputs, made, str(folder / own), batches)
     topics.create(servers, script.made_topics(places))
     return answer(spark, script, mode, places)
 

@@ -78,3 +78,41 @@ def test_a_digest_changes_with_the_script_and_not_with_its_marks() -> None:
     marked = Script(script.name, f"-- differs: why\n{script.text}", {})
     changed = Script(script.name, script.text.replace("SUM(qty)", "SUM(id)"), {})
     assert marked.asked == script.asked != changed.asked
+
+
+def test_a_table_that_depends_on_the_number_of_micro_batches_is_different(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    flinks = {"columns": COLUMNS, "rows": ROWS}
+    monkeypatch.setattr(judged, "wanted", lambda *_: flinks)
+    good, bad = {"columns": MINE, "rows": ROWS}, {"columns": MINE, "rows": ROWS[:1]}
+
+    def found(*answers: dict[str, Any], **marks: str) -> tuple[Outcome, str]:
+        script = Script("x", "SELECT 1;", {(word, ""): why for word, why in marks.items()})
+        return judged.judged_in_batches(script, dict(zip((1, 4, 40), answers, strict=False)))
+
+    assert found(good, good, good) == (Outcome.EQUAL, "")
+    outcome, why = found(good, good, bad)
+    assert outcome is Outcome.DIFFERENT
+    assert why.startswith("in 40 micro-batches and not in 1 micro-batch: ")
+    assert why.endswith(f"\n  {ROWS[:1]}\n  Flink {ROWS}")
+    assert found(bad, good)[1].startswith("in 1 micro-batch: ")
+    assert found(good, {"failed": "the row is not there"}) == (
+        Outcome.DIFFERENT,
+        "in 4 micro-batches and not in 1 micro-batch: the row is not there",
+    )
+    assert found(bad, bad, differs="why") == (Outcome.LISTED, "why")
+    outcome, why = found(bad, {"columns": MINE, "rows": ROWS[1:]}, differs="why")
+    assert outcome is Outcome.DIFFERENT
+    assert why.startswith("4 micro-batches give other rows than 1 micro-batch:")
+    assert found({"refused": "no"}) == (Outcome.REFUSED, "no")
+
+
+@pytest.mark.parametrize(("batches", "limit"), [(1, None), (4, 4), (5, 3), (40, 1)])
+def test_topics_are_cut_into_micro_batches_by_their_records(batches: int, limit: int | None) -> None:
+    places = corpus.Places("b:9092", "in-", "made-", "/f", batches)
+    orders = corpus.TABLES["orders"]
+    option = f"'scan.max-records-per-batch' = '{limit}'"
+    assert corpus.records_of("orders") == 15
+    assert (option in places.fill(orders)) is (limit is not None)
+    assert ("max-records" in places.fill(orders)) is (limit is not None)
