@@ -210,6 +210,10 @@ class PrefixChangedError(ExactlyOnceError):
     """The batch is decided under the prefix that the query had before."""
 
 
+class NewQueryError(ExactlyOnceError):
+    """Another query has written under the prefix of a new one, and `sink.on-new-query` is `fail`."""
+
+
 class DecisionLogError(ExactlyOnceError):
     """The decision log is gone, damaged, or has a wrong configuration."""
 

@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -19,6 +20,7 @@ from penstock.devbroker import DevCluster
 from penstock.options.config import KafkaProperties
 from tests import judge
 from tests.fix_broker import MakeTopic
+from tests.spark.queries import stopped
 from tests.waiting import wait_until
 
 
@@ -126,6 +128,55 @@ def copy_query(
     )
     writer = rows.writeStream.format("penstock").options(**options)
     return writer.option("checkpointLocation", str(checkpoint))
+
+
+def test_a_new_checkpoint_on_a_known_prefix_may_fail_and_then_writes_nothing(
+    spark: SparkSession, broker: DevCluster, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    source, topic = make_topic(1), make_topic(2, suffix="-copy")
+    judge.produce(broker.bootstrap_servers, source, *(b"%d" % n for n in range(50)))
+    strict = {**write_options(broker, topic), "sink.on-new-query": "fail"}
+
+    def run(checkpoint: str, options: dict[str, str]) -> None:
+        writer = copy_query(spark, broker, source, options, tmp_path / checkpoint)
+        with stopped(writer.trigger(availableNow=True).start()) as query:
+            assert query.awaitTermination(120)
+
+    run("old", strict)
+    with pytest.raises(StreamingQueryException, match=r"Not written, because sink\.on-new-query = fail\."):
+        run("new", strict)
+    judge.produce(broker.bootstrap_servers, source, *(b"%d" % n for n in range(50, 60)))
+    run("old", strict)
+    assert_once(broker, topic, 60)
+    run("new", {**strict, "sink.on-new-query": "warn"})
+    seen = Counter(record.value for record in judge.consume_all(broker.bootstrap_servers, topic))
+    assert seen == Counter({b"%d" % number: 2 for number in range(60)}), "once for each checkpoint"
+
+
+def test_a_running_job_becomes_exactly_once(
+    spark: SparkSession, broker: DevCluster, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    """docs/exactly-once.md says what the first batch may repeat."""
+    source, topic = make_topic(1), make_topic(2, suffix="-copy")
+    checkpoint = tmp_path / "checkpoint"
+    options = write_options(broker, topic)
+    before = {name: text for name, text in options.items() if not name.startswith("sink.")}
+
+    def run(count: int, used: dict[str, str]) -> None:
+        judge.produce(broker.bootstrap_servers, source, *(b"%d" % n for n in range(count - 50, count)))
+        writer = copy_query(spark, broker, source, used, checkpoint)
+        with stopped(writer.trigger(availableNow=True).start()) as query:
+            assert query.awaitTermination(120)
+
+    run(50, before)
+    run(100, options)
+    assert_once(broker, topic, 100)  # stopped between two batches
+    run(150, before)
+    for name in ("2", ".2.crc"):  # the driver died before Spark noted the batch
+        (checkpoint / "commits" / name).unlink()
+    run(200, options)
+    seen = Counter(record.value for record in judge.consume_all(broker.bootstrap_servers, topic))
+    assert seen == Counter({b"%d" % n: 2 if 100 <= n < 150 else 1 for n in range(200)})
 
 
 def test_two_queries_with_one_prefix_are_told_so(

@@ -59,6 +59,7 @@ def sink_config(given: GivenOptions) -> SinkConfig:
         flushes_on_checkpoint=_flushes_on_checkpoint(given, guarantee),
         checkpoint_location=given.text(CHECKPOINT_LOCATION),
         metrics_port=_metrics_port(given),
+        fails_on_new_query=_fails_on_new_query(given, guarantee),
     )
 
 
@@ -106,6 +107,19 @@ def _transactional_id_prefix(given: GivenOptions, guarantee: DeliveryGuarantee) 
             option=flink.TRANSACTIONAL_ID_PREFIX.key,
         )
     return prefix
+
+
+def _fails_on_new_query(given: GivenOptions, guarantee: DeliveryGuarantee) -> bool:
+    fails = given.value_or_default(flink.ON_NEW_QUERY) == "fail"
+    if fails and guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
+        raise OptionError(
+            f"Option '{flink.ON_NEW_QUERY.key}' = 'fail' needs '{flink.DELIVERY_GUARANTEE.key}' = "
+            f"'exactly-once', got '{guarantee.value}': without transactions penstock does not know which "
+            "queries have written. Nothing was written. Leave the option out, or set the guarantee.",
+            option=flink.ON_NEW_QUERY.key,
+            value="fail",
+        )
+    return fails
 
 
 def _partitioner(given: GivenOptions) -> str:

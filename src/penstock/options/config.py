@@ -269,6 +269,7 @@ class SinkConfig:
         flushes_on_checkpoint: whether a task of a stream waits for acknowledgements. False only with NONE.
         checkpoint_location: of the stream, where Spark says it.
         metrics_port: the HTTP end of a source that shows this sink; None: nothing is reported.
+        fails_on_new_query: whether a new query under the prefix of another one stops. Only with EXACTLY_ONCE.
     """
 
     properties: KafkaProperties
@@ -285,3 +286,4 @@ class SinkConfig:
     flushes_on_checkpoint: bool = True
     checkpoint_location: str | None = field(default=None, compare=False)
     metrics_port: int | None = None
+    fails_on_new_query: bool = False

@@ -342,6 +342,16 @@ COMMIT_LOG_TOPIC = Option(
     "With `exactly-once`: the topic that holds the decisions. It is created if it is missing. (Ours.)",
     default_text="`<prefix>-decisions`",
 )
+ON_NEW_QUERY = Option(
+    "sink.on-new-query",
+    Dialect.SHARED,
+    _SINK,
+    choice("warn", "fail"),
+    "With `exactly-once`: what happens before the first batch of a query under a prefix that another query "
+    "has used, for example after the checkpoint was deleted. It may write again what the other query wrote. "
+    "`warn` logs a warning, `fail` writes nothing and stops the query. (Ours.)",
+    default="warn",
+)
 PARTITIONER = Option(
     "sink.partitioner",
     Dialect.SHARED,

@@ -89,6 +89,7 @@ class _ExactlyOnce:
             prefix=self._config.transactional_id_prefix or "",
             log_topic=self._config.commit_log_topic,
             transaction_timeout_ms=property_value(self._config.properties, "transaction.timeout.ms"),
+            fails_on_new_query=self._config.fails_on_new_query,
         )
 
     @property

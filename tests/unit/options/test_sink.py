@@ -210,3 +210,15 @@ def test_an_idempotent_producer_cannot_lose_a_batch() -> None:
     options = {"properties.bootstrap.servers": "a:1", "topic": "t", "sink.delivery-guarantee": "none"}
     with pytest.raises(OptionError, match="cannot continue after a lost batch"):
         parse_write({**options, "sink.on-delivery-failure": "log", "properties.enable.idempotence": "true"})
+
+
+@pytest.mark.parametrize("dialect", [FLINK, SPARK])
+def test_a_new_query_may_fail(dialect: dict[str, str]) -> None:
+    options = {"sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix": "p"}
+    assert not parse_write(dialect | options).sink.fails_on_new_query
+    assert parse_write(dialect | options | {"sink.on-new-query": "fail"}).sink.fails_on_new_query
+    assert not parse_write(dialect | {"sink.on-new-query": "warn"}).sink.fails_on_new_query
+    with pytest.raises(OptionError, match=r"'sink\.on-new-query' = 'fail' needs .* got 'at-least-once'"):
+        parse_write(dialect | {"sink.on-new-query": "fail"})
+    with pytest.raises(OptionError, match="on-new-query"):
+        parse_write(dialect | options | {"sink.on-new-query": "stop"})

@@ -38,7 +38,7 @@ from penstock.sink.exactly_once._elsewhere import find_written, prefix_changed_e
 from penstock.sink.exactly_once._fate import NOT_DECIDED, fate_of_decision, fate_of_finish, prefix_taken
 from penstock.sink.exactly_once._finish import finish, lost_error
 from penstock.sink.exactly_once._log_records import Place
-from penstock.sink.exactly_once._prefix_users import new_query_warning
+from penstock.sink.exactly_once._prefix_users import new_query_error, new_query_warning
 from penstock.sink.exactly_once._probes import Step, reached
 from penstock.sink.exactly_once._recovery import take_from_query
 from penstock.sink.exactly_once._replay import (
@@ -67,6 +67,8 @@ def commit(
     names: TransactionNames,
     reports: Sequence[TaskReport],
     siblings: Collection[str] = frozenset(),
+    *,
+    fails_on_new_query: bool = False,
 ) -> None:
     """Decide that the batch of these reports is written, and finish it.
 
@@ -76,8 +78,10 @@ def commit(
         names: of the prefix.
         reports: one of each task of the batch, written under one mandate.
         siblings: other prefixes under which the query writes its batches, too.
+        fails_on_new_query: whether a new query under the prefix of another one is an error.
 
     Raises:
+        NewQueryError: with `fails_on_new_query`, another query has written under the prefix.
         PrefixChangedError: the batch is written under a prefix that the query had before.
         PrefixTakenError: another writer has taken the prefix; this one must stop.
         TargetTopicError: a target topic was deleted or created again; nothing is decided.
@@ -97,7 +101,9 @@ def commit(
         came_back_from: Sequence[Place] = ()
         if decision is not None:
             if previous is None:
-                came_back_from = _check_elsewhere(kafka, log, decision, frozenset(siblings))
+                came_back_from = _check_elsewhere(
+                    kafka, log, decision, frozenset(siblings), fails_on_new_query=fails_on_new_query
+                )
             check_all_open(kafka, decision, _written(reports), names)
             check_topics_in_place(kafka, decision, names, is_replay_of_lost=previous is not None)
     if decision is not None:
@@ -179,9 +185,19 @@ def _previous(log: DecisionLog, names: TransactionNames, head: TaskReport) -> De
 
 
 def _check_elsewhere(
-    kafka: SinkTransactions, log: DecisionLog, decision: Decision, siblings: frozenset[str]
+    kafka: SinkTransactions,
+    log: DecisionLog,
+    decision: Decision,
+    siblings: frozenset[str],
+    *,
+    fails_on_new_query: bool,
 ) -> Sequence[Place]:
-    """Raise PrefixChangedError if another prefix has written the batch; return the markers to take back."""
+    """Return the markers to take back.
+
+    Raises:
+        PrefixChangedError: another prefix has written the batch.
+        NewQueryError: another query has written under this prefix, and that shall be an error.
+    """
     if decision.is_batch_write or decision.is_named_write:
         return ()  # its query id belongs to this write, or to this prefix, alone
     found = find_written(log, decision, siblings, lambda prefix: take_from_query(kafka, prefix))
@@ -191,6 +207,8 @@ def _check_elsewhere(
         return found.came_back_from
     known = {each.query_id: known_batch(each) for each in log.decisions.values()}
     warning = new_query_warning(known, log.place.prefix, decision.query_id)
+    if warning is not None and fails_on_new_query:
+        raise new_query_error(warning, log.place.prefix, decision.query_id)
     if warning is not None:
         _log.warning("%s", warning)
     return found.came_back_from

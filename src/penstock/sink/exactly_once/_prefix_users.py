@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any
 
-from penstock.errors import PrefixTakenError
+from penstock.errors import NewQueryError, PrefixTakenError
 from penstock.sink.exactly_once.decision import DecisionStatus, is_batch_write, is_named_write
 from penstock.sink.exactly_once.mandate import KnownBatch
 
@@ -115,6 +115,16 @@ def new_query_warning(known: Mapping[str, KnownBatch], prefix: str, query_id: st
         "checkpoint location, it reads from the startup mode's offsets and may write again what the older "
         "query wrote: continue with the older checkpoint, or start at the offsets where the older query "
         "ended. If it is another job, give it a prefix of its own."
+    )
+
+
+def new_query_error(warning: str, prefix: str, query_id: str) -> NewQueryError:
+    """Return the error in place of the warning, if the options ask for it."""
+    return NewQueryError(
+        f"Not written, because sink.on-new-query = fail. {warning} To write all the same, set "
+        "sink.on-new-query = warn until the first batch is written.",
+        prefix=prefix,
+        query_id=query_id,
     )
 
 

@@ -36,12 +36,14 @@ class ExactlyOnceSettings:
     """The settings of the exactly-once sink, besides those of the producer.
 
     `log_topic` None: named after the prefix. `transaction_timeout_ms` None: as long as the brokers allow.
+    `fails_on_new_query`: whether a new query under the prefix of another one stops.
     """
 
     connection: ConnectionSettings
     prefix: str
     log_topic: str | None = None
     transaction_timeout_ms: int | None = None
+    fails_on_new_query: bool = False
 
     @property
     def names(self) -> TransactionNames:
@@ -65,12 +67,14 @@ class DriverSide:
         *,
         wanted_timeout_ms: int | None = None,
         check_rights: Callable[[], None] = lambda: None,
+        fails_on_new_query: bool = False,
     ) -> None:
         self._names = names
         self._kafka = kafka
         self._store = store
         self._wanted_timeout_ms = wanted_timeout_ms
         self._check_rights = check_rights
+        self._fails_on_new_query = fails_on_new_query
         self._lock = threading.Lock()
         self._log: DecisionLog | None = None
         self._timeouts: TransactionTimeouts | None = None
@@ -85,7 +89,10 @@ class DriverSide:
 
     def commit(self, reports: Sequence[TaskReport], siblings: Collection[str] = frozenset()) -> None:
         """Decide and finish after all tasks of a batch. See `_commit.commit`."""
-        self._run(lambda log: commit(self._kafka, log, self._names, reports, siblings))
+        fails = self._fails_on_new_query
+        self._run(
+            lambda log: commit(self._kafka, log, self._names, reports, siblings, fails_on_new_query=fails)
+        )
 
     def abort(self, reports: Sequence[TaskReport]) -> None:
         """Abort a batch that failed. See `_commit.abort`."""
@@ -138,6 +145,7 @@ def _driver_side(connections: KafkaConnections, settings: ExactlyOnceSettings) -
         topic,
         wanted_timeout_ms=settings.transaction_timeout_ms,
         check_rights=topic.check_rights,
+        fails_on_new_query=settings.fails_on_new_query,
     )
 
 

@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.errors import PrefixChangedError, PrefixTakenError
+from penstock.errors import NewQueryError, PrefixChangedError, PrefixTakenError
 from penstock.sink.exactly_once._prefix_users import taken_error
 from penstock.sink.exactly_once._probes import Step, observe
 from penstock.sink.exactly_once.decision import BATCH_WRITE_PREFIX, NAMED_WRITE_PREFIX, DecisionStatus
 from penstock.sink.exactly_once.driver_side import DriverSide
 from penstock.sink.exactly_once.mandate import KnownBatch
+from penstock.sink.exactly_once.names import TransactionNames
 from tests.deaths import Death, die_at
 from tests.unit.fake_driver import PREFIX, driver, run_task
 from tests.unit.fake_transactions import FakeCluster
@@ -105,6 +106,40 @@ def test_batch_of_a_changed_prefix_is_refused_and_not_warned_of(caplog: pytest.L
     with pytest.raises(PrefixChangedError):
         run_batch(cluster, "moving", 0, prefix="b")
     assert not warnings_of(caplog)
+
+
+def strict(cluster: FakeCluster) -> DriverSide:
+    return DriverSide(TransactionNames(PREFIX), cluster, cluster, fails_on_new_query=True)
+
+
+def test_a_new_query_on_a_known_prefix_may_fail_each_time_and_writes_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster = FakeCluster()
+    run_batch(cluster, "older", 0, side=strict(cluster))
+    written = len(cluster.committed)
+    for _ in range(2):
+        side = strict(cluster)
+        reports = [run_task(cluster, side.recover(), 0, 0, query_id="newer")]
+        with pytest.raises(
+            NewQueryError, match=r"^Not written, because sink.on-new-query = fail\..*older, whose"
+        ):
+            side.commit(reports)
+        side.abort(reports)
+        assert len(cluster.committed) == written
+    run_batch(cluster, "older", 1, side=strict(cluster))
+    run_batch(cluster, "newer", 0)
+    run_batch(cluster, "newer", 1, side=strict(cluster))
+    assert len(warnings_of(caplog)) == 1, "of the batch that was allowed"
+
+
+def test_what_does_not_warn_does_not_fail() -> None:
+    cluster = FakeCluster()
+    run_batch(cluster, f"{BATCH_WRITE_PREFIX}1", 0, side=strict(cluster))
+    run_batch(cluster, "stream", 0, side=strict(cluster))
+    run_batch(cluster, f"{NAMED_WRITE_PREFIX}1", 0, side=strict(cluster))
+    run_batch(cluster, "moving", 0, prefix="a")
+    run_batch(cluster, "moving", 1, side=strict(cluster))
 
 
 # ----- who has taken the prefix
