@@ -22,7 +22,8 @@ from typer.testing import CliRunner
 
 from penstock import changelog
 from penstock.cli import app
-from penstock.errors import OptionError, SchemaError
+from penstock.errors import OptionError, SchemaError, StateError
+from penstock.spark._keyed_frame import _default_count
 from penstock.spark.partition_numbers import partition_numbers
 from penstock.state.files import LocalFiles
 from penstock.state.plans import read_plans
@@ -170,8 +171,8 @@ def test_union_and_coalesce_move_no_state(spark: SparkSession, tmp_path: Path) -
 def test_the_state_of_another_query_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     state = tmp_path / "state"
 
-    def normalized(partitions: int = 2) -> DataFrame:
-        stream = read_batches(spark, tmp_path / "in")
+    def normalized(partitions: int | None = 2, *more: str) -> DataFrame:
+        stream = read_batches(spark, tmp_path / "in").selectExpr("*", *more)
         return changelog.normalize(stream, ["k"], order_by=["at"], state=str(state), partitions=partitions)
 
     write_batches(tmp_path / "in", [history(4, count=5)])
@@ -179,8 +180,10 @@ def test_the_state_of_another_query_is_refused(spark: SparkSession, tmp_path: Pa
     with pytest.raises(PySparkException, match="does not belong to this query: the query id is"):
         run(normalized(), tmp_path, "second")
     write_batches(tmp_path / "in", [history(4, first=5, count=5)])
-    with pytest.raises(PySparkException, match="the number of partitions is 2 in the state and 3"):
-        run(normalized(3), tmp_path)
+    with pytest.raises(StateError, match="the number of partitions is 2 in the state and 3"):
+        normalized(3)
+    with pytest.raises(StateError, match=r"city string, #seen at int64\] in the query"):
+        normalized(2, "CAST(NULL AS STRING) AS city")
     (tmp_path / "state").rename(tmp_path / "elsewhere")
     with pytest.raises(PySparkException, match=r"There is no state in .*checkpoint is at batch 1"):
         run(normalized(), tmp_path)
@@ -192,8 +195,22 @@ def test_the_state_of_another_query_is_refused(spark: SparkSession, tmp_path: Pa
     )
     assert copied.exit_code == 0, copied.output
     state = tmp_path / "copy"
-    run(normalized(3), tmp_path)
+    run(normalized(None), tmp_path)  # the state has 3 partitions, Spark's shuffles have 2
     assert written(spark, tmp_path) == expected([history(4, count=5), history(4, first=5, count=5)])
+
+
+def test_a_stream_on_one_machine_has_a_partition_for_each_core(spark: SparkSession, tmp_path: Path) -> None:
+    write_batches(tmp_path, [history(1, count=1)])
+    assert _default_count(read_batches(spark, tmp_path)) == 2, (
+        "spark.sql.shuffle.partitions is 2 in the tests"
+    )
+    session = spark.newSession()
+    session.conf.unset("spark.sql.shuffle.partitions")
+    stream = read_batches(session, tmp_path)
+    assert _default_count(stream) == spark.sparkContext.defaultParallelism
+    assert _default_count(session.range(1)) == 200
+    session.conf.set("spark.sql.shuffle.partitions", "7")
+    assert _default_count(stream) == 7
 
 
 def test_a_batch_that_was_read_in_part_is_found_and_repeated(spark: SparkSession, tmp_path: Path) -> None:

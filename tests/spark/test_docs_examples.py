@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 RUN_ELSEWHERE = {
     ("README.md", 0),  # the quick start: tests/package
+    ("changelogs.md", 0),  # the table of ten minutes: tests/spark/test_source_changes.py
     ("from-spark.md", 1),  # needs no broker: tests/unit/source/test_checkpoint_offset.py
     ("pipelines.md", 0),  # tests/spark/test_pipelines.py
     ("sql-production.md", 0),  # below

@@ -42,13 +42,27 @@ class RowFailure:
 
 
 @dataclass(frozen=True)
+class LeftOut:
+    """Fields of a value that are not in the schema.
+
+    Attributes:
+        value_index: of the value.
+        names: of the fields.
+    """
+
+    value_index: int
+    names: frozenset[str]
+
+
+@dataclass(frozen=True)
 class DecodedRows:
     """The rows of some values.
 
     `rows` has the columns that were asked for, and `row_count` rows (a batch without columns has no length).
     `value_indices` holds for every row the index of its value, ascending. None means that row i is the one
     row of value i. A value in neither `value_indices` nor `failures` gave no row: it is null or empty in most
-    formats, or one of the `ignored_count` values that `ignore-parse-errors` dropped.
+    formats, or one of the `ignored_count` values that `ignore-parse-errors` dropped. `left_out` is of one of
+    the newest values, in changelog formats.
     """
 
     rows: pa.RecordBatch
@@ -56,6 +70,7 @@ class DecodedRows:
     value_indices: pa.Int32Array | None = None
     failures: Sequence[RowFailure] = ()
     ignored_count: int = 0
+    left_out: LeftOut | None = None
 
     def indices(self) -> pa.Int32Array:
         """Return the value index of every row, also where `value_indices` is None."""

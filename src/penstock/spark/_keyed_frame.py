@@ -19,16 +19,20 @@ from penstock.changelog.operators.base import Operator
 from penstock.errors import OptionError
 from penstock.security.location import without_secrets
 from penstock.spark._clocks import Clocks
-from penstock.spark._keyed_task import NOW_MS, PARTITION, KeyedTask
+from penstock.spark._keyed_task import NOW_MS, PARTITION, KeyedTask, identity_of
 from penstock.spark._planning import Planned, Planning
 from penstock.spark.connect import functions_for, is_connect
 from penstock.spark.one_thread import plan_in_one_thread
 from penstock.spark.process.short_errors import short_errors_of_rows
 from penstock.state.files import LocalFiles, open_files
+from penstock.state.identity import Identity
 from penstock.state.snapshot import Lifetime
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+_COUNT, _SPARKS_COUNT = "spark.sql.shuffle.partitions", 200
+"""The number of tasks after a shuffle: Spark's name of it, and its default."""
 
 
 def apply(
@@ -47,7 +51,7 @@ def apply(
         operator: the function.
         out: the columns of its output.
         state: the folder of the state.
-        partitions: their number; None for that of Spark's shuffles.
+        partitions: their number; None for that of an existing state, or else of `_default_count`.
         lifetime: of the rows that are kept.
         times: the columns whose latest values all partitions need, as the operator's clocks.
     """
@@ -59,8 +63,14 @@ def apply(
         )
     if df.isStreaming:
         plan_in_one_thread(df.sparkSession)
-    count = _partition_count(df, partitions)
-    place, plan = (None, Planned(uuid.uuid4().hex)) if state is None else _planned(df, state)
+    wanted = _default_count(df) if partitions is None else _checked_count(partitions)
+    if state is None:
+        place, plan = None, Planned(uuid.uuid4().hex, partition_count=wanted)
+    else:
+        place, plan = _planned(
+            df, state, identity_of(operator, "", wanted), is_count_chosen=partitions is not None
+        )
+    count = plan.partition_count
     task = KeyedTask(
         operator,
         arrow(df.schema if times is None else _nullable(df.schema)),  # clocks have no values
@@ -89,10 +99,11 @@ def _nullable(columns: StructType) -> StructType:
     return StructType([StructField(field.name, field.dataType) for field in columns])
 
 
-def _planned(df: DataFrame, state: str) -> tuple[str, Planned]:
+def _planned(df: DataFrame, state: str, operator: Identity, *, is_count_chosen: bool) -> tuple[str, Planned]:
     """Return the folder of the state, and the plan of this call, which is in the folder.
 
     Raises:
+        StateError: the folder has a state of another operator, or of other columns.
         OptionError: the folder is not a path or URI, or cannot be written.
     """
     try:
@@ -100,7 +111,7 @@ def _planned(df: DataFrame, state: str) -> tuple[str, Planned]:
     except ValueError as error:
         raise OptionError(f"`state` is wrong: {error}.", option="state") from None
     place = files.root if isinstance(files, LocalFiles) else state
-    planning = Planning(place, uuid.uuid4().hex, _has_one_machine(df))
+    planning = Planning(place, uuid.uuid4().hex, operator, is_count_chosen, _has_one_machine(df))
     if is_connect(df):
         if isinstance(files, LocalFiles) and not state.startswith(("/", "file:")):
             raise OptionError(
@@ -137,9 +148,19 @@ def arrow(columns: StructType) -> pa.Schema:
     return pa.schema([field.remove_metadata() for field in to_arrow_schema(columns, timezone="UTC")])
 
 
-def _partition_count(df: DataFrame, partitions: int | None) -> int:
-    if partitions is None:
-        return int(df.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+def _default_count(df: DataFrame) -> int:
+    """Return the number of partitions of a new state: that of Spark's shuffles, if the user has set it.
+
+    If not, a stream on one machine gets a partition for each core. Spark's default of 200 is for a cluster:
+    here each batch would wait for 200 tasks. A batch query keeps it, because it holds all rows at once.
+    """
+    conf, default = df.sparkSession.conf, _SPARKS_COUNT
+    if df.isStreaming and not is_connect(df) and _has_one_machine(df):
+        default = df.sparkSession.sparkContext.defaultParallelism
+    return int(conf.get(_COUNT, str(default)) or default)
+
+
+def _checked_count(partitions: int) -> int:
     if partitions < 1:
         raise OptionError(f"Expected at least 1 for `partitions`, got {partitions}.", option="partitions")
     return partitions

@@ -116,14 +116,7 @@ class KeyedTask:
                 path=shown,
             )
         operator = self.operator
-        identity = Identity(
-            found.query_id,
-            operator.name,
-            operator.version,
-            operator.arguments,
-            self.partition_count,
-            operator.kept_columns,
-        )
+        identity = identity_of(operator, found.query_id, self.partition_count)
         files = open_files(place)
         if self.folder_id is not None:
             if not self.has_one_machine:
@@ -140,6 +133,13 @@ class KeyedTask:
             task_id=found.task_id,
             attempt_id=found.attempt_id,
         )
+
+
+def identity_of(operator: Operator, query_id: str, partition_count: int) -> Identity:
+    """Return what the state of an operator belongs to."""
+    return Identity(
+        query_id, operator.name, operator.version, operator.arguments, partition_count, operator.kept_columns
+    )
 
 
 def _joined(batches: Iterable[pa.RecordBatch]) -> pa.Table | None:

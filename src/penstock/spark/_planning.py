@@ -17,6 +17,7 @@ from penstock.errors import StateError
 from penstock.security.location import without_secrets
 from penstock.spark.process.short_errors import short_errors_of_rows
 from penstock.state.files import LocalFiles, open_files
+from penstock.state.identity import Identity, check_before_start
 from penstock.state.lineage import take_plan
 from penstock.state.mounts import check_listings
 from penstock.state.shared_folder import folder_id
@@ -24,7 +25,8 @@ from penstock.state.shared_folder import folder_id
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_COLUMNS = "number BIGINT, folder_id STRING"
+_COLUMNS = "number BIGINT, folder_id STRING, partition_count INT"
+_ARROW = pa.schema([("number", pa.int64()), ("folder_id", pa.string()), ("partition_count", pa.int32())])
 
 
 @dataclass(frozen=True)
@@ -35,11 +37,13 @@ class Planned:
         plan_id: of the DataFrame.
         number: higher than that of every earlier call with this folder.
         folder_id: of the folder, if it is a path that may be another folder on another machine.
+        partition_count: of the state.
     """
 
     plan_id: str
     number: int = 0
     folder_id: str | None = None
+    partition_count: int = 1
 
 
 @dataclass(frozen=True)
@@ -49,19 +53,24 @@ class Planning:
     Attributes:
         place: the folder or URI of the state.
         plan_id: of the DataFrame.
+        operator: what the state belongs to, without a query. An existing state has to fit to it.
+        is_count_chosen: whether the user has chosen its number of partitions.
         has_one_machine: whether the driver and all executors are on one machine.
     """
 
     place: str
     plan_id: str
+    operator: Identity
+    is_count_chosen: bool = False
     has_one_machine: bool = False
 
     def run(self) -> Planned:
-        """Write the plan.
+        """Compare an existing state with the operator, and write the plan.
 
         Raises:
             OSError: the folder cannot be written.
-            StateError: the folder is damaged or not shared, or other drivers write plans at the same moment.
+            StateError: the folder is damaged or not shared, or its state is of another operator or has other
+                columns, or other drivers write plans at the same moment.
         """
         files = open_files(self.place)
         seen = None
@@ -69,12 +78,13 @@ class Planning:
             if not self.has_one_machine:
                 check_listings(files.root)
             seen = folder_id(files)
-        return Planned(self.plan_id, take_plan(files, self.plan_id), seen)
+        count = check_before_start(files, self.operator, is_count_chosen=self.is_count_chosen)
+        return Planned(self.plan_id, take_plan(files, self.plan_id), seen, count)
 
     def run_in_a_task(self, spark: SparkSession) -> Planned:
         """Write the plan in a task of Spark. All tasks then have to see the folder that it has seen."""
         (row,) = spark.range(0, 1, 1, 1).mapInArrow(short_errors_of_rows(self._rows), _COLUMNS).collect()
-        return Planned(self.plan_id, row.number, row.folder_id)
+        return Planned(self.plan_id, row.number, row.folder_id, row.partition_count)
 
     def _rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
@@ -87,7 +97,5 @@ class Planning:
                     "started. The server and all executors need the same folder.",
                     path=shown,
                 ) from error
-            rows = [{"number": planned.number, "folder_id": planned.folder_id}]
-            yield pa.RecordBatch.from_pylist(
-                rows, pa.schema([("number", pa.int64()), ("folder_id", pa.string())])
-            )
+            row = {name: getattr(planned, name) for name in _ARROW.names}
+            yield pa.RecordBatch.from_pylist([row], _ARROW)

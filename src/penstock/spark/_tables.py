@@ -22,6 +22,7 @@ from pyspark.sql.types import StructType, TimestampType
 from penstock.errors import SchemaError
 from penstock.options.table import DEAD_LETTER_TOPIC, EVENT_TIME_COLUMN
 from penstock.options.table_spec import BadRecordsSpec, DeserializerSpec, EventTimeSpec, TableSpec
+from penstock.spark._said import is_new_in_run
 from penstock.spark._table_schema import marked_metadata, table_schema
 from penstock.table import BadRecords, Table, TableDecoder, TableEncoder, make_table
 from penstock.table.read import RecordDecoder, TableRowMaker
@@ -74,7 +75,7 @@ class TableSource(ABC):
         """Return the maker of rows for the records of one task; see `decoder`."""
         decoder, spec = self.decoder(), self.bad_records
         policy = BadRecords(spec.policy, spec.dead_letter_topic, spec.max_share)
-        return TableRowMaker(decoder, policy, self._deliver)
+        return TableRowMaker(decoder, policy, self._deliver, is_new_in_run)
 
 
 @dataclass(frozen=True)

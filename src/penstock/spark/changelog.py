@@ -74,7 +74,8 @@ def normalize(  # noqa: PLR0913 - each is a keyword of its own
         state: the folder of the operator, as a path or URI that all executors reach. Each operator of
             each query needs its own. A streaming DataFrame needs it.
         partitions: number of partitions of the state, fixed at the first start; by default
-            `spark.sql.shuffle.partitions`.
+            `spark.sql.shuffle.partitions`, or as many as cores if Spark runs on one machine and it is not
+            set.
         ttl: forget a key for which no newer row has come for so long. Its next row becomes +I.
         deleted_ttl: forget a deleted key after so long. Then a late row from before the delete becomes
             +I. By default deleted keys are remembered as long as others.
@@ -90,6 +91,7 @@ def normalize(  # noqa: PLR0913 - each is a keyword of its own
     Raises:
         SchemaError: a column does not exist, or cannot be a key.
         OptionError: the stream has no `state`, or a number or duration is wrong.
+        StateError: the folder has a state of another function, or of other columns or arguments.
     """
     columns = columns_without_kind(df)
     operator = Normalize(

@@ -6,6 +6,7 @@ Runs on executors. Invariant: each says what is expected and found, that nothing
 from __future__ import annotations
 
 from penstock.errors import StateError
+from penstock.state.belonging import TOGETHER
 
 
 def incomplete(root: str, version: int, reached: int, partition_count: int) -> StateError:
@@ -58,8 +59,7 @@ def of_another_time(root: str, batch_id: int, version: int) -> StateError:
     newest = "has no batch" if version < 0 else f"ends at batch {version}"
     return StateError(
         f"The state in {root} and the checkpoint are of different times: the checkpoint is at batch "
-        f"{batch_id}, and the state {newest} before it. Nothing was written. Restore both from the same "
-        "time, or start both again, empty.",
+        f"{batch_id}, and the state {newest} before it. Nothing was written. {TOGETHER}",
         path=root,
         batch_id=batch_id,
         version=version,
@@ -70,8 +70,7 @@ def newer_than_checkpoint(root: str, batch_id: int, version: int) -> StateError:
     """Return the error of a state that has later batches than the checkpoint."""
     return StateError(
         f"The state in {root} is newer than the checkpoint: it ends at batch {version}, and the checkpoint "
-        f"is at batch {batch_id}. Nothing was written. Restore both from the same time, or start both "
-        "again, empty.",
+        f"is at batch {batch_id}. Nothing was written. {TOGETHER}",
         path=root,
         batch_id=batch_id,
         version=version,

@@ -10,11 +10,12 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from penstock.errors import StateError
+from penstock.state.belonging import TOGETHER
 from penstock.state.files import Files
 
 FORMAT = 2
@@ -169,16 +170,39 @@ def check_identity(files: Files, expected: Identity, batch_id: int) -> str | Non
             return None
         raise StateError(
             f"There is no state in {files.root}, but the checkpoint is at batch {batch_id}. To continue "
-            "would give wrong rows. Nothing was written. Correct the folder, restore it together with the "
-            "checkpoint, or start with a new checkpoint.",
+            "would give wrong rows. Nothing was written. Correct the folder, or restore it from the time of "
+            f"the checkpoint. {TOGETHER}",
             path=files.root,
             batch_id=batch_id,
         )
-    if differences := list(found[0].differences(expected)):
+    _check_differences(files, found[0], expected)
+    return found[1]
+
+
+def check_before_start(files: Files, expected: Identity, *, is_count_chosen: bool) -> int:
+    """Compare a state with an operator before a query starts, and return its number of partitions.
+
+    Args:
+        files: the folder of the state.
+        expected: of the operator. Its query is not known yet, and does not count.
+        is_count_chosen: whether the user has chosen the number of partitions. If not, an existing state
+            decides.
+
+    Raises:
+        StateError: the state is of another operator, or has other columns or arguments.
+    """
+    found = read_identity(files)
+    if found is None:
+        return expected.partition_count
+    count = expected.partition_count if is_count_chosen else found[0].partition_count
+    _check_differences(files, found[0], replace(expected, query_id=found[0].query_id, partition_count=count))
+    return count
+
+
+def _check_differences(files: Files, found: Identity, expected: Identity) -> None:
+    if differences := list(found.differences(expected)):
         raise StateError(
             f"The state in {files.root} does not belong to this query: {'; '.join(differences)}. Nothing was "
-            "written. A new checkpoint needs a new, empty folder; a restored checkpoint needs the state of "
-            "the same time.",
+            f"written. {TOGETHER}",
             path=files.root,
         )
-    return found[1]

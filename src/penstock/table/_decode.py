@@ -18,7 +18,15 @@ import pyarrow.compute as pc
 
 from penstock.codec.schema import KAFKA_RECORDS
 from penstock.errors import SchemaError
-from penstock.formats import INSERT, ROW_KIND, DecodedRows, RowFailure, is_changelog, metadata_column
+from penstock.formats import (
+    INSERT,
+    ROW_KIND,
+    DecodedRows,
+    LeftOut,
+    RowFailure,
+    is_changelog,
+    metadata_column,
+)
 from penstock.options.table_spec import FieldsInclude, OnDecodeError
 from penstock.table._fields import ROW_KIND_COLUMN, Table, check_readable
 from penstock.table._metadata_columns import READABLE, VALUE_PREFIX
@@ -39,7 +47,8 @@ class TableRows:
     """The rows of some records.
 
     `record_indices` has the record of each row, ascending. None means that row i comes from record i.
-    `dropped_count` counts the records that `ignore-parse-errors` of a format dropped.
+    `dropped_count` counts the records that `ignore-parse-errors` of a format dropped. `left_out` has
+    fields of a record that are not in the table.
     """
 
     rows: pa.RecordBatch
@@ -47,6 +56,7 @@ class TableRows:
     record_indices: pa.Int32Array | None
     failures: Sequence[RecordFailure]
     dropped_count: int
+    left_out: LeftOut | None = None
 
 
 class TableDecoder:
@@ -103,6 +113,7 @@ class TableDecoder:
             SchemaError: a row is an update or a delete, and the table has no column for the row kind.
         """
         value = self._value.decode(records.column("value"))
+        left_out = self._left_out(value.left_out)
         if self._refuses_changes:
             _check_inserts(self._table, records, value)
         failures = _failures("value", value.failures)
@@ -121,7 +132,12 @@ class TableDecoder:
         rows = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
         # A record that the join lost is a failure, or the key's format dropped it.
         dropped = value.ignored_count + lost_count - lost_to_failures
-        return TableRows(rows, value.row_count, value.value_indices, failures, dropped)
+        return TableRows(rows, value.row_count, value.value_indices, failures, dropped, left_out)
+
+    def _left_out(self, found: LeftOut | None) -> LeftOut | None:
+        """Return the fields without those that the table takes from the key."""
+        names = frozenset() if found is None else found.names - set(self._table.schema.names)
+        return LeftOut(found.value_index, names) if found is not None and names else None
 
     def _origin(self, name: str) -> tuple[str, str]:
         """Return where a column comes from (key, value or metadata), and its name there."""

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from penstock.formats import LeftOut
 from penstock.table._bad_record_reasons import summarise
 from penstock.table._bad_records import BadRecords
 from penstock.table._decode import TableRows
@@ -56,14 +57,21 @@ class TableRowMaker:
         decoder: Makes the rows.
         bad_records: Applies the policy for records that cannot be decoded.
         deliver: Writes dead letters (rows of DEAD_LETTERS) and returns after Kafka has acknowledged them.
+        is_new: Returns whether a warning was not logged yet, by this task or by others of its query.
     """
 
     def __init__(
-        self, decoder: RecordDecoder, bad_records: BadRecords, deliver: Callable[[pa.RecordBatch], object]
+        self,
+        decoder: RecordDecoder,
+        bad_records: BadRecords,
+        deliver: Callable[[pa.RecordBatch], object],
+        is_new: Callable[[str], bool] = lambda _: True,
     ) -> None:
         self._decoder = decoder
         self._bad_records = bad_records
         self._deliver = deliver
+        self._is_new = is_new
+        self._said: set[str] = set()
         self._ignored_count = 0
 
     @property
@@ -99,7 +107,22 @@ class TableRowMaker:
                 self._bad_records.dead_letter_topic,
                 summarise(records, found.failures),
             )
+        if found.left_out is not None:
+            self._warn_of(found.left_out, str(records.column("topic")[found.left_out.value_index]))
         self._ignored_count += found.dropped_count
         if found.dropped_count:
             _log.info("%d records gave no row, because 'ignore-parse-errors' is set.", found.dropped_count)
         return found.rows
+
+    def _warn_of(self, left_out: LeftOut, topic: str) -> None:
+        """Log the fields of a topic that are not in the schema, each once."""
+        for name in sorted(left_out.names):
+            message = (
+                f"field {name!r} of topic {topic} is not in the schema and is left out. If the column was "
+                "added to the source's table, docs/changelogs.md, 'The source's table changes', says how to "
+                "take it."
+            )
+            if message not in self._said:
+                self._said.add(message)
+                if self._is_new(message):
+                    _log.warning(message)

@@ -20,8 +20,8 @@ from penstock.formats import _native
 from penstock.formats.avro._plan import AvroPlan, reading_plan, writing_plan
 from penstock.formats.avro._references import resolved_schema
 from penstock.formats.avro.format import AvroEncoder, legacy_timestamps
-from penstock.formats.avro.schema import parse_schema, schema_of
-from penstock.formats.base import NO_METADATA, DecodedRows, Decoder, Encoder, RowFailure, failure, selected
+from penstock.formats.avro.schema import Schema, parse_schema, schema_of
+from penstock.formats.base import NO_METADATA, DecodedRows, Encoder, RowFailure, failure, selected
 from penstock.formats.confluent import (
     HEADER_BYTES,
     NO_HEADER,
@@ -74,7 +74,7 @@ class AvroConfluentFormat:
             parse_schema(text, option=given.spelled(registry.schema))
         return cls(Subject.from_options(registry, given, topic), text)
 
-    def decoder(self, schema: pa.Schema, columns: Sequence[str] | None = None) -> Decoder:
+    def decoder(self, schema: pa.Schema, columns: Sequence[str] | None = None) -> AvroConfluentDecoder:
         """Make a decoder; see `Format.decoder`."""
         check_schema(self.name, schema)
         return AvroConfluentDecoder(registry_for(self.subject.registry), selected(schema, columns))
@@ -96,6 +96,7 @@ class AvroConfluentDecoder:
         self._schemas = WriterSchemas(registry, "AVRO")
         self._schema = schema
         self._plans: dict[int, AvroPlan | str] = {}  # a text says why there is no plan
+        self._read: dict[int, Schema] = {}
 
     def decode(self, values: pa.Array) -> DecodedRows:
         """Decode values; see `Decoder.decode`.
@@ -123,6 +124,10 @@ class AvroConfluentDecoder:
         failures = [_with_types(one, plans[plan_of_value[one.value_index].as_py()]) for one in found.failures]
         return with_failures(replace(found, failures=failures), _unreadable(values, ids, reasons))
 
+    def writer_schema(self, value: pa.Array) -> Schema | None:
+        """Return the schema of a value that was decoded; None if it has none that can be read."""
+        return self._read.get(_native.schema_ids(value)[0].as_py())
+
     def _plan(self, schema_id: int) -> AvroPlan | str:
         """Return the plan for an id, or why there is none."""
         if schema_id in self._plans:
@@ -131,7 +136,9 @@ class AvroConfluentDecoder:
         if isinstance(found, str):
             return found
         try:
-            self._plans[schema_id] = reading_plan(resolved_schema(self._registry, found), self._schema)
+            schema = resolved_schema(self._registry, found)
+            self._read[schema_id] = schema
+            self._plans[schema_id] = reading_plan(schema, self._schema)
         except SchemaError as error:
             self._plans[schema_id] = f"schema {schema_id}: {error}"
         return self._plans[schema_id]

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from penstock.formats.base import (
     ROW_KIND,
     DecodedRows,
+    LeftOut,
     RowFailure,
     failure,
     metadata_column,
@@ -25,6 +26,7 @@ from penstock.formats.base import (
     positions,
 )
 from penstock.formats.changelog._layouts import Layout, Messages
+from penstock.formats.changelog._left_out import newest_value
 from penstock.formats.changelog._metadata import Metadata
 from penstock.formats.changelog._problems import Problems
 from penstock.formats.changelog._rows import Change, Rows, changes_of
@@ -54,10 +56,11 @@ class Tool:
 class Envelopes:
     """The decoded envelopes of one batch.
 
-    `columns` has their fields by name, and `value_indices` (int32) the value of each. `problems` are those
-    found so far, by envelope.
+    `values` are those that were decoded: null stands for a message of another table. `columns` has the fields
+    by name, and `value_indices` (int32) the value of each. `problems` are those found so far, by envelope.
     """
 
+    values: pa.Array
     columns: Mapping[str, pa.Array]
     value_indices: pa.Array
     failures: Sequence[RowFailure]
@@ -79,6 +82,7 @@ class ChangelogDecoder(ABC):
         known = {one.key: one for one in tool.metadata}
         asked = [key for key in map(metadata_name, names) if key is not None and key != ROW_KIND]
         self._tool = tool
+        self._known = frozenset(schema.names)
         self._row = pa.schema([schema.field(name) for name in names if metadata_name(name) is None])
         self._metadata = [known[key] for key in asked]
         types = {metadata_column(one.key): one.type for one in tool.metadata}
@@ -89,6 +93,10 @@ class ChangelogDecoder(ABC):
     @abstractmethod
     def _envelopes(self, values: pa.Array) -> Envelopes:
         """Decode the envelopes of values, with the fields that `_fields` returns."""
+
+    @abstractmethod
+    def _row_fields(self, values: pa.Array, index: int) -> frozenset[str]:
+        """Return the names of all fields of the rows in one value."""
 
     def _fields(self) -> list[pa.Field]:
         """Return the fields of an envelope that rows and row kinds need."""
@@ -107,7 +115,19 @@ class ChangelogDecoder(ABC):
         kept = found.values_of(found.problems.lasting()) if self._ignores_errors else bad
         ignored = found.ignored_count + len(bad) - len(kept)
         failures = _merged(values, found, set(kept))
-        return DecodedRows(columns, len(indices), None if is_row_of_each else indices, failures, ignored)
+        return DecodedRows(
+            columns,
+            len(indices),
+            None if is_row_of_each else indices,
+            failures,
+            ignored,
+            self._left_out(found.values),
+        )
+
+    def _left_out(self, values: pa.Array) -> LeftOut | None:
+        index = newest_value(values)
+        names = frozenset() if index is None else self._row_fields(values, index) - self._known
+        return LeftOut(index, names) if index is not None and names else None
 
     def _rows(self, found: Envelopes) -> Rows:
         tool, operations = self._tool, found.columns[self._tool.operation]

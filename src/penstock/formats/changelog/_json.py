@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from penstock.formats import _native, _native_encode
 from penstock.formats.base import RowFailure, failure, positions
 from penstock.formats.changelog._decoder import ChangelogDecoder, Envelopes, Tool
+from penstock.formats.changelog._left_out import json_fields
 from penstock.formats.changelog._problems import Problems
 from penstock.formats.changelog._write import envelopes_to_write
 from penstock.formats.json.format import JsonFormat
@@ -82,7 +83,11 @@ class JsonChangelogDecoder(ChangelogDecoder):
                 f"'{self._messages.name}.schema-include' = 'false'",
             )
         failures = sorted([*found.failures, *lacking], key=lambda one: one.value_index)
-        return Envelopes(columns, indices, failures, found.ignored_count + ignored, problems)
+        return Envelopes(wanted, columns, indices, failures, found.ignored_count + ignored, problems)
+
+    def _row_fields(self, values: pa.Array, index: int) -> frozenset[str]:
+        rows = self._messages.tool.layout.fields(self._row)
+        return json_fields(values[index].as_py(), self._messages.wrapper, [one.name for one in rows])
 
     def _wanted(self, values: pa.Array) -> tuple[pa.Array, list[RowFailure], int]:
         """Return the values with null for messages of other databases and tables, and what lacks them.

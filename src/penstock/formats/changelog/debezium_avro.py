@@ -12,12 +12,13 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from penstock.formats.avro.confluent import AvroConfluentFormat
+from penstock.formats.avro.confluent import AvroConfluentDecoder, AvroConfluentFormat
 from penstock.formats.avro.format import legacy_timestamps
 from penstock.formats.avro.schema import schema_of
 from penstock.formats.base import Decoder, Encoder
 from penstock.formats.changelog._decoder import ChangelogDecoder, Envelopes, Tool
 from penstock.formats.changelog._layouts import BeforeAfter
+from penstock.formats.changelog._left_out import avro_fields
 from penstock.formats.changelog._metadata import metadata_schema
 from penstock.formats.changelog._problems import Problems
 from penstock.formats.changelog._write import envelopes_to_write
@@ -67,12 +68,18 @@ class DebeziumAvroConfluentFormat:
 class _DebeziumAvroDecoder(ChangelogDecoder):
     def __init__(self, inner: AvroConfluentFormat, schema: pa.Schema, columns: Sequence[str] | None) -> None:
         super().__init__(_TOOL, schema, columns, ignores_errors=False)
-        self._inner = inner.decoder(pa.schema(self._fields()))
+        self._inner: AvroConfluentDecoder = inner.decoder(pa.schema(self._fields()))
 
     def _envelopes(self, values: pa.Array) -> Envelopes:
         found = self._inner.decode(values)
         columns = dict(zip(found.rows.schema.names, found.rows.columns, strict=True))
-        return Envelopes(columns, found.indices(), found.failures, found.ignored_count, Problems())
+        return Envelopes(values, columns, found.indices(), found.failures, found.ignored_count, Problems())
+
+    def _row_fields(self, values: pa.Array, index: int) -> frozenset[str]:
+        schema = self._inner.writer_schema(values.slice(index, 1))
+        if schema is None:
+            return frozenset()
+        return avro_fields(schema.root, [one.name for one in _TOOL.layout.fields(self._row)])
 
 
 class _DebeziumAvroEncoder:
