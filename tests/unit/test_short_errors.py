@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from penstock.spark.process.short_errors import short_errors_of_batches
 from tests.waiting import PATIENCE_S
 
 # PySpark's workers end like this: handle_worker_exception sends the error to the JVM.
@@ -210,3 +211,18 @@ def test_another_error_in_foreach_batch_keeps_its_traceback(failing: str) -> Non
 
 def test_a_switch_brings_the_tracebacks_in_foreach_batch_back() -> None:
     assert "in deeper" in of_driver("raise MaterializeError('a sentence')", PENSTOCK_SHORT_ERRORS="off")
+
+
+def test_the_attributes_of_an_object_for_foreach_batch_stay_its_own() -> None:
+    writer = WriterWithPassword("hush")
+    shortened = short_errors_of_batches(writer)
+    assert shortened(1, 2) == (1, 2, "hush")
+    assert set(vars(shortened)) == {"__wrapped__"}
+
+
+class WriterWithPassword:
+    def __init__(self, password: str) -> None:
+        self.password = password
+
+    def __call__(self, rows: int, batch_id: int) -> tuple[int, int, str]:
+        return rows, batch_id, self.password

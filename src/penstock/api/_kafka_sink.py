@@ -15,6 +15,7 @@ from penstock.errors import MissingOptionError, OptionError
 from penstock.options.config import DeliveryGuarantee
 from penstock.options.parse import parse_write
 from penstock.spark.connect import functions_for
+from penstock.spark.process.short_errors import short_errors_of_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -86,7 +87,8 @@ class KafkaSink:
             writer = writer.trigger(**trigger)
         if output_mode.lower() == "update":
             # Spark has no update mode for data sources in Python.
-            return writer.foreachBatch(_writer(self.options, checkpoint_location)).start()
+            written = short_errors_of_batches(_writer(self.options, checkpoint_location))
+            return writer.foreachBatch(written).start()
         return writer.format("penstock").options(**self.options).start()
 
     def for_each_batch(self, checkpoint_location: str | None = None) -> MicroBatchWriter:

@@ -83,7 +83,7 @@ def short_errors_of_batches(function: Callable[P, T]) -> Callable[P, T]:
     penstock that is its cause.
     """
 
-    @wraps(function)
+    @wraps(function, updated=())  # the function may be an object, whose attributes are its own
     def called(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return function(*args, **kwargs)
