@@ -123,3 +123,14 @@ def test_the_program_for_spark_submit_runs_a_script(
     monkeypatch.setattr("sys.argv", ["run_sql.py", str(script)])
     exec(compile(code, "run_sql.py", "exec"), {})  # noqa: S102 - running the examples is the point
     assert sorted(re.findall(r"\+I\[(\d+)\]", capfd.readouterr().out)) == ["41", "42"]
+
+
+def test_spark_hides_a_variable_of_executors_by_its_name(spark: SparkSession) -> None:
+    """docs/sql-production.md and docs/security.md say which names are hidden."""
+    context: Any = spark.sparkContext
+    names = {"KAFKA_PASSWORD": True, "KAFKA_TOKEN": True, "CLIENT_SECRET": True, "KAFKA_PASS": False}
+    pairs = [context._jvm.scala.Tuple2(f"spark.executorEnv.{name}", "hush") for name in names]
+    settings = context._jvm.PythonUtils.toSeq(pairs)
+    hidden = context._jvm.org.apache.spark.util.Utils.redact(context._conf._jconf, settings)
+    shown = [hidden.apply(place) for place in range(len(names))]
+    assert {each._1().rpartition(".")[2]: "hush" not in each._2() for each in shown} == names
