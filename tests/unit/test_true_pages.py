@@ -140,6 +140,7 @@ OF_TIME = (
     "what was done, or not yet",
     "has not run yet",
     "nothing was found yet",
+    "The topic does not exist yet",
 )
 """Sentences whose "yet" is about a moment of a query, and not about what penstock has."""
 
