@@ -16,6 +16,7 @@ from pyspark.sql import functions as f
 
 from penstock import changelog
 from penstock.errors import SchemaError
+from penstock.spark.reused_shuffles import REUSE
 from tests.spark import running_count
 from tests.spark.queries import QUERY_TIMEOUT_S, stopped
 from tests.spark.test_changelog import read_batches, write_batches
@@ -166,6 +167,24 @@ def test_native_operators_on_both_sides(scene: Scene) -> None:
         ),
         "windows twice": Counter(),
     }
+
+
+def test_equal_windows_on_both_sides_of_a_join_keep_their_watermarks(scene: Scene) -> None:
+    """Spark would shuffle the rows of both once, and the watermark would be below the first one alone."""
+    before = scene.spark.conf.get(REUSE)
+    try:
+        sums = scene.timed().groupBy(f.window("ts", "10 seconds"), "k").agg(f.sum("v").alias("v"))
+        most = sums.groupBy("window").agg(f.max("v").alias("most"))
+        one = sums.selectExpr("k", "v", "window.end AS at", "'+I' AS row_kind")
+        other = most.selectExpr("most", "window.end AS until", "'+I' AS row_kind")
+        assert scene.counted(one).isStreaming
+        assert scene.spark.conf.get(REUSE) == before, "one watermark is not read twice"
+        joined = changelog.join(one, other, {"at": "until", "v": "most"}, **scene.state())
+        with stopped(scene.start("most", joined.select("k", "v", "row_kind"), "append")) as query:
+            assert query.awaitTermination(QUERY_TIMEOUT_S)
+    finally:
+        scene.spark.conf.set(REUSE, str(before))
+    assert Counter(scene.found["most"]) == Counter([("a", 4, "+I"), ("a", 5, "+I")])
 
 
 @pytest.fixture

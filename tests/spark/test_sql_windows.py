@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame
+import pytest
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from penstock.spark.reused_shuffles import REUSE
 from tests.spark.queries import stopped
 from tests.spark.test_sql import Script
 from tests.spark.test_sql import script as script  # noqa: PLC0414 - a fixture
@@ -67,6 +70,7 @@ class Files:
 WINDOW = "TABLE orders, DESCRIPTOR(ts), INTERVAL"
 CUMULATE = f"TABLE(CUMULATE({WINDOW} '5' MINUTE, INTERVAL '15' MINUTE, INTERVAL '-2' MINUTE))"
 TUMBLE = f"TABLE(TUMBLE({WINDOW} '15' MINUTE))"
+COUNTS = f"SELECT shop, COUNT(*) AS n, window_start AS s, window_end AS e FROM {TUMBLE} GROUP BY shop, window_start, window_end"
 IN_ORDER = "in_order"
 QUERIES = {
     "cumulate": f"SELECT window_start, window_end, window_time, shop, COUNT(*), SUM(amount) FROM {CUMULATE} "
@@ -94,6 +98,8 @@ QUERIES = {
     "join": f"SELECT a.id, b.id AS other, COALESCE(a.window_end, b.window_end) AS e FROM (SELECT * FROM {TUMBLE}) AS a "
     f"FULL JOIN (SELECT * FROM {TUMBLE} WHERE amount < 5) AS b "
     "ON a.window_start = b.window_start AND a.window_end = b.window_end AND a.amount + 2 = b.amount + 4",
+    "most": f"SELECT a.shop, a.n, a.e FROM ({COUNTS}) AS a JOIN (SELECT MAX(n) AS most, e, s FROM ({COUNTS}) AS c "
+    "GROUP BY s, e) AS b ON a.s = b.s AND a.e = b.e AND a.n >= b.most",
     "over_range": "SELECT id, shop, COUNT(*) OVER w1, SUM(amount) OVER w1, AVG(amount) OVER w1, MIN(amount) OVER w1 "
     "FROM orders",
     "over_running": "SELECT id, amount - LAG(amount) OVER w2, SUM(amount) OVER w2, ROW_NUMBER() OVER w2, FIRST_VALUE(id) OVER w2 "
@@ -115,6 +121,15 @@ def query_of(name: str) -> str:
     return query
 
 
+@pytest.fixture
+def reuse(spark: SparkSession) -> Iterator[None]:
+    """Give the option back that a query with two watermarks turns off."""
+    before = spark.conf.get(REUSE)
+    yield
+    spark.conf.set(REUSE, str(before))
+
+
+@pytest.mark.usefixtures("reuse")
 def test_windows_and_over_come_once_when_the_watermark_has_passed(script: Script, tmp_path: Path) -> None:
     files = Files(tmp_path)
     tables(script, files.orders, files.closed)

@@ -24,6 +24,7 @@ from penstock.spark._planning import Planned, Planning
 from penstock.spark.connect import functions_for, is_connect
 from penstock.spark.one_thread import plan_in_one_thread
 from penstock.spark.process.short_errors import short_errors_of_rows
+from penstock.spark.reused_shuffles import keep_watermarks
 from penstock.state.files import LocalFiles, open_files
 from penstock.state.identity import Identity
 from penstock.state.snapshot import Lifetime
@@ -63,6 +64,7 @@ def apply(
         )
     if df.isStreaming:
         plan_in_one_thread(df.sparkSession)
+        keep_watermarks(df)
     wanted = _default_count(df) if partitions is None else _checked_count(partitions)
     if state is None:
         place, plan = None, Planned(uuid.uuid4().hex, partition_count=wanted)

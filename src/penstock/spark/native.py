@@ -64,7 +64,12 @@ def rows_may_come_again(df: DataFrame) -> bool:
 
 def has_watermark(df: DataFrame) -> bool:
     """Return whether a stream has a watermark, also one before functions of penstock."""
-    return "EventTimeWatermark" in analyzed_plan(df)
+    return watermark_count(df) > 0
+
+
+def watermark_count(df: DataFrame) -> int:
+    """Return how often a watermark is in the plan of a stream. One that is read twice counts twice."""
+    return analyzed_plan(df).count("EventTimeWatermark")
 
 
 def has_streaming_aggregation(plan: str) -> bool:

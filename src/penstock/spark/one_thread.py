@@ -24,16 +24,16 @@ from penstock.switches import Switch, is_on
 
 ADAPTIVE = "spark.sql.adaptive.streaming.stateless.enabled"
 _log = logging.getLogger(__name__)
-_setting = threading.RLock()
-"""Held while the option has another value than the user's, so that no other start takes it for the user's."""
+setting = threading.RLock()
+"""Held while an option has another value than the user's, so that no other start takes it for the user's."""
 _is_left_to_the_start: ContextVar[bool] = ContextVar("is_left_to_the_start", default=False)
 
 
 def plan_in_one_thread(session: Any) -> None:
     """Make queries that start from now on plan one shuffle after another. Spark before 4.1 always does."""
-    if not is_on(Switch.ONE_THREAD) or _is_left_to_the_start.get():
+    if not is_on(Switch.ONE_THREAD) or is_left_to_the_start():
         return
-    with _setting:
+    with setting:
         before = session.conf.get(ADAPTIVE, None)
         if before == "true":
             _log.warning(
@@ -44,6 +44,11 @@ def plan_in_one_thread(session: Any) -> None:
             )
         # Set also if nothing was set, because `conf.get` with a default does not say what holds then.
         session.conf.set(ADAPTIVE, "false")
+
+
+def is_left_to_the_start() -> bool:
+    """Return whether operators leave the options of Spark to who starts their query."""
+    return _is_left_to_the_start.get()
 
 
 @contextlib.contextmanager
@@ -62,13 +67,20 @@ def planned_in_one_thread(session: Any) -> Iterator[None]:
     if not is_on(Switch.ONE_THREAD):
         yield
         return
-    with _setting:
-        before = session.conf.get(ADAPTIVE, None)
-        session.conf.set(ADAPTIVE, "false")
+    with option_set(session, ADAPTIVE, "false"):
+        yield
+
+
+@contextlib.contextmanager
+def option_set(session: Any, key: str, value: str) -> Iterator[None]:
+    """Return a context in which an option of Spark has a value. Then it has the user's again."""
+    with setting:
+        before = session.conf.get(key, None)
+        session.conf.set(key, value)
         try:
             yield
         finally:
             if before is None:
-                session.conf.unset(ADAPTIVE)
+                session.conf.unset(key)
             else:
-                session.conf.set(ADAPTIVE, before)
+                session.conf.set(key, before)

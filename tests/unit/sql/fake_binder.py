@@ -36,6 +36,7 @@ class FakeBinder:
     zone_is_utc = True
     state_ttl: str | None = None
     deterministic = ("py_pure",)
+    has_watermarks = False
 
     def __init__(self, tables: Mapping[str, Relation] = NO_TABLES) -> None:
         self.options: list[Options] = []
@@ -62,6 +63,14 @@ class FakeBinder:
 
     def kind_of_time(self, select: str, column: str) -> str:
         return self.time
+
+    def watermarks(self, select: str) -> frozenset[str] | None:
+        """Return the columns `ltz`, if a table has a watermark."""
+        if not self.has_watermarks:
+            return None
+        if select.startswith("SELECT * "):
+            return frozenset({"ltz"})
+        return frozenset(re.findall(r"\.`ltz` AS `(\w+)`", select))
 
     def cut(self, step: Step, place: str = "") -> str:
         self.steps.append(step)

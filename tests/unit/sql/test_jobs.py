@@ -54,7 +54,7 @@ class Jobs:
         self.base = base
         self.settings = Settings({FOLDER: str(base)})
         self.catalog = Catalog(databases={"default_database", "d"})
-        self.inserts = Inserts(None, self.catalog, self.settings, None, print)  # type: ignore[arg-type]  # no query is read
+        self.inserts = Inserts(MagicMock(), self.catalog, self.settings, None, print)  # type: ignore[arg-type]  # no query is read
         self.started: list[FakeStream] = []
 
     def start(self, *texts: str) -> list[str]:
@@ -125,7 +125,7 @@ def test_a_query_of_operators_is_planned_in_one_thread(tmp_path: Path, operators
     assert isinstance(insert, Insert)
     write = Write(jobs.catalog.key(("a",)), FakeStream([]), "kafka", {}, insert, operators=operators)
     jobs.inserts.start([write], Source(A), in_set=False)
-    assert spark.conf.set.called is (operators > 0)
+    assert spark.conf.set.call_count == 2 * (1 + operators), "each option is set and given back"
 
 
 def write_of(insert: Insert) -> Write:

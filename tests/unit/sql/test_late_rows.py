@@ -12,6 +12,8 @@ from penstock.sql.run._cuts import Notes, many_hops
 from penstock.sql.run._explain import warnings_of
 from penstock.sql.run._late_rows import check_drift, late_rows
 from penstock.sql.run.catalog import Catalog, Table
+from tests.unit.sql.fake_binder import FakeBinder, translated
+from tests.unit.sql.streams.cutting import STREAMS
 
 RECORD = "ts TIMESTAMP(3) METADATA FROM 'timestamp' VIRTUAL"
 DRIFT = "'scan.watermark.alignment.max-drift'"
@@ -66,20 +68,32 @@ def test_a_drift_that_is_longer_than_the_watermark_waits_is_refused() -> None:
         check_drift(made, made.options)
 
 
+TUMBLE = "TABLE(TUMBLE(TABLE u, DESCRIPTOR(ltz), INTERVAL '1' HOUR))"
+GROUPS = f"SELECT window_start AS s, window_end AS e, COUNT(*) AS n FROM {TUMBLE} GROUP BY window_start, window_end"
+JOIN = "SELECT t.i FROM t JOIN u ON t.i = u.i AND u.ltz"
+
+
 @pytest.mark.parametrize(
-    ("sql", "is_warned"),
+    ("query", "is_warned"),
     [
-        ("SELECT window(`ts`, '1000 milliseconds') FROM x", True),
-        ("SELECT session_window(`ts`, '1000 milliseconds') FROM x", True),
-        ("SELECT COUNT(*) FROM `cut1` GROUP BY `__window`, `k`", True),
-        ("SELECT * FROM x JOIN y ON x.ts > y.ts - INTERVAL '1' HOUR", True),
-        ("SELECT `ts` FROM x WHERE `window` > 1", False),
+        (GROUPS, True),
+        (f"SELECT MAX(n) FROM (SELECT n AS n FROM ({GROUPS}))", True),
+        ("SELECT COUNT(*) FROM u GROUP BY SESSION(ltz, INTERVAL '1' HOUR)", True),
+        (f"{JOIN} BETWEEN t.ltz - INTERVAL '1' HOUR AND t.ltz", True),
+        (f"SELECT i FROM ({JOIN} = t.ltz)", True),
+        (f"{JOIN} BETWEEN t.ltz - INTERVAL '1' HOUR AND t.l", False),
+        (f"SELECT window_start, i FROM {TUMBLE}", False),
+        ("SELECT i + 1 FROM u WHERE ltz > TIMESTAMP '2026-01-01 00:00:00'", False),
     ],
 )
-def test_only_a_query_that_drops_late_rows_is_warned_of(sql: str, is_warned: bool) -> None:
+def test_only_a_query_that_drops_late_rows_is_warned_of(
+    monkeypatch: pytest.MonkeyPatch, query: str, is_warned: bool
+) -> None:
+    monkeypatch.setattr(FakeBinder, "has_watermarks", True)
     catalog, made = Catalog(), table(RECORD, " - INTERVAL '5' SECOND")
     catalog.add(made.definition.name, made, if_not_exists=False)
-    notes = Notes({(("x",), ()): Rows(), (("y",), ()): Rows()}, queries=[sql])
+    drops = translated(query, FakeBinder(STREAMS)).drops_late_rows
+    notes = Notes({(("x",), ()): Rows(), (("y",), ()): Rows()}, drops_late_rows=drops)
     assert len(list(warnings_of(notes, catalog))) == is_warned
 
 

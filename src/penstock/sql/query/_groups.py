@@ -51,6 +51,7 @@ class Groups(Outputs):
             ):
                 kind, text, name = group_window(self.inner, each)
                 self.window = Window(kind, text, time=self.inner.text(each.expressions[0]))
+                self.query.drops_late_rows = True
                 self.window_text = name
                 self.inner.replaced[id(each)] = text
                 self.use_window(name, each)

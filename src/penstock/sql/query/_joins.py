@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from penstock.sql.query._parts import From, Parts
-from penstock.sql.query._sqlglot import IntervalOf
 from penstock.sql.query.piece import INTEGERS
 from penstock.sql.query.rows import KIND, Rows, plain_kind
 from penstock.sql.query.scope import Entry, Scope, column_name
@@ -23,14 +22,6 @@ if TYPE_CHECKING:
     from penstock.sql.query._relations import Relations
 
 _NESTED = ("array", "map", "struct")
-_TIMES = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between)
-
-
-def has_times(on: exp.Expr | None) -> bool:
-    """Return whether a condition compares times with an interval, so that Spark can stream an outer join."""
-    if on is None:
-        return False
-    return any(each.find(IntervalOf) is not None for each in on.find_all(*_TIMES))
 
 
 def conjuncts(tree: exp.Expr | None) -> list[exp.Expr]:
@@ -65,7 +56,7 @@ class Side:
         """Return whether all columns of an expression are of this side."""
         columns = list(node.find_all(exp.Column))
         scope = Scope(tuple(self.entries))
-        return bool(columns) and all(scope.find(_parts(each)) is not None for each in columns)
+        return bool(columns) and all(scope.find(name_parts(each)) is not None for each in columns)
 
     def query(self, columns: list[Entry], *, has_kind: bool) -> str:
         """Return the rows with the columns of a step."""
@@ -100,7 +91,8 @@ class Side:
         return keys is not None and keys <= {self.name_of(text) for text, _ in self.keys}
 
 
-def _parts(column: exp.Expr) -> list[str]:
+def name_parts(column: exp.Expr) -> list[str]:
+    """Return the parts of the name of a column, as they are written."""
     return [column.args[key].name for key in ("catalog", "db", "table", "this") if column.args.get(key)]
 
 
@@ -237,7 +229,8 @@ def join_changes(parts: Relations, left: From, right: From, join: exp.Expr, how:
         parts.inner.refuse(
             rest[0],
             "this outer join of streams compares its two sides by = only. Its other conditions take columns "
-            "of one side. An inner join takes any condition.",
+            "of one side. Times are served if both bounds compare the columns of both WATERMARKs: b.ts "
+            "BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR. An inner join takes any condition.",
         )
     ones, others = used(parts, one), used(parts, other)
     step = RegularJoin(

@@ -44,6 +44,7 @@ class From:
         aliases: the names of its tables.
         scope: what the names of columns mean, if Spark does not know them.
         time: the column of the watermark of a lone table, and its delay in milliseconds.
+        has_plain_times: whether it is a join that hides its watermarks from Spark.
     """
 
     text: str
@@ -51,6 +52,7 @@ class From:
     aliases: tuple[str, ...] = ()
     scope: Scope | None = None
     time: tuple[str, int] | None = None
+    has_plain_times: bool = False
 
     @property
     def is_alone(self) -> bool:

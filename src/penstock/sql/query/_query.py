@@ -8,6 +8,7 @@ translated again wherever its name stands.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -75,10 +76,15 @@ class Query:
         self.versions: exp.Expr | None = None
         """The SELECT whose rows are wanted as versions of their keys."""
         self._free = free
+        self.drops_late_rows = False
+        """Whether Spark leaves out rows of a stream that are later than the watermark."""
+        self.has_interval_join = False
+        """Whether Spark forgets rows of a join by their times."""
         self._hints = hints
         self._used: set[Hint] = set()
         self._named_queries: list[str] = []
         self._cuts = 0
+        self._numbers = itertools.count()
         self._outside: list[Expressions] = []
         """The SELECTs around the expression that is translated, the nearest last."""
 
@@ -133,6 +139,10 @@ class Query:
         """Return a query with the queries of WITH that it may name."""
         return f"WITH {', '.join(self._named_queries)} {sql}" if self._named_queries else sql
 
+    def next_number(self) -> int:
+        """Return a number for names that no other part of the query has."""
+        return next(self._numbers)
+
     def is_streaming(self, from_text: str) -> bool:
         """Return whether the rows of FROM are a stream."""
         try:
@@ -153,6 +163,13 @@ class Query:
             return self.binder.window_parts(self.whole(select))
         except UnknownTypeError:
             return {}  # Spark refuses the query as a whole, with the same message
+
+    def watermarks(self, select: str) -> frozenset[str] | None:
+        """Return the columns of a query that have a watermark; None if it is not a stream with one."""
+        try:
+            return self.binder.watermarks(self.whole(select))
+        except UnknownTypeError:
+            return None  # Spark refuses the query as a whole, with the same message
 
     def columns(self, select: str, tree: exp.Expr) -> list[tuple[str, str]]:
         """Return names and types of the columns of a query.

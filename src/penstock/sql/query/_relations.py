@@ -12,13 +12,14 @@ from sqlglot import exp
 from penstock.sql.query._as_of import join_versions
 from penstock.sql.query._changing_windows import timed_changes, windows_of_rows
 from penstock.sql.query._event_times import check_time
-from penstock.sql.query._joins import has_times, join_changes
+from penstock.sql.query._join_times import Pair, bounding_times, with_plain_times
+from penstock.sql.query._joins import join_changes
 from penstock.sql.query._lateral import lateral_join, without_keys
 from penstock.sql.query._native_joins import are_compared, are_streams, check_compared
 from penstock.sql.query._parts import From, Parts, Window
 from penstock.sql.query._ranked import first_rows
 from penstock.sql.query._session_rows import session_rows
-from penstock.sql.query._window_ends import joins_windows, over_times, rows_of_structs, rows_of_windows
+from penstock.sql.query._window_ends import over_times, rows_of_structs, rows_of_windows
 from penstock.sql.query._windows import (
     COLUMNS,
     WINDOW,
@@ -123,27 +124,28 @@ class Relations(Parts):
             inner.refuse(join, "a CROSS JOIN and a comma have no ON and no USING. Write JOIN ... ON.")
         if not has_condition and not method and kind != "CROSS":
             inner.refuse(join, f"a {f'{side} ' if side else ''}JOIN needs ON or USING. Or write CROSS JOIN.")
-        if self._needs_operator(left, right, join, side):
+        times = bounding_times(self, left, right, join, side)
+        if self._needs_operator(left, right, join, side, times):
             return join_changes(self, left, right, join, _HOW[side])
-        return self._native(left, right, join, side, method)
+        return self._native(left, right, join, side, method, times)
 
     def _lateral_query(self, left: From, join: exp.Expr, side: str) -> From:
         """Return each row with the rows of a query that is compared with it."""
         left = self.named(left, "__left")
         made = lateral_join(self, join, left, side)
         right = self._relation(made.this)
-        if self._needs_operator(left, right, made, side):
+        times = bounding_times(self, left, right, made, side)
+        if self._needs_operator(left, right, made, side, times):
             return without_keys(self, join_changes(self, left, right, made, _HOW[side]))
-        return without_keys(self, self._native(left, right, made, side, ""))
+        return without_keys(self, self._native(left, right, made, side, "", times))
 
-    def _needs_operator(self, left: From, right: From, join: exp.Expr, side: str) -> bool:
+    def _needs_operator(self, left: From, right: From, join: exp.Expr, side: str, times: Pair | None) -> bool:
         """Return whether Spark cannot stream the join."""
         changes = left.rows.changes is not None or right.rows.changes is not None
-        on = join.args.get("on")
         if not changes and not side and not are_compared(self, left, right, join, is_inner=True):
             return True
         is_of_spark = not side and not self.ttls and self.inner.binder.state_ttl is None
-        if not changes and (is_of_spark or self._has_times(on) or joins_windows(self, left, right, on)):
+        if not changes and (is_of_spark or times is not None):
             return False
         is_both = self.query.is_streaming(left.text) and self.query.is_streaming(right.text)
         if changes and not is_both and not isinstance(join.this, exp.Values):
@@ -156,11 +158,6 @@ class Relations(Parts):
         if changes and not is_both and side not in ("", "LEFT" if left.rows.changes else "RIGHT"):
             self.inner.refuse(join, "an outer join that keeps the rows of a static table is not served.")
         return is_both
-
-    def _has_times(self, on: exp.Expr | None) -> bool:
-        """Return whether a join compares times, in ON or else in WHERE, so that Spark cleans its state."""
-        where = self.tree.args.get("where")
-        return has_times(on if on is not None or where is None else where.this)
 
     def join_text(self, left: From, right: From, join: exp.Expr, side: str, method: str) -> str:
         """Return a join in Spark's SQL."""
@@ -182,11 +179,20 @@ class Relations(Parts):
         inner.is_join = False
         return f"{left.text} {words} {right.text} ON {condition}"
 
-    def _native(self, left: From, right: From, join: exp.Expr, side: str, method: str) -> From:
+    def _native(
+        self, left: From, right: From, join: exp.Expr, side: str, method: str, times: Pair | None
+    ) -> From:
         left, right = self.plain(left), self.plain(right)
         check_compared(self, left, right, join, is_inner=not side)
+        is_of_streams = are_streams(self, left, right)
+        if is_of_streams:
+            left = with_plain_times(self, left, join, times[0] if times else None)
+            right = with_plain_times(self, right, join, times[1] if times else None)
+            self.query.drops_late_rows |= times is not None
+            self.query.has_interval_join |= times is not None
         text = self.join_text(left, right, join, side, method)
-        return self._both(left, right, text)
+        made = self._both(left, right, text)
+        return replace(made, has_plain_times=is_of_streams and times is None)
 
     def _both(self, left: From, right: From, text: str) -> From:
         scope = None
@@ -197,7 +203,7 @@ class Relations(Parts):
 
     def static_join(self, left: From, right: From, join: exp.Expr, side: str) -> From:
         """Return a join with a static table, which Spark reads again in each batch."""
-        return self._native(left, right, join, side, "")
+        return self._native(left, right, join, side, "", None)
 
     def _unnest(self, left: From, join: exp.Expr, side: str) -> From:
         inner, unnest = self.inner, join.this
@@ -300,6 +306,7 @@ class Relations(Parts):
         shown = parts_of_window(f"`{WINDOW}`")
         window = Window(call.kind, f"`{WINDOW}`", call.partition, shown, quoted(call.column))
         self.window = window if grouped else None
+        self.query.drops_late_rows |= grouped
         if grouped and self.tree.args.get("joins"):
             inner.refuse(tree.this, "a JOIN of a window in the same SELECT is not served. Use a view.")
         if changes is not None and not grouped:

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from penstock.sql.query._joins import conjuncts
 from penstock.sql.query._parts import From
 from penstock.sql.query._windows import COLUMNS, WINDOW
-from penstock.sql.query.piece import quoted
 from penstock.sql.query.steps import WindowEnds
 
 if TYPE_CHECKING:
@@ -105,30 +103,6 @@ def groups_windows(parts: Groups, source: From) -> bool:
     if not texts:
         return False
     found = parts.query.window_parts(f"SELECT {', '.join(texts)} FROM {source.text}")
-    return "end" in found.values()
-
-
-def joins_windows(parts: Relations, left: From, right: From, on: exp.Expr | None) -> bool:
-    """Return whether a condition compares the ends of windows, so that Spark can stream an outer join."""
-    sides = [_ends(parts, each) for each in (left, right)]
-    if not all(sides):
-        return False
-    for each in conjuncts(on):
-        nodes = [each.this, each.expression] if isinstance(each, exp.EQ) else []
-        if not nodes or not all(isinstance(node, exp.Column) for node in nodes):
-            continue
-        one, other = ((node.table.lower(), node.name.lower()) for node in nodes)
-        if (one in sides[0] and other in sides[1]) or (other in sides[0] and one in sides[1]):
-            return True
-    return False
-
-
-def _ends(parts: Relations, source: From) -> set[tuple[str, str]]:
-    """Return the columns of FROM that are the end of a window, each with its table."""
-    if source.scope is not None or source.rows.changes is not None:
-        return set()
-    found = set()
-    for alias in source.aliases:
-        named = parts.query.window_parts(f"SELECT {quoted(alias)}.* FROM {source.text}")
-        found |= {(alias.lower(), name.lower()) for name, part in named.items() if part == "end"}
-    return found
+    is_of_ends = "end" in found.values()
+    parts.query.drops_late_rows |= is_of_ends
+    return is_of_ends

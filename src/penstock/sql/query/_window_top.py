@@ -23,7 +23,9 @@ def is_of_window(query: Query, found: Ranked) -> bool:
     if found.rows.changes is not None:
         return False
     parts = query.window_parts(found.sql)
-    return any(parts.get(f"__{name}") == "end" for name in found.keys)
+    is_of_ends = any(parts.get(f"__{name}") == "end" for name in found.keys)
+    query.drops_late_rows |= is_of_ends
+    return is_of_ends
 
 
 def top_of_windows(

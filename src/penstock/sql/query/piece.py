@@ -66,6 +66,9 @@ class Binder(Protocol):
             column: the name under which the rows have the column.
         """
 
+    def watermarks(self, select: str) -> frozenset[str] | None:
+        """Return the columns of a query that have a watermark; None if it is not a stream with one."""
+
     def tables(self) -> list[str]:
         """Return the names of all tables and views, for messages."""
 
@@ -124,6 +127,10 @@ class Translated:
     sql: str
     batch_only: tuple[Feature, ...]
     rows: Rows = INSERTS
+    drops_late_rows: bool = False
+    """Whether Spark leaves out rows of a stream that are later than the watermark."""
+    has_interval_join: bool = False
+    """Whether Spark forgets rows of a join by their times."""
 
 
 @dataclass(frozen=True)

@@ -159,6 +159,19 @@ class WindowEnds:
 
 
 @dataclass(frozen=True)
+class PlainTimes:
+    """Rows whose times are plain values for Spark, so that it drops nothing by them.
+
+    Attributes:
+        query: the rows.
+        keep: the column that keeps its watermark; None for none.
+    """
+
+    query: str
+    keep: str | None
+
+
+@dataclass(frozen=True)
 class TimedChanges:
     """Rows that change, with a watermark on their time, so that Spark knows when their windows are over.
 
@@ -190,4 +203,4 @@ class WindowChanges:
 
 Operation = Aggregation | Deduplication | Top | RegularJoin | VersionJoin | OverRows | SessionRows | TimeSort
 """The steps that keep a state."""
-Step = Operation | WindowEnds | TimedChanges | WindowChanges
+Step = Operation | WindowEnds | PlainTimes | TimedChanges | WindowChanges

@@ -70,7 +70,13 @@ def translate_query(
         raise source.error(
             "the query is nested too deeply. Divide it, e.g. with views.", fragment.offset
         ) from None
-    return Translated(selected.sql, tuple(query.features), selected.rows)
+    return Translated(
+        selected.sql,
+        tuple(query.features),
+        selected.rows,
+        query.drops_late_rows,
+        query.has_interval_join,
+    )
 
 
 def _without_brackets(tree: exp.Expr) -> exp.Expr:

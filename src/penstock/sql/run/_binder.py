@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.changelog.row_kinds import ROW_KIND
 from penstock.errors import OptionError, SchemaError
-from penstock.spark.native import WATERMARK, analyzed_plan
+from penstock.spark.native import WATERMARK, analyzed_plan, has_watermark
 from penstock.spark.one_thread import left_to_the_start
 from penstock.sql.connectors.options import WrongOptionError
 from penstock.sql.connectors.sessions import is_stopped
@@ -24,12 +24,14 @@ from penstock.sql.language.source import Source
 from penstock.sql.language.statements import ComputedColumn, Fragment, Options
 from penstock.sql.query.piece import Translated, UnknownTypeError, UserFunction, quoted
 from penstock.sql.query.rows import KIND, Relation, Rows, VaryingColumn, shaped
-from penstock.sql.query.steps import Step, TimedChanges, WindowChanges, WindowEnds
+from penstock.sql.query.steps import PlainTimes, Step, TimedChanges, WindowChanges, WindowEnds
 from penstock.sql.query.translate import translate_expression, translate_query
 from penstock.sql.query.varying import VaryingCall, varying_column
 from penstock.sql.run import _tables as tables
 from penstock.sql.run._checkpoints import definition_of
 from penstock.sql.run._cuts import Notes, cut_of, many_hops, normalize_of, windows_of
+from penstock.sql.run._explain import plan_text
+from penstock.sql.run._join_keys import forgets_by_one_side
 from penstock.sql.run._late_rows import check_drift
 from penstock.sql.run._opened import Opened, shown_columns, time_of
 from penstock.sql.run._options import WRONG, is_about, located
@@ -74,6 +76,7 @@ class SparkBinder:
         """The views of this statement, each with the definitions that it uses."""
         self._definitions: dict[str, str] = {}
         """Those that the query of now uses."""
+        self._has_interval_join = False
         self._states: States | None = None
         self._notes: Notes | None = None
         self._temporary = TemporaryFolders()
@@ -179,7 +182,7 @@ class SparkBinder:
             self._notes.hops += many_hops(step.hops, place)
         elif isinstance(step, WindowChanges):
             self._notes.cuts.append(windows_of(place))
-        elif not isinstance(step, TimedChanges):
+        elif not isinstance(step, (TimedChanges, PlainTimes)):
             changes = KIND in frame.columns
             ttls = times_to_live(step, self._settings.ttl)
             self._notes.cuts.append(cut_of(name_of(step), step, place, inputs, ttls, changes=changes))
@@ -197,6 +200,15 @@ class SparkBinder:
             return "watermark"
         is_clock = re.search(rf"current_timestamp\(\) AS {re.escape(column)}#", analyzed_plan(frame))
         return "proctime" if column and is_clock else ""
+
+    def watermarks(self, select: str) -> frozenset[str] | None:
+        """Return the columns of a query that have a watermark; None if it is not a stream with one."""
+        if self._settings.is_batch:
+            return None
+        frame = self._analysed(select)
+        if not frame.isStreaming or not has_watermark(frame):
+            return None
+        return frozenset(field.name for field in frame.schema.fields if WATERMARK in field.metadata)
 
     def _analysed(self, select: str) -> Any:
         from pyspark.errors import PySparkException  # noqa: PLC0415 - lazy
@@ -222,6 +234,7 @@ class SparkBinder:
         """
         self._states = None if checkpoint is None else beside(checkpoint)
         self._definitions = {}
+        self._has_interval_join = False
         try:
             with left_to_the_start():
                 yield
@@ -379,12 +392,25 @@ class SparkBinder:
         rows = replace(translated.rows, has_place=has_place and translated.rows.has_place)
         changes = rows.changes is not None
         sql = shaped(translated.sql, translated.rows, changes=changes, has_place=rows.has_place)
-        if self._notes is not None:
-            self._notes.queries.append(sql)
         frame = self.frame(sql, source, fragment.offset)
+        if self._notes is not None and translated.drops_late_rows:
+            self._notes.drops_late_rows = True
         check_streamed(translated, frame, source)
+        self._has_interval_join |= translated.has_interval_join
+        if self._has_interval_join and not is_inner and frame.isStreaming:
+            self._check_join_keys(frame, source, fragment.offset)
         operators = self._states.count if self._states is not None else 0
         return Found(frame, rows, sql, dict(self._definitions), operators)
+
+    def _check_join_keys(self, frame: Any, source: Source, offset: int) -> None:
+        plan = plan_text(frame)  # None on Spark Connect, which does not show it
+        if plan is not None and forgets_by_one_side(plan):
+            raise source.error(
+                "a condition behind an interval join says that a column with a WATERMARK = another time. "
+                "Spark would make it a part of the join, and forget rows too early. Nothing was started. "
+                "Write `x <= y AND x >= y` in place of `x = y`.",
+                offset,
+            )
 
     def frame(self, sql: str, source: Source, offset: int) -> Any:
         """Return the DataFrame of a translated query, which Spark has analysed.

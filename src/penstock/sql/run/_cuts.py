@@ -83,17 +83,17 @@ class Cut:
 
 @dataclass
 class Notes:
-    """What was found while a query was bound: the tables that it reads, its cuts, and Spark's queries.
+    """What was found while a query was bound: the tables that it reads, and its cuts.
 
     `hops` are warnings of windows, `varying` those of functions that may give other values over rows that
-    change.
+    change. `drops_late_rows`: whether Spark leaves out rows that are later than the watermark.
     """
 
     reads: dict[tuple[tuple[str, ...], Options], Rows] = field(default_factory=dict)
     cuts: list[Cut] = field(default_factory=list)
-    queries: list[str] = field(default_factory=list)
     hops: list[str] = field(default_factory=list)
     varying: list[str] = field(default_factory=list)
+    drops_late_rows: bool = False
 
 
 def many_hops(count: int, place: str) -> list[str]:

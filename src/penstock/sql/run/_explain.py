@@ -19,7 +19,7 @@ from penstock.sql.query.rows import Rows
 from penstock.sql.run._changing import UPSERT
 from penstock.sql.run._cuts import WINDOWS, Cut, Notes, mode_of
 from penstock.sql.run._described import GUARANTEE, delivery_guarantee
-from penstock.sql.run._late_rows import late_rows, uses_event_time
+from penstock.sql.run._late_rows import late_rows
 from penstock.sql.run._tables import DATAGEN, JDBC, KAFKA
 from penstock.sql.run.catalog import Catalog, Table
 
@@ -86,7 +86,7 @@ def warnings_of(notes: Notes, catalog: Catalog) -> Iterator[str]:
     yield from notes.hops
     yield from [" ".join(dict.fromkeys(notes.varying))] if notes.varying else []
     is_of_changes = any(each.name == WINDOWS for each in notes.cuts)
-    if not any(map(uses_event_time, notes.queries)) and not is_of_changes:
+    if not notes.drops_late_rows and not is_of_changes:
         return
     for parts, hinted in notes.reads:
         found = catalog.find(parts)
@@ -160,7 +160,11 @@ def read_warnings(plan: str, reads: list[Mapping[str, str]]) -> list[str]:
         if is_bounded and all(is_bounded) and _WINDOWS.search(plan):
             found.append("the tables are bounded: windows that no later record closes are not written.")
     if _ENDLESS_JOIN.search(plan):
-        found.append("the join has no condition on times, so its state grows without an end.")
+        found.append(
+            "a join keeps all rows of both sides, so its state grows without an end: no conditions bound the "
+            "WATERMARK columns of both by each other. SET 'table.exec.state.ttl' = '...' forgets rows that "
+            "nothing has written for so long."
+        )
     return found
 
 

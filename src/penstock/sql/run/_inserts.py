@@ -17,6 +17,7 @@ from penstock.spark.check_options import check_write
 from penstock.spark.connect import is_connect
 from penstock.spark.one_thread import planned_in_one_thread
 from penstock.spark.process.short_errors import short_errors_of_batches
+from penstock.spark.reused_shuffles import without_reused_shuffles
 from penstock.sql.connectors.jdbc import frames as jdbc
 from penstock.sql.connectors.sessions import reason
 from penstock.sql.language.source import Source
@@ -150,7 +151,8 @@ class Inserts:
         try:
             for write, folder in zip(streams, folders, strict=True):
                 start = self._start_in_one_thread if write.operators else self._start_stream
-                queries.append(start(write, folder, source))
+                with without_reused_shuffles(self._spark):
+                    queries.append(start(write, folder, source))
                 if folder is not None:
                     self._started[folder] = queries[-1]
         except BaseException:

@@ -7,7 +7,6 @@ not prevent the loss.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from penstock.options.values import parse_duration_ms
@@ -17,14 +16,6 @@ from penstock.sql.run._tables import DRIFT, KAFKA, delay_ms
 from penstock.sql.run.catalog import Table
 
 _COLUMN = "scan.event-time.column"
-_EVENT_TIME = re.compile(
-    r"\b(?:session_)?window\(|GROUP BY `__window`|\bJOIN\b.*\bINTERVAL\b", re.IGNORECASE | re.DOTALL
-)
-
-
-def uses_event_time(sql: str) -> bool:
-    """Return whether a query of Spark has a window, or a join on times, and so drops late rows."""
-    return _EVENT_TIME.search(sql) is not None
 
 
 def check_drift(table: Table, options: Mapping[str, str]) -> None:

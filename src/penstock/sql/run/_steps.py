@@ -22,6 +22,7 @@ from penstock.sql.query.steps import (
     Deduplication,
     Operation,
     OverRows,
+    PlainTimes,
     RegularJoin,
     SessionRows,
     Step,
@@ -32,7 +33,7 @@ from penstock.sql.query.steps import (
     WindowChanges,
     WindowEnds,
 )
-from penstock.sql.run._windows import with_times, with_window_ends
+from penstock.sql.run._windows import with_plain_times, with_times, with_window_ends
 
 _NAMES: dict[type, str] = {
     Aggregation: "aggregate",
@@ -69,6 +70,8 @@ def run_step(
     """
     if isinstance(step, WindowEnds):
         return with_window_ends(frame_of(step.query), step)
+    if isinstance(step, PlainTimes):
+        return with_plain_times(frame_of(step.query), step)
     if isinstance(step, TimedChanges):
         return with_times(frame_of(step.query), step)
     if isinstance(step, WindowChanges):

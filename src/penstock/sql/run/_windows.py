@@ -13,12 +13,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyspark.sql.types import TimestampType
+
 from penstock.spark.native import WATERMARK, has_watermark
 from penstock.sql.query.piece import literal, quoted
-from penstock.sql.query.steps import TimedChanges, WindowEnds
+from penstock.sql.query.steps import PlainTimes, TimedChanges, WindowEnds
 
 _PART = "penstock.window"
 """Our key: "end" or "time"."""
+_PLAIN = "penstock.plain"
+"""Our key of a time that is a plain value."""
 
 
 def window_parts(frame: Any) -> dict[str, str]:
@@ -51,6 +55,34 @@ def with_window_ends(frame: Any, step: WindowEnds) -> Any:
             known[WATERMARK] = delays[0]
         frame = frame.withMetadata(field.name, known)
     return frame if step.window is None else frame.drop(step.window)
+
+
+def with_plain_times(frame: Any, step: PlainTimes) -> Any:
+    """Return rows whose times have no watermark, but the one that keeps it."""
+    for field in frame.schema.fields:
+        is_time = step.keep is None and isinstance(field.dataType, TimestampType)
+        if field.name == step.keep:
+            continue
+        if WATERMARK in field.dataType.json():
+            plain = frame[quoted(field.name)].cast(_without_watermark(field.dataType))
+            frame = frame.withColumn(field.name, plain)
+        elif WATERMARK in field.metadata or is_time:
+            # With no metadata at all, Spark's optimizer puts the column with the watermark here again.
+            frame = frame.withMetadata(field.name, {_PLAIN: True})
+    return frame
+
+
+def _without_watermark(kind: Any) -> Any:
+    """Return a type whose fields have no watermark."""
+
+    def plain(node: Any) -> Any:
+        if isinstance(node, list):
+            return [plain(each) for each in node]
+        if not isinstance(node, dict):
+            return node
+        return {key: plain(value) for key, value in node.items() if key != WATERMARK}
+
+    return type(kind).fromJson(plain(kind.jsonValue()))
 
 
 def with_times(frame: Any, step: TimedChanges) -> Any:

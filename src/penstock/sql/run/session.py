@@ -16,6 +16,7 @@ from typing import Any
 from penstock.changelog.row_kinds import ROW_KIND
 from penstock.errors import OptionError
 from penstock.spark.one_thread import plan_in_one_thread
+from penstock.spark.reused_shuffles import keep_watermarks, without_reused_shuffles
 from penstock.sql.connectors.sessions import is_stopped, make_active
 from penstock.sql.language.parse import Parsed, parse_script
 from penstock.sql.language.source import Source, shown_value, without_secrets
@@ -215,6 +216,8 @@ class Session:
         """Return the rows of a query that the user, or the shell, starts."""
         if found.operators:
             plan_in_one_thread(self.spark)
+        if found.frame.isStreaming:
+            keep_watermarks(found.frame)
         return _with_kind(found.frame)
 
     def _found(self, query: Fragment, source: Source) -> Found:
@@ -431,7 +434,8 @@ class Session:
             if isinstance(statement, Insert):
                 found.add("Changes", [f"{statement.table} takes {self._inserts.taken(write)}"])
         found.add("SQL of Spark", [sql])
-        add_plan(found, frame, options, notes.cuts)
+        with without_reused_shuffles(self.spark):
+            add_plan(found, frame, options, notes.cuts)
         return found
 
     def _explained_write(self, write: Write) -> Explanation:

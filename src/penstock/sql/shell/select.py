@@ -16,6 +16,7 @@ from penstock.errors import OptionError
 from penstock.spark.connect import is_connect
 from penstock.spark.one_thread import planned_in_one_thread
 from penstock.spark.process.short_errors import short_errors_of_batches
+from penstock.spark.reused_shuffles import without_reused_shuffles
 from penstock.sql.run.job import Job
 from penstock.sql.shell.cells import aligned, cell, kind_and_cells, line, shown_names
 from penstock.sql.shell.changes import FollowedRows
@@ -105,7 +106,8 @@ def _emit_lines(names: Sequence[str], rows: Iterable[Any], output: Output) -> No
 def _run(frame: Any, show: Callable[[Any], None]) -> None:
     shown = short_errors_of_batches(lambda batch, _: show(batch))
     writer = frame.writeStream.foreachBatch(shown)
-    with planned_in_one_thread(frame.sparkSession):
+    session = frame.sparkSession
+    with planned_in_one_thread(session), without_reused_shuffles(session):
         query = _started(writer.start)
     Job("SELECT", [query]).wait()
 

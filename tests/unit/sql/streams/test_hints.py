@@ -19,18 +19,15 @@ def test_an_inner_join_with_a_time_to_live_is_cut(monkeypatch: pytest.MonkeyPatc
     assert isinstance(step, RegularJoin)
     assert (step.ttls, rows.changes) == (("1 d", "0 s"), None)
     assert sql == "SELECT `l0` AS `i` FROM `cut1` AS `__join`"
-    steps, _, _ = cut(
-        HINT.replace("JOIN u ON", "JOIN u ON u.ltz > t.ltz - INTERVAL '1' HOUR AND").replace(
-            "/*+ STATE_TTL('t' = '1 d', 'u' = '0 s') */ ", ""
-        )
-    )
-    assert steps == []
     monkeypatch.setattr(FakeBinder, "state_ttl", "1 d")
     [step], _, _ = cut("SELECT t.i FROM t JOIN u ON t.l = u.l")
     assert isinstance(step, RegularJoin)
     assert step.ttls == (None, None)
-    steps, _, _ = cut("SELECT t.i FROM t, u WHERE t.l = u.l AND u.ltz > t.ltz - INTERVAL '1' HOUR")
-    assert steps == []
+    monkeypatch.setattr(FakeBinder, "has_watermarks", True)
+    times = "u.ltz BETWEEN t.ltz AND t.ltz + INTERVAL '1' HOUR"
+    for text in (f"t, u WHERE t.l = u.l AND {times}", f"t JOIN u ON t.l = u.l AND {times}"):
+        steps, _, _ = cut(f"SELECT t.i FROM {text}")
+        assert steps == [], "the watermark ends the state"
 
 
 def test_a_hint_is_for_its_own_select_and_table() -> None:

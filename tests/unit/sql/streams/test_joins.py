@@ -87,9 +87,13 @@ def test_two_streams_of_changes_that_where_compares_are_joined_by_what_it_compar
     assert " WHERE " in sql
 
 
-def test_two_streams_whose_outer_join_spark_would_run_need_a_comparison() -> None:
+def test_two_streams_whose_outer_join_spark_would_run_need_a_comparison(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(FakeBinder, "has_watermarks", True)
+    times = "u.ltz BETWEEN t.ltz - INTERVAL '1' HOUR AND t.ltz"
     with pytest.raises(SqlError, match="A JOIN needs none"):
-        translated("SELECT t.s FROM t LEFT JOIN u ON u.ltz > t.ltz - INTERVAL '1' HOUR", FakeBinder(STREAMS))
+        translated(f"SELECT t.s FROM t LEFT JOIN u ON {times}", FakeBinder(STREAMS))
 
 
 def test_a_condition_on_one_side_of_an_outer_join_decides_which_rows_have_a_key() -> None:
