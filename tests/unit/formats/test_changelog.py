@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import OptionError, RowError, UnsupportedOptionError
-from penstock.formats import ROW_KIND, DecodedRows, is_changelog, metadata_column
+from penstock.formats import ROW_KIND, DecodedRows, LeftOut, is_changelog, metadata_column
 from tests.registry_server import running_registry
 from tests.table_specs import format_for
 
@@ -505,3 +505,17 @@ def test_debezium_in_avro_is_written_and_read_with_row_kinds() -> None:
             ("-D", (2, "nail", 0.01)),
         ]
         assert made.metadata.names == [ROW_KIND]
+
+
+def test_the_schema_of_the_newest_avro_message_tells_what_is_left_out() -> None:
+    name = "debezium-avro-confluent"
+    with running_registry() as registry:
+        made = format_for(name, {f"{name}.url": registry.url, "topic": "goods"})
+        older = made.encoder(COLUMNS.remove(2)).encode(rows_to_write(["+I"], [OLD]).remove_column(2))
+        newer = made.encoder(COLUMNS).encode(rows_to_write(["+I"], [OLD]))
+        decoder = made.decoder(COLUMNS.remove(2), [KIND, "id"])
+        assert decoder.decode(older).left_out is None
+        both = pa.concat_arrays([older, newer])
+        assert decoder.decode(both).left_out == LeftOut(1, frozenset(COLUMNS.names[2:]))
+        assert made.decoder(COLUMNS).decode(both).left_out is None
+        assert decoder.decode(pa.array([b"\x01", None], pa.binary())).left_out is None
