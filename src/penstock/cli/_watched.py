@@ -141,14 +141,20 @@ def _error_in(body: bytes) -> str:
     return str(data.get("error", "")) if isinstance(data, dict) else ""
 
 
+def _open_transactions(count: int, oldest_ms: int) -> str:
+    if count:
+        many = f"{count} transaction{'' if count == 1 else 's'} open"
+        return f"{many}, the oldest for {oldest_ms / 1000:.0f} s" if oldest_ms else many
+    # Tasks tell about their transactions at their end.
+    return f"tasks have been writing for {oldest_ms / 1000:.0f} s" if oldest_ms else "no transaction open"
+
+
 def _sentence(sink: Any) -> str:
     """Return what a sink has open, and its last batch."""
     gauges, totals = sink["gauges"], sink["totals"]
     parts = [f"sink {sink['name']} ({sink['guarantee']}): {totals['records']:,} records"]
     if sink["guarantee"] == "exactly-once":
-        parts.append(f"{gauges.get('open_transactions', 0)} transactions open")
-        if sink["oldest_transaction_ms"]:
-            parts.append(f"the oldest for {sink['oldest_transaction_ms'] / 1000:.0f} s")
+        parts.append(_open_transactions(gauges.get("open_transactions", 0), sink["oldest_transaction_ms"]))
         if gauges.get("unfinished_batches"):
             parts.append(f"{gauges['unfinished_batches']} decided batches unfinished")
     if sink["failed"]:

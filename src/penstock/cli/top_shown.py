@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -18,6 +18,10 @@ from penstock.observe.monitor import Report, Row
 from penstock.observe.sentences import sentences
 
 _REASONS_SHOWN = 5
+_COLUMNS = ("batch", "took", "lag", "seconds", "readable", "reads/s", "writes/s", "caught up in")
+_NARROW_COLUMNS = ("lag", "seconds", "reads/s", "writes/s")
+_WIDE = 120
+_NAME_CHARS = 18
 _STYLES = {
     Health.OK: "green",
     Health.UNKNOWN: "yellow",
@@ -58,7 +62,7 @@ def screen(readers: Sequence[Shown], cluster: str | None, partitions: int) -> Re
         partitions: how many topic partitions of each reader are shown, the worst first.
     """
     parts: list[RenderableType] = [] if cluster is None else [Text(f"Cluster: {cluster}")]
-    parts.append(_readers(readers))
+    parts.append(_Readers(readers))
     for reader in readers:
         parts += [Text(f"{reader.name}: {line}", style="yellow") for line in _sentences(reader)]
         parts += [Text(f"{reader.name}: {line}") for line in reader.sinks]
@@ -67,15 +71,31 @@ def screen(readers: Sequence[Shown], cluster: str | None, partitions: int) -> Re
     return Group(*parts)
 
 
-def _readers(readers: Sequence[Shown]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("query or group", overflow="fold")
-    table.add_column("health")
-    for heading in ("batch", "took", "lag", "seconds", "readable", "reads/s", "writes/s", "caught up in"):
-        table.add_column(heading, justify="right")
-    for reader in readers:
-        table.add_row(Text(reader.name), *_cells(reader))
-    return table
+class _Readers:
+    """A line for each reader. A narrow terminal gets fewer columns, because broken ones cannot be read."""
+
+    def __init__(self, readers: Sequence[Shown]) -> None:
+        self._readers = readers
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the table for this width."""
+        is_narrow = options.max_width < _WIDE
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        table.add_column("query or group", overflow="fold")
+        table.add_column("health")
+        shown = _NARROW_COLUMNS if is_narrow else _COLUMNS
+        for heading in shown:
+            table.add_column(heading, justify="right")
+        for reader in self._readers:
+            health, *cells = _cells(reader)
+            of_column = dict(zip(_COLUMNS, cells, strict=False))
+            name = _shortened(reader.name) if is_narrow else reader.name
+            table.add_row(Text(name), health, *(of_column.get(heading, "") for heading in shown))
+        yield table
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= _NAME_CHARS else f"...{name[3 - _NAME_CHARS :]}"
 
 
 def _cells(reader: Shown) -> list[Text | str]:

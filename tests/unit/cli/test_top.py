@@ -65,6 +65,10 @@ def test_a_running_query_is_shown_with_its_sinks(
         served.now_ms += batch_ms - 200
     message = {"sink": "orders", "guarantee": "exactly-once", "values": {}}
     served.sinks.take({**message, "event": "begun"})
+    served.now_ms += 3_000
+    writing = top(url + end)
+    assert "sink orders (exactly-once): 0 records, tasks have been writing for" in writing
+    assert "transactions open" not in writing
     opened = {"open_transactions": 2, "oldest_opened_at_ms": NOW_MS}
     served.sinks.take({**message, "event": "prepared", "values": opened})
     shown = top(url + end)
@@ -85,6 +89,16 @@ def test_a_running_query_is_shown_with_its_sinks(
         "-",
     ] in rows
     assert ["a-0", "5", "9", "4", "2.5", "OK", "-"] in rows
+
+
+def test_the_table_fits_into_80_columns(served: Served, url: str) -> None:
+    served.plan()
+    result = CliRunner(env={"COLUMNS": "80"}).invoke(app, ["top", "--url", url, "--looks", "1"])
+    table = result.output.splitlines()[:2]
+    assert table[0].split() == ["query", "or", "group", "health", "lag", "seconds", "reads/s", "writes/s"]
+    name = url.removeprefix("http://")
+    shown = name if len(name) <= 18 else f"...{name[-15:]}"
+    assert table[1].split() == [shown, "BLOCKED_BY_TRANSACTION", "5", "60.0", "-", "-"]
 
 
 def test_a_query_that_ended_and_another_server_are_shown_with_the_reason(url: str) -> None:
