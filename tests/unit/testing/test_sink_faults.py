@@ -1,0 +1,119 @@
+"""The exactly-once sink on the fake Kafka, while answers and requests are lost: each row is there once.
+
+A real broker cannot be made to lose one given answer. Here each kind of request of a batch is lost once,
+before or after the broker has handled it. If the batch fails, it runs again, as Spark does it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.client.net import error_codes as codes
+from penstock.client.net.connection import KafkaConnections
+from penstock.client.settings import ConnectionSettings
+from penstock.errors import PenstockError
+from penstock.testing import Close, FakeKafka, Refuse
+from penstock.testing.fake.control import Seen
+from tests.kafka.sink_driver import SinkUnderTest, assert_none_open, assert_seen, expected, run_batch
+from tests.scenarios.client import sink_of
+from tests.scenarios.cluster import Cluster
+
+APIS = (
+    "CreateTopics", "DescribeConfigs", "DescribeTransactions", "EndTxn", "Fetch", "FindCoordinator",
+    "InitProducerId", "ListOffsets", "ListTransactions", "Metadata", "Produce",
+)  # fmt: skip
+ONCE = ("CreateTopics",)
+"""What is asked once in the life of a prefix."""
+ATTEMPTS = 5
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeKafka]:
+    with FakeKafka() as started:
+        yield started
+
+
+@pytest.fixture
+def sink(fake: FakeKafka) -> Iterator[SinkUnderTest]:
+    settings = ConnectionSettings(
+        (fake.bootstrap_servers,), "sink", reconnect_backoff_ms=1, reconnect_backoff_max_ms=5
+    )
+    connections = KafkaConnections(settings)
+    yield sink_of(Cluster.of_fake(fake, connections))
+    connections.close()
+
+
+def run_until_done(sink: SinkUnderTest, batch_id: int) -> int:
+    """Run a batch again until it does not fail. Return how often it failed."""
+    for attempt in range(ATTEMPTS):
+        try:
+            run_batch(sink, batch_id)
+        except PenstockError:
+            continue
+        return attempt
+    raise AssertionError(f"batch {batch_id} failed {ATTEMPTS} times")
+
+
+@pytest.mark.parametrize("is_handled", [False, True], ids=["request", "answer"])
+@pytest.mark.parametrize("api", APIS)
+def test_a_lost_request_or_answer(fake: FakeKafka, sink: SinkUnderTest, api: str, is_handled: bool) -> None:
+    control = fake.control(api, Close(is_handled=is_handled), times=2)
+    for batch_id in range(3):
+        run_until_done(sink, batch_id)
+    assert len(control.seen) == 2 or api in ONCE
+    assert control.seen
+    assert_seen(fake.bootstrap_servers, sink.topic, expected(3))
+    assert_none_open(sink)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_losses_at_random(fake: FakeKafka, sink: SinkUnderTest, seed: int) -> None:
+    """One request in ten is lost, before or after it is handled."""
+    chance = random.Random(seed)
+
+    def lose(_: Seen) -> Close | None:
+        return Close(is_handled=chance.random() < 0.5) if chance.random() < 0.1 else None
+
+    controls = [fake.control(api, lose, times=None) for api in APIS]
+    for batch_id in range(3):
+        run_until_done(sink, batch_id)
+    for control in controls:
+        control.end()
+    assert sum(len(control.seen) for control in controls) > 0
+    assert_seen(fake.bootstrap_servers, sink.topic, expected(3))
+    assert_none_open(sink)
+
+
+@pytest.mark.parametrize(
+    "code", [codes.NOT_COORDINATOR, codes.CONCURRENT_TRANSACTIONS, codes.REQUEST_TIMED_OUT]
+)
+@pytest.mark.parametrize("api", ["InitProducerId", "EndTxn"])
+def test_a_temporary_refusal_of_a_coordinator(
+    fake: FakeKafka, sink: SinkUnderTest, api: str, code: int
+) -> None:
+    control = fake.control(api, Refuse(code), times=2)
+    assert run_until_done(sink, 0) == 0, "the client asks again, so the batch does not fail"
+    assert len(control.seen) == 2
+    assert_seen(fake.bootstrap_servers, sink.topic, expected(1))
+
+
+def test_a_commit_waits_for_markers_that_are_late(fake: FakeKafka, sink: SinkUnderTest) -> None:
+    """The decision log's producer may write again when the markers of its last transaction are there."""
+    with sink.driver() as driver:
+        reports = sink.tasks(driver.recover(), 0)
+    written: list[Seen] = []
+
+    def release(seen: Seen) -> None:
+        written.append(seen)
+        if len(written) == 5:
+            fake.release_markers()
+
+    fake.control("Produce", release)
+    fake.hold_markers()
+    with sink.driver() as driver:
+        driver.commit(reports)
+    assert len(written) >= 5, "the second record of the log was refused until the markers were there"
+    assert_seen(fake.bootstrap_servers, sink.topic, expected(1))
