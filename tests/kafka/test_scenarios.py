@@ -13,6 +13,7 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
+from kafka.protocol.admin import AlterPartitionReassignmentsRequest, ElectLeadersRequest
 
 from penstock.client.net.connection import KafkaConnections
 from penstock.client.settings import ConnectionSettings
@@ -21,6 +22,7 @@ from tests import judge
 from tests.guarded_broker import LIMITED_PASSWORD, SCENARIO_USERS, login, settings_for
 from tests.scenarios.all import ALL
 from tests.scenarios.cluster import Cluster
+from tests.scenarios.leaders import OF_LEADERS, ThreeBrokers
 from tests.scenarios.rights import GUARDED, Guarded
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -61,3 +63,45 @@ def test_scenario_of_rights(guarded: DevCluster, name: str) -> None:
         GUARDED[name](Guarded(Cluster.of(bootstrap, connections), user, settings, grant))
     finally:
         connections.close()
+
+
+@pytest.fixture
+def three(cluster3: DevCluster) -> Iterator[ThreeBrokers]:
+    """Three brokers, of which none is stopped: the replicas are put into another order."""
+    servers = tuple(cluster3.bootstrap_servers.split(","))
+    connections = KafkaConnections(ConnectionSettings(servers, "scenario"))
+    cluster = Cluster.of(cluster3.bootstrap_servers, connections)
+
+    def move(topic: str, node_id: int) -> None:
+        others = [each for each in cluster3.node_ids if each != node_id]
+        kind = AlterPartitionReassignmentsRequest.ReassignableTopic
+        part = kind.ReassignablePartition(partition_index=0, replicas=[node_id, *others])
+        reassign = AlterPartitionReassignmentsRequest(
+            timeout_ms=30_000, topics=[kind(name=topic, partitions=[part])], max_version=0
+        )
+        answer = cluster.ask(reassign)
+        assert not answer.error_code
+        elect_kind = ElectLeadersRequest.TopicPartitions
+        elect = ElectLeadersRequest(
+            election_type=0, topic_partitions=[elect_kind(topic=topic, partitions=[0])], timeout_ms=30_000
+        )
+
+        def is_moved() -> bool:
+            cluster.ask(elect)
+            return cluster.leader(topic) == node_id
+
+        wait_until(is_moved, "the other broker leads")
+        # Each broker learns of it in its own time.
+        wait_until(lambda: _all_see(node_id, topic), "every broker sees the new leader")
+
+    def _all_see(node_id: int, topic: str) -> bool:
+        seen = [judge.admin(each).list_topics(topic).topics[topic].partitions[0].leader for each in servers]
+        return set(seen) == {node_id}
+
+    yield ThreeBrokers(cluster, move)
+    connections.close()
+
+
+@pytest.mark.parametrize("name", OF_LEADERS)
+def test_scenario_of_leaders(three: ThreeBrokers, name: str) -> None:
+    OF_LEADERS[name](three)

@@ -146,6 +146,7 @@ class Cluster:
         partition_max_bytes: int = 1 << 20,
         min_bytes: int = 1,
         max_wait_ms: int = 1,
+        node_id: int | None = None,
     ) -> dict[str, Any]:
         """Return the answers about the partitions 0 of one Fetch, by topic, in the order of the response."""
         kind = FetchRequest.FetchTopic
@@ -166,7 +167,7 @@ class Cluster:
             isolation_level=int(read_committed), session_id=0, session_epoch=-1, topics=topics,
             forgotten_topics_data=[], rack_id="", **BY_NAME,
         )  # fmt: skip
-        answered = self.ask(request, self._first_broker())
+        answered = self.ask(request, self._first_broker() if node_id is None else node_id)
         return {of.topic: of.partitions[0] for of in answered.responses}
 
     def _first_broker(self) -> int:

@@ -11,6 +11,7 @@ from penstock.client.settings import ConnectionSettings
 from penstock.testing import Clock, FakeKafka
 from tests.scenarios.all import ALL
 from tests.scenarios.cluster import Cluster
+from tests.scenarios.leaders import OF_LEADERS, ThreeBrokers
 
 
 @pytest.fixture
@@ -20,6 +21,24 @@ def cluster() -> Iterator[Cluster]:
         connections = KafkaConnections(ConnectionSettings((fake.bootstrap_servers,), "scenario"))
         yield Cluster.of_fake(fake, connections, clock)
         connections.close()
+
+
+@pytest.fixture
+def three() -> Iterator[ThreeBrokers]:
+    with FakeKafka(3) as fake:
+        servers = tuple(fake.bootstrap_servers.split(","))
+        connections = KafkaConnections(ConnectionSettings(servers, "scenario"))
+
+        def move(topic: str, node_id: int) -> None:
+            fake.move_leader(topic, 0, node_id)
+
+        yield ThreeBrokers(Cluster.of_fake(fake, connections), move)
+        connections.close()
+
+
+@pytest.mark.parametrize("name", OF_LEADERS)
+def test_scenario_of_leaders(three: ThreeBrokers, name: str) -> None:
+    OF_LEADERS[name](three)
 
 
 @pytest.mark.parametrize("name", ALL)
