@@ -182,6 +182,20 @@ def an_end_of_nothing(cluster: Cluster, protocol: TransactionProtocol) -> None:
 
 
 @both
+def an_end_with_the_epoch_before(cluster: Cluster, protocol: TransactionProtocol) -> None:
+    """An end raises the epoch with V2, too. But this epoch came from a take-over."""
+    topic, writer = cluster.topic(), Writer(cluster, protocol)
+    old, new = writer.identity, writer.take()
+    assert new.producer_epoch == old.producer_epoch + 1
+    for is_commit in (True, False):
+        assert writer.end(is_commit=is_commit, identity=old) is EndState.FENCED
+    writer.write(topic, b"a")
+    for is_commit in (True, False):
+        assert writer.end(is_commit=is_commit, identity=old) is EndState.FENCED
+    assert writer.end(is_commit=True) is EndState.DONE
+
+
+@both
 def the_end_of_an_unknown_producer_is_refused(cluster: Cluster, protocol: TransactionProtocol) -> None:
     topic, writer = cluster.topic(), Writer(cluster, protocol)
     writer.write(topic, b"a")

@@ -1,14 +1,17 @@
 """A cluster's transactions in memory: ids, epochs, time-outs, fencing, a decision log, and faults.
 
-It behaves like Kafka's coordinator in everything that the sink's driver can see, with both protocols. It does
-not replace the real broker (see tests/kafka), but it is fast enough to die at every place a thousand times.
+Its coordinator is that of the fake Kafka, whose rules are proved on the real broker (tests/scenarios).
+Records and markers are lists here, so that it is fast enough to die at every place a thousand times.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
+from penstock.client.net import error_codes as codes
 from penstock.client.transactions.append import KeyValue, ProducerSession
 from penstock.client.transactions.markers import TransactionEnd, Witness
 from penstock.client.transactions.steps import (
@@ -23,19 +26,45 @@ from penstock.client.transactions.steps import (
 from penstock.errors import PenstockError, ProducerFencedError, RequestTimeoutError
 from penstock.sink.exactly_once._log_records import LogRecord
 from penstock.sink.exactly_once.committable import TargetTopic
+from penstock.testing import Clock, Rights
+from penstock.testing.fake._coordinator import ONGOING
+from penstock.testing.fake._log import PartitionLog
+from penstock.testing.fake._state import Partition, State, Topic
 from penstock.types import TopicPartition
 
 TARGET = TopicPartition("target", 0)
 
 
 @dataclass
-class _Id:
-    producer_id: int
-    epoch: int
-    timeout_ms: int
-    state: TransactionState = TransactionState.EMPTY
+class Written:
+    """What the open transaction of an id has written."""
+
     values: list[tuple[int, str]] = field(default_factory=list)
     log_records: tuple[KeyValue, ...] = ()
+
+
+class _Markers(PartitionLog):
+    """The log of one transactional id: it hands on the ends of transactions."""
+
+    def __init__(self, note: Callable[[bool], None]) -> None:
+        super().__init__()
+        self._note = note
+
+    def end_transaction(
+        self, producer_id: int, producer_epoch: int, *, is_commit: bool, leader_epoch: int, now_ms: int
+    ) -> None:
+        self._note(is_commit)
+
+
+class _State(State):
+    """The state that the coordinator needs. Each transactional id has a topic partition of its own."""
+
+    def __init__(self, note: Callable[[str, bool], None]) -> None:
+        super().__init__(Clock(), Rights(), {}, transaction_version=2)
+        self._note = note
+
+    def partition(self, topic: str, index: int) -> Partition:
+        return Partition(Topic(topic, {}), index, [1], 1, log=_Markers(partial(self._note, topic)))
 
 
 class FakeCluster:
@@ -43,7 +72,10 @@ class FakeCluster:
 
     def __init__(self, protocol: TransactionProtocol = TransactionProtocol.V2) -> None:
         self.current_protocol = protocol
-        self.ids: dict[str, _Id] = {}
+        self._state = _State(self._ended)
+        self._coordinator = self._state.transactions
+        self.ids = self._coordinator.ids
+        self.written: defaultdict[str, Written] = defaultdict(Written)
         self.committed: list[str] = []
         self.target_id: str | None = "first"
         self.is_target_there = True
@@ -65,14 +97,13 @@ class FakeCluster:
 
     def write(self, identity: TransactionIdentity, values: Iterable[str]) -> Witness:
         """Write into the transaction. Return the offset of the first record."""
-        found = self._current(identity)
+        self._begin(identity)
         assert identity not in self.begun, "the broker would take the records for duplicates"
         self.begun.add(identity)
         first = self.next_offset
         for value in values:
-            found.values.append((self.next_offset, value))
+            self.written[identity.transactional_id].values.append((self.next_offset, value))
             self.next_offset += 1
-        found.state = TransactionState.ONGOING
         return Witness(TARGET, first)
 
     def target(self) -> TargetTopic:
@@ -84,22 +115,24 @@ class FakeCluster:
         self.target_id = f"{self.target_id}'"
         self.committed.clear()
         self.target_begins_at = self.next_offset
-        for found in self.ids.values():
+        for found in self.written.values():
             found.values.clear()
 
     def time_out(self, transactional_id: str, epochs: int = 1) -> None:
         """Abort the transaction as the broker does by itself, which raises the epoch."""
         found = self.ids[transactional_id]
-        assert found.state is TransactionState.ONGOING
-        self._abort(found)
-        found.epoch += epochs
+        assert found.state == ONGOING
+        with self._state.changed:
+            self._coordinator.fence(found)
+        found.epoch += epochs - 1
 
     def expire(self, transactional_id: str) -> None:
         """Let the coordinator forget the id."""
         del self.ids[transactional_id]
+        self.written.pop(transactional_id, None)
 
     def open_ids(self) -> set[str]:
-        return {name for name, found in self.ids.items() if found.state is TransactionState.ONGOING}
+        return {name for name, found in self.ids.items() if found.state == ONGOING}
 
     # ----- SinkTransactions
 
@@ -113,15 +146,11 @@ class FakeCluster:
         self, transactional_id: str, *, transaction_timeout_ms: int, protocol: TransactionProtocol
     ) -> TransactionIdentity:
         self.calls.append(f"init {transactional_id}")
-        found = self.ids.get(transactional_id)
-        if found is None:
-            self.ids[transactional_id] = _Id(1000 + len(self.ids), 0, transaction_timeout_ms)
-            return self._identity(transactional_id)
-        if found.state is TransactionState.ONGOING:
-            self._abort(found)
-            found.epoch += 1
-        found.epoch += 1
-        found.state, found.timeout_ms = TransactionState.EMPTY, transaction_timeout_ms
+        with self._state.changed:
+            outcome = self._coordinator.init(transactional_id, transaction_timeout_ms, -1, -1)
+            if outcome.code == codes.CONCURRENT_TRANSACTIONS:  # it has just aborted the open transaction
+                outcome = self._coordinator.init(transactional_id, transaction_timeout_ms, -1, -1)
+        assert not outcome.code
         return self._identity(transactional_id)
 
     def end(
@@ -139,7 +168,11 @@ class FakeCluster:
     def describe(self, transactional_ids: Collection[str]) -> dict[str, TransactionDescription | None]:
         return {
             name: TransactionDescription(
-                self._identity(name), self.ids[name].state, 0, self.ids[name].timeout_ms, (TARGET,)
+                self._identity(name),
+                TransactionState(self.ids[name].state),
+                0,
+                self.ids[name].timeout_ms,
+                (TARGET,),
             )
             if name in self.ids
             else None
@@ -180,7 +213,7 @@ class FakeCluster:
 
     def stable_end(self, *, waits: bool) -> int:
         if waits:
-            for name, found in self.ids.items():
+            for name, found in list(self.written.items()):
                 if found.log_records:  # its driver is dead: only the time-out ends it
                     self.waited_for.append(name)
                     self.time_out(name)
@@ -200,10 +233,11 @@ class FakeCluster:
     def append(self, session: ProducerSession, *records: KeyValue) -> ProducerSession:
         self.calls.append("append")
         identity = session.identity
-        found = self._current(identity)
+        self._check(identity)
         if not all(self.fits(key, value or b"") for key, value in records):
             raise PenstockError("MESSAGE_TOO_LARGE")
-        found.state, found.log_records = TransactionState.ONGOING, records
+        self._begin(identity)
+        self.written[identity.transactional_id].log_records = records
         if self.loses_answer("append before its end"):
             raise RequestTimeoutError("no answer to the write")
         result = self._end(identity, is_commit=True)
@@ -228,51 +262,48 @@ class FakeCluster:
         found = self.ids[transactional_id]
         return TransactionIdentity(transactional_id, found.producer_id, found.epoch, self.current_protocol)
 
-    def _current(self, identity: TransactionIdentity) -> _Id:
+    def _check(self, identity: TransactionIdentity) -> None:
         found = self.ids.get(identity.transactional_id)
-        if found is None or (found.producer_id, found.epoch) != (
-            identity.producer_id,
-            identity.producer_epoch,
-        ):
+        producer = (identity.producer_id, identity.producer_epoch)
+        if found is None or (found.producer_id, found.epoch) != producer:
             raise ProducerFencedError("fenced", transactional_id=identity.transactional_id)
-        return found
+
+    def _begin(self, identity: TransactionIdentity) -> None:
+        """Add to the transaction of a producer, or begin one."""
+        self._check(identity)
+        name = identity.transactional_id
+        producer = (identity.producer_id, identity.producer_epoch)
+        with self._state.changed:
+            assert not self._coordinator.add(name, *producer, {(name, 0)})
 
     def _end(self, identity: TransactionIdentity, *, is_commit: bool) -> EndResult:
-        found = self.ids.get(identity.transactional_id)
-        done = TransactionState.COMPLETE_COMMIT if is_commit else TransactionState.COMPLETE_ABORT
-        completed = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
-        is_v2 = identity.protocol is TransactionProtocol.V2
-        if found is None or found.producer_id != identity.producer_id:
-            return EndResult(EndState.UNKNOWN_ID, error=PenstockError("unknown id"))
-        is_retry = found.state in completed and found.epoch == identity.producer_epoch + int(is_v2)
-        if is_retry:
-            if found.state is done:
-                return EndResult(EndState.DONE, self._identity(identity.transactional_id))
-            return EndResult(EndState.REFUSED, error=PenstockError("invalid state"))
-        if found.epoch != identity.producer_epoch:
-            return EndResult(EndState.FENCED, error=PenstockError("fenced"))
-        if found.state is not TransactionState.ONGOING and (is_commit or not is_v2):
-            return EndResult(EndState.REFUSED, error=PenstockError("invalid state"))
+        name, is_v2 = identity.transactional_id, identity.protocol is TransactionProtocol.V2
+        producer = (identity.producer_id, identity.producer_epoch)
+        with self._state.changed:
+            outcome = self._coordinator.end(name, *producer, is_commit=is_commit, is_v2=is_v2)
+        if outcome.code:
+            return EndResult(_END_STATES[outcome.code], error=PenstockError(codes.NAMES[outcome.code]))
+        return EndResult(EndState.DONE, self._identity(name))
+
+    def _ended(self, name: str, is_commit: bool) -> None:
         if is_commit:
-            self._commit(found)
+            self._commit(name)
         else:
-            self._abort(found)
-        if is_v2:
-            found.epoch += 1
-        return EndResult(EndState.DONE, self._identity(identity.transactional_id))
+            self._close(name, TransactionEnd.ABORTED)
 
-    def _commit(self, found: _Id) -> None:
+    def _commit(self, name: str) -> None:
+        found = self.written[name]
         self.committed += [value for _, value in found.values]
-        self._close(found, TransactionEnd.COMMITTED)
         self.log += [LogRecord(len(self.log) + at, *each) for at, each in enumerate(found.log_records)]
-        found.log_records = ()
-        found.state = TransactionState.COMPLETE_COMMIT
+        self._close(name, TransactionEnd.COMMITTED)
 
-    def _abort(self, found: _Id) -> None:
-        self._close(found, TransactionEnd.ABORTED)
-        found.log_records = ()
-        found.state = TransactionState.COMPLETE_ABORT
+    def _close(self, name: str, end: TransactionEnd) -> None:
+        self.ends |= {offset: end for offset, _ in self.written[name].values}
+        del self.written[name]
 
-    def _close(self, found: _Id, end: TransactionEnd) -> None:
-        self.ends |= {offset: end for offset, _ in found.values}
-        found.values.clear()
+
+_END_STATES = {
+    codes.PRODUCER_FENCED: EndState.FENCED,
+    codes.INVALID_TXN_STATE: EndState.REFUSED,
+    codes.INVALID_PRODUCER_ID_MAPPING: EndState.UNKNOWN_ID,
+}

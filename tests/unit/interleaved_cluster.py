@@ -20,7 +20,6 @@ from penstock.client.transactions.steps import (
     TransactionIdentity,
     TransactionListing,
     TransactionProtocol,
-    TransactionState,
     has_moved_on,
 )
 from penstock.errors import PenstockError, ProducerFencedError, RequestTimeoutError
@@ -186,7 +185,7 @@ class InterleavedCluster(FakeCluster):
         self.lose_answer()
         if waits:
             return super().stable_end(waits=True)
-        written = [self._place_of(name) for name, found in self.ids.items() if found.log_records]
+        written = [self._place_of(name) for name, found in self.written.items() if found.log_records]
         return min(written, default=len(self.log))
 
     def read(self, first_offset: int, end_offset: int) -> list[LogRecord]:
@@ -201,8 +200,8 @@ class InterleavedCluster(FakeCluster):
         """The records get their places now, and count when their transaction is committed."""
         self.turns.pause()
         identity = session.identity
-        found = self._current(identity)
-        found.state, found.log_records = TransactionState.ONGOING, records
+        self._begin(identity)
+        self.written[identity.transactional_id].log_records = records
         for _ in records:
             self.log.append(LogRecord(len(self.log), None, identity.transactional_id.encode()))
         self.lose_answer()
@@ -227,11 +226,10 @@ class InterleavedCluster(FakeCluster):
         )
         return ProducerFencedError("fenced") if is_fenced else result.error or PenstockError("refused")
 
-    def _commit(self, found: object) -> None:
-        name = next(name for name, each in self.ids.items() if each is found)
-        records = self.ids[name].log_records
-        self.ids[name].log_records = ()
-        super()._commit(self.ids[name])
+    def _commit(self, name: str) -> None:
+        records = self.written[name].log_records
+        self.written[name].log_records = ()
+        super()._commit(name)
         # `_place_of` is the newest one that is not filled yet.
         for record in reversed(records):
             place = self._place_of(name)

@@ -105,7 +105,7 @@ class TransactionCoordinator:
         if is_named and not _may_follow(found, producer_id, epoch):
             return Outcome(codes.PRODUCER_FENCED)
         if found.state == ONGOING:
-            self._fence(found)
+            self.fence(found)
             return Outcome(codes.CONCURRENT_TRANSACTIONS)
         if is_named and epoch == found.last_epoch and epoch != found.epoch:
             return found.outcome  # the answer to an earlier attempt was lost
@@ -120,7 +120,7 @@ class TransactionCoordinator:
         else:
             found.epoch, found.last_epoch = found.epoch + 1, found.epoch
 
-    def _fence(self, found: Transaction) -> None:
+    def fence(self, found: Transaction) -> None:
         """Abort a transaction without its producer, who gets fenced."""
         found.epoch += 1
         self._end(found, is_commit=False, bumps=False)
@@ -232,7 +232,7 @@ class TransactionCoordinator:
         for found in list(self.ids.values()):
             is_over = self._state.now_ms - found.started_ms >= found.timeout_ms
             if found.state == ONGOING and is_over:
-                self._fence(found)
+                self.fence(found)
 
     def open(self) -> Iterator[Transaction]:
         """Yield the transactions that are not ended."""
@@ -251,6 +251,7 @@ def _may_follow(found: Transaction, producer_id: int, epoch: int) -> bool:
 def _end_refusal(found: Transaction, *, is_commit: bool, is_retry: bool, may_end_nothing: bool) -> int:
     if found.state == PREPARE[is_commit]:
         return codes.CONCURRENT_TRANSACTIONS
-    if found.is_prepared or (found.state != ONGOING and not may_end_nothing):
-        return codes.INVALID_TXN_STATE
-    return codes.PRODUCER_FENCED if is_retry else codes.NO_ERROR
+    if is_retry and found.state in (ONGOING, EMPTY):
+        return codes.PRODUCER_FENCED
+    is_refused = found.is_prepared or (found.state != ONGOING and not may_end_nothing)
+    return codes.INVALID_TXN_STATE if is_refused else codes.NO_ERROR

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.client.transactions.steps import TransactionProtocol, TransactionState
+from penstock.client.transactions.steps import TransactionProtocol
 from penstock.errors import PenstockError, PrefixChangedError, TransactionsInDoubtError
 from penstock.sink.exactly_once import _finish, _target_topics
 from penstock.sink.exactly_once import log as decision_log
@@ -173,8 +173,7 @@ class History:
     def free_attempt(self, prefix: str, at: int) -> int:
         attempt, names = 0, TransactionNames(prefix)
         while True:
-            found = self.cluster.ids.get(names.data_id(at, attempt))
-            if found is None or found.state is not TransactionState.ONGOING:
+            if names.data_id(at, attempt) not in self.cluster.open_ids():
                 return attempt
             attempt += 1
 
