@@ -39,12 +39,11 @@ def a_batch(
     *,
     leader_epoch: int = 0,
     value: bytes = b"v",
-    producer_id: int = -1,
 ) -> bytes:
-    """Make one uncompressed record batch, of a transaction if it has a producer. Its value is the offset."""
+    """Make one uncompressed record batch. The values end with the offsets."""
     builder = DefaultRecordBatchBuilder(
-        magic=2, compression_type=0, is_transactional=producer_id >= 0, producer_id=producer_id,
-        producer_epoch=min(producer_id, 0), base_sequence=min(producer_id, 0), batch_size=1 << 20,
+        magic=2, compression_type=0, is_transactional=False, producer_id=-1, producer_epoch=-1,
+        base_sequence=-1, batch_size=1 << 20,
     )  # fmt: skip
     for delta in range(record_count):
         text = value + b"%d" % (base_offset + delta)

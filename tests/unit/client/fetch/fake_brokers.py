@@ -1,12 +1,11 @@
 """Brokers with logs of several topic partitions, and with trouble by script.
 
-Runs in tests only. A Fetch is answered as a broker does it (KIP-74): in the order of the request, up to its
-`max_bytes`, where the first record batch comes whole even if it is larger.
+Runs in tests only. The logs are those of the fake Kafka. A Fetch is answered as a broker does it (KIP-74): in
+the order of the request, up to its `max_bytes`. The first record batch comes whole even if it is larger.
 """
 
 from __future__ import annotations
 
-import struct
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -18,36 +17,47 @@ from kafka.protocol.consumer import (
     OffsetForLeaderEpochResponse,
 )
 from kafka.protocol.metadata import MetadataResponse
-from kafka.record.default_records import DefaultRecordBase, DefaultRecordBatchBuilder
-from kafka.record.util import calc_crc32c
 
 from penstock.errors import BrokerUnavailableError, PenstockError
+from penstock.testing.fake._batches import Batch
+from penstock.testing.fake._log import PartitionLog, Piece
 from penstock.types import TopicPartition
-from tests.unit.fake_cluster import FETCH_VERSION, METADATA_VERSION, FakeCluster, a_batch
+from tests.scenarios.cluster import batch
+from tests.unit.fake_cluster import FETCH_VERSION, METADATA_VERSION, FakeCluster
 
 NOT_LEADER, OUT_OF_RANGE, UNKNOWN_EPOCH = 6, 1, 75
 _BY_NAME_VERSION = 12
-_COMMIT, _ABORT = struct.pack(">hh", 0, 1), struct.pack(">hh", 0, 0)
 
 Step = tuple[str, int]
 """What is appended to a log: ("rows", count), ("gap", count), ("begin", count) for rows of a producer's open
 transaction, which each such step adds to, ("commit", 0) or ("abort", 0)."""
 
 
-@dataclass
-class Log:
-    """A topic partition: its record batches as (base offset, bytes), its leader and the end of each epoch."""
+@dataclass(eq=False)
+class Log(PartitionLog):
+    """The log of a topic partition, its leader and, if a test says so, other ends of leader epochs."""
 
-    batches: list[tuple[int, bytes]]
-    end: int
     leader_id: int = 1
     leader_epoch: int = 0
-    start: int = 0
     epoch_ends: dict[int, int] = field(default_factory=dict)
-    aborted: list[tuple[int, int, int]] = field(default_factory=list)
-    """Aborted transactions: the producer's id, the first offset and that of the marker."""
     committed: list[int] = field(default_factory=list)
     """The offsets of records that read_committed shows, of a log that was written in steps."""
+    most: int | None = None
+    """How many record batches a response holds at most."""
+
+    @property
+    def start(self) -> int:
+        """Return the first offset."""
+        return self.start_offset
+
+    @start.setter
+    def start(self, offset: int) -> None:
+        self.start_offset = offset
+
+    @property
+    def end(self) -> int:
+        """Return the offset after the last record."""
+        return self.end_offset
 
     @classmethod
     def of_steps(cls, steps: Iterable[Step], *, leader_id: int = 1) -> Log:
@@ -55,89 +65,53 @@ class Log:
 
         All transactions are ended. The last record is never compacted away.
         """
-        log = cls([], 0, leader_id)
+        log = cls(leader_id=leader_id)
         open_rows: dict[int, list[int]] = {}
         for number, (kind, count) in enumerate(steps):
             producer_id = 7 + number % 2
             if kind == "gap":
-                log.end += count
+                log.leave_gap(count)
             elif kind == "rows":
-                log.committed += log._append(count, -1)
+                log.committed += log._write(count, -1)
             elif kind == "begin":
-                open_rows.setdefault(producer_id, []).extend(log._append(count, producer_id))
+                open_rows.setdefault(producer_id, []).extend(log._write(count, producer_id))
             elif producer_id in open_rows:
                 log._end(producer_id, open_rows.pop(producer_id), is_commit=kind == "commit")
         for producer_id, rows in open_rows.items():
             log._end(producer_id, rows, is_commit=False)
-        log.committed += log._append(1, -1)
+        log.committed += log._write(1, -1)
         log.committed.sort()
         return log
 
-    def _append(self, count: int, producer_id: int) -> range:
-        offsets = range(self.end, self.end + count)
-        self.batches.append((self.end, a_batch(self.end, count, producer_id=producer_id)))
-        self.end += count
+    def _write(self, count: int, producer_id: int, value: bytes = b"v") -> range:
+        offsets = range(self.end_offset, self.end_offset + count)
+        known = self.producers.get(producer_id)
+        sequence = -1 if producer_id < 0 else 0 if known is None else known.last_sequence + 1
+        values = [value + b"%d" % offset for offset in offsets]
+        producer = (producer_id, min(producer_id, 0), sequence)
+        data = batch(*values, producer=producer, is_transactional=producer_id >= 0)
+        assert not self.append(Batch.of(data), leader_epoch=0).code
         return offsets
 
     def _end(self, producer_id: int, rows: list[int], *, is_commit: bool) -> None:
-        self.batches.append((self.end, _marker(self.end, producer_id, is_commit=is_commit)))
-        if is_commit:
-            self.committed += rows
-        else:
-            self.aborted.append((producer_id, rows[0], self.end))
-        self.end += 1
+        self.end_transaction(producer_id, 0, is_commit=is_commit, leader_epoch=0, now_ms=0)
+        self.committed += rows if is_commit else ()
 
     @classmethod
     def of(cls, *record_counts: int, leader_id: int = 1, value: bytes = b"v") -> Log:
         """Return a log with a record batch for each count; each value says its offset."""
-        batches, base = [], 0
+        log = cls(leader_id=leader_id)
         for count in record_counts:
-            batches.append((base, a_batch(base, count, value=value)))
-            base += count
-        return cls(batches, base, leader_id)
+            log._write(count, -1, value)
+        return log
 
     def move(self, leader_id: int) -> None:
         """Elect another leader, which has all records."""
-        self.epoch_ends[self.leader_epoch] = self.end
+        self.epoch_ends[self.leader_epoch] = self.end_offset
         self.leader_id, self.leader_epoch = leader_id, self.leader_epoch + 1
 
-    def records(self, offset: int, max_bytes: int, *, is_first: bool, most: int | None) -> bytes:
-        """Return whole batches from the one that holds the offset on, `most` at most."""
-        data, count = b"", 0
-        for base, batch in self.batches:
-            if base + _last_delta(batch) >= offset:
-                if len(data) + len(batch) > max_bytes and (data or not is_first):
-                    break
-                data, count = data + batch, count + 1
-                if count == most:
-                    break
-        return data
-
-    def aborted_in(self, offset: int, data: bytes) -> list[tuple[int, int]]:
-        """Return producer and first offset of the aborted transactions that overlap a response."""
-        last, at = offset, 0
-        while at < len(data):
-            (base, size) = struct.unpack_from(">qi", data, at)
-            last, at = base + _last_delta(data[at:]), at + 12 + size
-        return [(producer, first) for producer, first, end in self.aborted if first <= last and end >= offset]
-
-
-def _last_delta(batch: bytes) -> int:
-    return int.from_bytes(batch[23:27], "big")
-
-
-def _marker(offset: int, producer_id: int, *, is_commit: bool) -> bytes:
-    builder = DefaultRecordBatchBuilder(
-        magic=2, compression_type=0, is_transactional=True, producer_id=producer_id, producer_epoch=0,
-        base_sequence=-1, batch_size=1 << 20,
-    )  # fmt: skip
-    builder.append(0, timestamp=0, key=_COMMIT if is_commit else _ABORT, value=b"", headers=[])
-    data = bytearray(builder.build())
-    data[0:8] = offset.to_bytes(8, "big")
-    data[12:16] = bytes(4)  # the leader epoch
-    data[22] |= DefaultRecordBase.CONTROL_MASK
-    data[17:21] = calc_crc32c(memoryview(data)[21:]).to_bytes(4, "big")
-    return bytes(data)
+    def _from(self, offset: int) -> list[Batch]:
+        return super()._from(offset)[: self.most]
 
 
 @dataclass
@@ -224,18 +198,19 @@ class FakeBrokers(FakeCluster):
             code = self._code(tp, partition, node_id)
             if isinstance(code, PenstockError):
                 return code
-            data = b"" if code or tp in self.mute else self._read(tp, partition, asked)
             log = self.logs[tp]
+            nothing = Piece(b"", partition.fetch_offset)
+            piece = nothing if code or tp in self.mute else self._read(log, partition, asked)
             aborted = [
                 topic.PartitionData.AbortedTransaction(
-                    version=version, producer_id=producer_id, first_offset=first_offset
+                    version=version, producer_id=each.producer_id, first_offset=each.first_offset
                 )
-                for producer_id, first_offset in log.aborted_in(partition.fetch_offset, data)
+                for each in log.aborted_between(partition.fetch_offset, piece.next_offset)
             ]
             answer = topic.PartitionData(
                 version=version, partition_index=tp.partition, error_code=code, high_watermark=log.end,
                 last_stable_offset=log.end, log_start_offset=log.start, preferred_read_replica=-1,
-                records=data, aborted_transactions=aborted if request.isolation_level else None,
+                records=piece.data, aborted_transactions=aborted if request.isolation_level else None,
             )  # fmt: skip
             name = {"topic_id": self._topic_id(tp.topic)} if self.has_topic_ids else {"topic": tp.topic}
             answers.append(topic(version=version, partitions=[answer], **name))
@@ -254,13 +229,12 @@ class FakeBrokers(FakeCluster):
             return UNKNOWN_EPOCH
         return 0 if log.start <= partition.fetch_offset <= log.end else OUT_OF_RANGE
 
-    def _read(self, tp: TopicPartition, partition: Any, asked: Asked) -> bytes:
+    def _read(self, log: Log, partition: Any, asked: Asked) -> Piece:
         room = min(partition.partition_max_bytes, asked.max_bytes - asked.brought_bytes)
-        data = self.logs[tp].records(
-            partition.fetch_offset, room, is_first=not asked.brought_bytes, most=self.batches_per_fetch
-        )
-        asked.brought_bytes += len(data)
-        return data
+        log.most = self.batches_per_fetch
+        piece = log.read(partition.fetch_offset, log.end, room, takes_first=not asked.brought_bytes)
+        asked.brought_bytes += len(piece.data)
+        return piece
 
     def _epoch_end(self, request: Any) -> Any:
         self.epoch_end_count += 1

@@ -117,7 +117,7 @@ def test_all_responses_together_have_the_size_limit_of_one() -> None:
 
 
 def test_a_range_whose_turn_did_not_come_goes_first_in_the_next_request() -> None:
-    large = Log([(0, Log.of(1, value=b"x" * 100_000).batches[0][1])], 1)
+    large = Log.of(1, value=b"x" * 100_000)
     cluster = FakeBrokers(logs={tp(0): large, tp(2): dataclasses.replace(large), tp(4): Log.of(2, 2)})
     fetch = dataclasses.replace(SETTINGS, max_partition_fetch_bytes=70_000)
     rows = read(cluster, fetch=fetch)
@@ -141,7 +141,7 @@ def test_record_batches_larger_than_expected_share_requests_too() -> None:
     rows = read(cluster, [WantedRange(OffsetRange(each, 50, 60)) for each in cluster.logs])
     assert by_topic_partition(rows).keys() == cluster.logs.keys()
     assert len(rows) == 2_000
-    needed = 200 * len(block.batches[0][1]) // (4 << 20)
+    needed = 200 * len(block.batches[0].data) // (4 << 20)
     assert len(cluster.asked) <= 2 * needed
 
 
