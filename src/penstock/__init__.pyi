@@ -64,6 +64,8 @@ from penstock.observe.bar import progress as progress
 from penstock.observe.batch_bar import batch_progress as batch_progress
 from penstock.sink.custom_partitioner import KafkaPartitioner as KafkaPartitioner
 from penstock.spark.run_until_bounded import run_until_bounded as run_until_bounded
+from penstock.spark.stop_after_batch import stop_after_batch as stop_after_batch
+from penstock.spark.stop_on_signal import stop_on_signal as stop_on_signal
 from penstock.spark.why import Why as Why
 from penstock.spark.why import why as why
 from penstock.spark.write_batch import write_batch as write_batch

@@ -19,7 +19,7 @@ from penstock.errors import OptionError, SqlError
 from penstock.sql.run.session import Session
 from tests import judge
 from tests.fix_broker import MakeTopic
-from tests.waiting import Patience
+from tests.waiting import Patience, wait_until
 
 WAIT_S = 240
 
@@ -88,9 +88,16 @@ def test_a_stream_is_filtered_into_a_topic_and_continues_after_a_stop(
     """
     insert = "INSERT INTO large SELECT id, UPPER(shop) || '!' FROM orders WHERE id >= 10"
     script(tables)
-    job = script(insert)[0].job
+    wrong = script(insert.replace("orders", "orders /*+ OPTIONS('topic' = 'absent') */"))
+    wait_until(lambda: wrong[0].job.status == "FAILED", "the job without its topic")
+    job = script(insert)[0].job  # the corrected one: the wrong one has not planned a batch
     job.queries[0].processAllAvailable()
-    job.stop()
+    shown = script("SHOW JOBS")[0].rows
+    assert [row[1:3] for row in shown] == [("insert-into_large", "FAILED"), ("insert-into_large", "RUNNING")]
+    assert "absent" in shown[0][4]
+    [stopped] = script(f"STOP JOB '{job.id}' WITH SAVEPOINT")
+    assert stopped.rows[0][0].endswith("/insert-into_large")
+    assert script("SHOW JOBS")[0].rows[1][2] == "CANCELED"
     assert len(judge.consume_all(bootstrap, target)) == 10
     judge.produce(bootstrap, source, *orders(30)[20:])
     changed = script.refusal("INSERT INTO large SELECT id, shop FROM orders")

@@ -163,4 +163,5 @@ def test_only_the_rooms_in_the_table_touch_the_process() -> None:
         "spark/process/_logs.py",
         "spark/process/short_errors.py",
         "spark/process/sigterm.py",
+        "spark/stop_on_signal.py",
     }

@@ -1,8 +1,8 @@
 """`penstock sql`: run scripts of Flink's SQL, or type statements at a prompt.
 
 Runs on the driver's machine. Invariant: the scripts are read as a whole before Spark starts. The exit status
-is 0 if all jobs have ended well, 1 if one failed, 2 for a mistake in a script or its options, and 130 after
-Ctrl-C, which stops the jobs.
+is 0 if all jobs have ended well, or have stopped after their batches because of SIGTERM; 1 if one failed; 2
+for a mistake in a script or its options; 130 after Ctrl-C; 143 if a batch was cut off because of SIGTERM.
 """
 
 from __future__ import annotations
@@ -14,14 +14,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli._interrupts import Interrupts
+from penstock.cli._interrupts import Interrupts, Terminated
 from penstock.cli._spark_python import use_this_python
 from penstock.sql.shell.formats import Format
 
+if TYPE_CHECKING:
+    from penstock.sql.shell.run import Shell, StoppedError
+
+_TERMINATED = 128 + signal.SIGTERM
 _LOCAL_TASKS = "4"
 _note = partial(typer.echo, err=True)
 
@@ -52,6 +56,14 @@ def sql(
             help="Prepare Spark's classes once for this user, so that later starts take less time.",
         ),
     ] = False,
+    stop_timeout: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            help="How many seconds the jobs have to end their batches after Ctrl-C or SIGTERM. Then they "
+            "are stopped at once.",
+        ),
+    ] = 60,
 ) -> None:
     """Run scripts of Flink's SQL on Spark, and wait for their jobs. Needs the extra `sql`."""
     from penstock.sql import Session as _  # noqa: F401, PLC0415 - says which extra is missing
@@ -76,8 +88,10 @@ def sql(
         spark, is_ours = _spark(conf or [])
     if is_ours and hasattr(spark, "sparkContext"):
         _handle_ctrl_c(is_script=texts is not None)
+        if texts is None:  # the prompt tells in one line what fails, and Java's traces would hide that line
+            spark.sparkContext.setLogLevel("OFF")
     try:
-        _run(spark, texts, format, explain=explain)
+        _run(spark, texts, format, explain=explain, stop_timeout_ms=round(stop_timeout * 1000))
     finally:
         if is_ours:
             _stop(spark)
@@ -117,13 +131,16 @@ def _texts(files: list[Path]) -> list[str] | None:
 @contextmanager
 def _statuses() -> Iterator[None]:
     """Show the message of an error and end with its status."""
-    from penstock.sql.shell.run import StoppedError, failures  # noqa: PLC0415 - lazy
+    from penstock.sql.shell.run import FINISHED, StoppedError, failures  # noqa: PLC0415 - lazy
 
     try:
         with failures():
             yield
     except StoppedError as error:
-        typer.secho(f"penstock: {error}", fg="red", err=True)
+        if error.status != FINISHED:
+            typer.secho(f"penstock: {error}", fg="red", err=True)
+        else:
+            _note(str(error))
         raise typer.Exit(error.status) from None
 
 
@@ -168,7 +185,7 @@ def _is_no_interruption(record: logging.LogRecord) -> bool:
     return "while sending command" not in record.getMessage()
 
 
-def _run(spark: Any, texts: list[str] | None, shown: Format, *, explain: bool) -> None:
+def _run(spark: Any, texts: list[str] | None, shown: Format, *, explain: bool, stop_timeout_ms: int) -> None:
     from penstock.sql.run.session import Session  # noqa: PLC0415 - lazy
     from penstock.sql.shell.run import Shell  # noqa: PLC0415 - lazy
     from penstock.sql.shell.select import Output  # noqa: PLC0415 - lazy
@@ -180,10 +197,24 @@ def _run(spark: Any, texts: list[str] | None, shown: Format, *, explain: bool) -
             if texts is None:
                 from penstock.sql.shell.prompt import run_prompt  # noqa: PLC0415 - needs prompt_toolkit
 
-                run_prompt(shell, explain=explain)
+                run_prompt(shell, explain=explain, stop_timeout_ms=stop_timeout_ms)
                 return
             for text in texts:
                 shell.run(text, explain=explain)
             shell.wait(session.jobs)
+        except KeyboardInterrupt as signal_:
+            raise _stopped(shell, signal_, stop_timeout_ms) from None
         finally:
             session.stop()
+
+
+def _stopped(shell: Shell, came: KeyboardInterrupt, timeout_ms: int) -> StoppedError:
+    """Stop the jobs after their batches, unless another signal comes, and return how the command ends."""
+    from penstock.sql.shell.run import CONTINUES, CUT_OFF, FINISHED, INTERRUPTED, StoppedError  # noqa: PLC0415 - lazy
+
+    is_cut_off = True
+    with suppress(KeyboardInterrupt):
+        is_cut_off = not shell.stop_after_batch(timeout_ms)
+    if isinstance(came, Terminated):
+        return StoppedError(CUT_OFF, _TERMINATED) if is_cut_off else StoppedError(CONTINUES, FINISHED)
+    return StoppedError(CUT_OFF if is_cut_off else CONTINUES, INTERRUPTED)

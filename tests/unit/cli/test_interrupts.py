@@ -1,4 +1,4 @@
-"""A second Ctrl-C does not cut off the stopping of queries."""
+"""The second signal stops at once, and a third one does not cut that off."""
 
 from __future__ import annotations
 
@@ -7,15 +7,20 @@ import signal
 
 import pytest
 
-from penstock.cli._interrupts import STOPPING_S, Interrupts
+from penstock.cli._interrupts import SAME_S, STOPPING_S, Interrupts, Terminated
 
 
-def test_a_second_ctrl_c_waits_for_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_second_one_counts_and_then_one_in_ten_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = 5.0
     monkeypatch.setattr("penstock.cli._interrupts._clock_s", lambda: now_s)
-    before = signal.getsignal(signal.SIGINT)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         Interrupts().install()
+        with pytest.raises(Terminated):
+            os.kill(os.getpid(), signal.SIGTERM)
+        now_s += SAME_S / 2  # one Ctrl-C that came by two ways
+        os.kill(os.getpid(), signal.SIGINT)
+        now_s += SAME_S
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
         now_s += STOPPING_S - 1
@@ -24,4 +29,5 @@ def test_a_second_ctrl_c_waits_for_the_first(monkeypatch: pytest.MonkeyPatch) ->
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

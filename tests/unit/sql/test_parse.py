@@ -266,7 +266,6 @@ UNSERVED = [
     "TRUNCATE TABLE t",
     "UPDATE t SET a = 1",
     "DELETE FROM t",
-    "STOP JOB '1'",
     "QUIT",
     "COMPILE PLAN 'p' FOR INSERT INTO t SELECT 1",
     "EXECUTE PLAN 'p'",

@@ -141,7 +141,7 @@ def test_a_checkpoint_belongs_to_its_query(tmp_path: Path) -> None:
     other = _checkpoints.described(replace(insert, columns=("b",)), KEY)
     folder = str(tmp_path / "checkpoint")
     (tmp_path / "checkpoint" / "offsets").mkdir(parents=True)
-    (tmp_path / "checkpoint" / "offsets" / "0").write_text("v1")
+    batches(tmp_path / "checkpoint", planned=4, done=4)
     _checkpoints.claim(folder, text, {}, may_change=False)
     _checkpoints.claim(folder, text, {}, may_change=False)
     with pytest.raises(ValueError, match="belongs to another query, so its positions"):
@@ -151,6 +151,37 @@ def test_a_checkpoint_belongs_to_its_query(tmp_path: Path) -> None:
     (tmp_path / "checkpoint" / "penstock-sql" / "query.json").write_text('{"version": 9}')
     with pytest.raises(ValueError, match="version 9"):
         _checkpoints.claim(folder, text, {}, may_change=True)
+
+
+def batches(checkpoint: Path, *, planned: int, done: int | None) -> None:
+    """Write what Spark leaves of its last batches."""
+    for log, last in (("offsets", planned), ("commits", done)):
+        (checkpoint / log).mkdir(parents=True, exist_ok=True)
+        if last is not None:
+            (checkpoint / log / str(last)).write_text("v1")
+            (checkpoint / log / f".{last}.crc").write_text("")
+
+
+def test_a_batch_that_was_cut_off_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = str(tmp_path)
+    batches(tmp_path, planned=0, done=None)
+    _checkpoints.claim(folder, "old", {}, may_change=False)
+    with pytest.raises(ValueError, match=r"first batch was begun and not finished\. .* delete the folder"):
+        _checkpoints.claim(folder, "new", {}, may_change=False)
+    batches(tmp_path, planned=22, done=21)
+    with pytest.raises(ValueError, match=r"Batch 22 was cut off: start the old script once before"):
+        _checkpoints.claim(folder, "new", {}, may_change=False)
+    _checkpoints.claim(folder, "old", {}, may_change=True)
+    assert not caplog.records
+    _checkpoints.claim(folder, "new", {}, may_change=True)
+    assert "Batch 22 of the checkpoint" in caplog.text
+    caplog.clear()
+    batches(tmp_path, planned=22, done=22)
+    with pytest.raises(ValueError, match="belongs to another query, so its") as error:
+        _checkpoints.claim(folder, "old", {}, may_change=False)
+    assert "cut off" not in str(error.value)
+    _checkpoints.claim(folder, "old", {}, may_change=True)
+    assert not caplog.records
 
 
 def definition(text: str) -> str:

@@ -47,7 +47,6 @@ STATEMENTS = {
     "UPDATE": "a row of a topic cannot be changed. Write a newer row of its key.",
     "DELETE": "a row of a topic cannot be changed. Write a tombstone of its key.",
     "MERGE": "write rows with INSERT INTO.",
-    "STOP": "stop the command with Ctrl-C, or the query with `query.stop()`.",
     "QUIT": "it belongs to Flink's SQL client. Leave it out.",
     "EXIT": "it belongs to Flink's SQL client. Leave it out.",
     "CLEAR": "it belongs to Flink's SQL client. Leave it out.",

@@ -23,6 +23,7 @@ from penstock.sql.language.statements import (
     CreateTable,
     CreateView,
     Describe,
+    DescribeJob,
     Drop,
     Explain,
     Insert,
@@ -34,6 +35,7 @@ from penstock.sql.language.statements import (
     Show,
     Statement,
     StatementSet,
+    StopJob,
     Use,
 )
 from penstock.sql.language.tokens import Kind, tokenize
@@ -43,6 +45,7 @@ _PYTHON_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
 _SHOW_ALONE = ("TABLES", "VIEWS", "DATABASES", "CATALOGS", "FUNCTIONS", "USER FUNCTIONS", "MODULES", "JOBS")
 _SHOW_CURRENT = ("CURRENT CATALOG", "CURRENT DATABASE")
 _SHOW_NAMED = ("CREATE TABLE", "CREATE VIEW")
+_JOB = "the id or name of a job in quotes"
 _DETAILS = ("ESTIMATED_COST", "CHANGELOG_MODE", "JSON_EXECUTION_PLAN", "PLAN_ADVICE")
 
 
@@ -314,8 +317,11 @@ def _like_text(cursor: Cursor) -> str | None:
     return cursor.text("a pattern in quotes") if cursor.take("LIKE") else None
 
 
-def _describe(cursor: Cursor) -> Describe:
-    for word in ("CATALOG", "DATABASE", "FUNCTION", "JOB", "MODEL"):
+def _describe(cursor: Cursor) -> Describe | DescribeJob:
+    if cursor.at("JOB") and cursor.ahead(1).kind is Kind.TEXT:
+        cursor.take("JOB")
+        return DescribeJob(offset=cursor.token.start, job=cursor.text(_JOB))
+    for word in ("CATALOG", "DATABASE", "FUNCTION", "MODEL"):
         if cursor.at(word) and cursor.ahead(1).kind in (
             Kind.WORD,
             Kind.QUOTED_NAME,
@@ -324,6 +330,19 @@ def _describe(cursor: Cursor) -> Describe:
             cursor.refuse(f"DESCRIBE {word} is not served. DESCRIBE shows tables and views.")
     cursor.take("EXTENDED")
     return Describe(cursor.name("the name of a table or view"))
+
+
+def _stop(cursor: Cursor) -> StopJob:
+    cursor.expect("JOB")
+    offset, job = cursor.token.start, cursor.text(_JOB)
+    with_savepoint = cursor.take("WITH SAVEPOINT")
+    if cursor.at("WITH DRAIN"):
+        cursor.refuse(
+            "WITH DRAIN is not served: Spark cannot send the last watermark that closes all windows in "
+            "Flink. Leave WITH DRAIN out. The job then stops after its batch, and open windows wait in the "
+            "checkpoint."
+        )
+    return StopJob(job, with_savepoint, offset)
 
 
 def _explain(cursor: Cursor) -> Explain:
@@ -375,6 +394,7 @@ _HANDLERS: dict[str, Callable[[Cursor], Statement]] = {
     "DESCRIBE": _describe,
     "DESC": _describe,
     "EXPLAIN": _explain,
+    "STOP": _stop,
     "DROP": _drop,
     "USE": _use,
     "ALTER": _alter,

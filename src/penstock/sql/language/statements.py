@@ -189,6 +189,23 @@ class Describe:
 
 
 @dataclass(frozen=True)
+class StopJob:
+    """STOP JOB: the id or name of a job, and whether its savepoint is asked for."""
+
+    job: str
+    with_savepoint: bool = False
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class DescribeJob:
+    """DESCRIBE JOB: the id or name of a job."""
+
+    job: str
+    offset: int = 0
+
+
+@dataclass(frozen=True)
 class Explain:
     """EXPLAIN of a query, an INSERT or a statement set."""
 
@@ -240,6 +257,8 @@ Statement = (
     | ResetOption
     | Show
     | Describe
+    | DescribeJob
+    | StopJob
     | Explain
     | Drop
     | Use

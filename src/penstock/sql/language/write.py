@@ -18,6 +18,7 @@ from penstock.sql.language.statements import (
     CreateTable,
     CreateView,
     Describe,
+    DescribeJob,
     Drop,
     Explain,
     Insert,
@@ -30,6 +31,7 @@ from penstock.sql.language.statements import (
     Show,
     Statement,
     StatementSet,
+    StopJob,
     Use,
     Watermark,
 )
@@ -171,6 +173,10 @@ def _show(show: Show) -> str:
     return f"SHOW {show.what}{name}{_after(show.like, 'LIKE ')}"
 
 
+def _stop_job(stop: StopJob) -> str:
+    return f"STOP JOB {quoted_text(stop.job)}{' WITH SAVEPOINT' if stop.with_savepoint else ''}"
+
+
 def _explain(explain: Explain) -> str:
     details = f" {', '.join(explain.details)}" if explain.details else ""
     inner = explain.statement
@@ -209,6 +215,8 @@ _WRITERS: dict[type, Callable[[Any], str]] = {
     ResetOption: _reset,
     Show: _show,
     Describe: lambda describe: f"DESCRIBE {_name(describe.name)}",
+    DescribeJob: lambda describe: f"DESCRIBE JOB {quoted_text(describe.job)}",
+    StopJob: _stop_job,
     Explain: _explain,
     Drop: _drop,
     Use: lambda use: f"USE {_name(use.name)}",

@@ -10,6 +10,7 @@ query.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -18,8 +19,9 @@ from penstock.sql.language.source import Source
 from penstock.sql.language.statements import ComputedColumn, Fragment, Insert
 from penstock.sql.language.tokens import tokenize
 from penstock.sql.run.catalog import Table, View
-from penstock.state.files import open_files
+from penstock.state.files import Files, open_files
 
+_log = logging.getLogger("penstock.sql")
 _FOLDER, _FILE, _VERSION = "penstock-sql", "query.json", 2
 _WITHOUT_DEFINITIONS = 1
 
@@ -80,9 +82,9 @@ def claim(folder: str, query: str, definitions: Mapping[str, str], *, may_change
     try:
         files = open_files(folder)
         noted: Noted | None = _noted(json.loads(bytes(files.read(f"{_FOLDER}/{_FILE}"))), folder)
-        has_begun = bool(files.names("offsets"))
+        begun = _Begun.of(files)
     except FileNotFoundError:
-        noted, has_begun = None, False
+        noted, begun = None, _Begun()
     except (OSError, ValueError) as error:
         shown = without_secrets(folder)
         raise ValueError(
@@ -91,16 +93,66 @@ def claim(folder: str, query: str, definitions: Mapping[str, str], *, may_change
     if noted == Noted(query, definitions):
         return
     changed = _changed(noted, query, definitions) if noted is not None else None
-    if has_begun and changed is not None and not may_change:
-        raise ValueError(
-            f"the checkpoint in {without_secrets(folder)} belongs to another query{changed}, so its "
-            "positions and state may not fit this one. Give the job another name: SET 'pipeline.name' = "
-            "'...'. Or, if only a filter or a projection has changed: SET 'penstock.changed-query' = "
-            "'continue'."
-        )
+    if begun.planned is not None and changed is not None:
+        if not may_change:
+            raise ValueError(_refusal(without_secrets(folder), changed, begun))
+        if not begun.is_between_batches:
+            _log.warning(
+                "Batch %s of the checkpoint in %s was begun and not finished. The changed query repeats it. "
+                "With exactly-once it stops with TransactionsInDoubtError if the batch is written already: "
+                "start the old script once then, and stop it with one Ctrl-C.",
+                begun.planned,
+                without_secrets(folder),
+            )
     note = {"version": _VERSION, "query": query, "definitions": dict(sorted(definitions.items()))}
     with files.create(f"{_FOLDER}/{_FILE}") as sink:
         sink.write(json.dumps(note).encode())
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """The last batches in Spark's two logs: the one that was planned, and the one that is done."""
+
+    planned: int | None = None
+    done: int | None = None
+
+    @classmethod
+    def of(cls, files: Files) -> _Begun:
+        """Return those of a checkpoint. Spark's other files have other names."""
+        planned, done = (
+            max((int(name) for name in files.names(log) if name.isdigit()), default=None)
+            for log in ("offsets", "commits")
+        )
+        return cls(planned, done)
+
+    @property
+    def is_between_batches(self) -> bool:
+        """Return whether no batch was cut off."""
+        return self.planned == self.done
+
+
+def _refusal(folder: str, changed: str, begun: _Begun) -> str:
+    """Return why another query may not continue from a checkpoint, and what to do."""
+    said = f"the checkpoint in {folder} belongs to another query{changed}"
+    other = "give the job another name: SET 'pipeline.name' = '...'"
+    if begun.done is None:
+        return (
+            f"{said}, whose first batch was begun and not finished. If that query failed before it wrote "
+            f"anything, delete the folder {folder} and start this script again. Otherwise {other}. "
+            "docs/change-a-job.md"
+        )
+    cut = (
+        ""
+        if begun.is_between_batches
+        else (
+            f" Batch {begun.planned} was cut off: start the old script once before, and stop it with one "
+            "Ctrl-C."
+        )
+    )
+    return (
+        f"{said}, so its positions and state may not fit this one. G{other[1:]}. Or, if only a filter or a "
+        f"projection has changed: SET 'penstock.changed-query' = 'continue'.{cut} docs/change-a-job.md"
+    )
 
 
 def _changed(noted: Noted, query: str, definitions: Mapping[str, str]) -> str | None:

@@ -18,6 +18,7 @@ from penstock.spark.connect import is_connect
 from penstock.spark.one_thread import planned_in_one_thread
 from penstock.spark.process.short_errors import short_errors_of_batches
 from penstock.spark.reused_shuffles import without_reused_shuffles
+from penstock.spark.stop_after_batch import stop_soon
 from penstock.sql.connectors.jdbc import frames as jdbc
 from penstock.sql.connectors.sessions import reason
 from penstock.sql.language.source import Source
@@ -31,10 +32,13 @@ from penstock.sql.run._lines import line, with_session_times
 from penstock.sql.run._options import WRONG, is_about, located
 from penstock.sql.run._sinks import check_updates, cut_columns, fitted, has_last_rows, of_columns, of_no_key
 from penstock.sql.run.catalog import DEFAULT_DATABASE, Catalog, Key, Table, stored_columns
+from penstock.sql.run.job import Part
 from penstock.sql.run.settings import CHANGED, FOLDER, NAME, Settings
 
 Emit = Callable[[str], None]
 _SHOWN_KIND = "+I"
+_STOP_MS = 10_000
+"""How long the queries of a set that did not start as a whole have for the end of their batches."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +138,7 @@ class Inserts:
             found.rows,
         )
 
-    def start(self, writes: list[Write], source: Source, *, in_set: bool) -> list[Any]:
+    def start(self, writes: list[Write], source: Source, *, in_set: bool) -> list[tuple[Any, Part]]:
         """Run the batches, start the streams, and return the queries of the streams.
 
         Raises:
@@ -156,10 +160,20 @@ class Inserts:
                 if folder is not None:
                     self._started[folder] = queries[-1]
         except BaseException:
-            for query in queries:
-                query.stop()
+            stop_soon(queries, _STOP_MS)
             raise
-        return queries
+        parts = [
+            Part(write.name, self._label(write, in_set=in_set), folder)
+            for write, folder in zip(streams, folders, strict=True)
+        ]
+        return list(zip(queries, parts, strict=True))
+
+    def _label(self, write: Write, *, in_set: bool) -> str:
+        """Return the name that a query reports with: that of its own table, also in a set."""
+        job, own = self._settings.values.get(NAME), f"insert-into_{write.name}"
+        if job is None:
+            return own
+        return f"{job}/{own}" if in_set else job
 
     def _check_free(self, streams: list[Write], folders: list[str | None], source: Source) -> None:
         """Refuse a folder that another query writes. Spark would stop that query, or share the folder."""
@@ -176,8 +190,9 @@ class Inserts:
             seen.add(folder)
             if folder in self._started and self._started[folder].isActive:
                 raise source.error(
-                    f"a query of this session still writes the checkpoint in {folder}. Stop its job first, "
-                    "or give this one another name: SET 'pipeline.name' = '...'.",
+                    f"a query of this session still writes the checkpoint in {folder}. Stop its job first "
+                    "(SHOW JOBS; STOP JOB '...';), or give this one another name: "
+                    "SET 'pipeline.name' = '...'.",
                     write.offset,
                 )
 

@@ -9,11 +9,34 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import Any
 
+from penstock.spark.stop_after_batch import stop_all_after_batch
+from penstock.sql.connectors.sessions import reason
 from penstock.sql.run._ends import is_nearly_read, is_read
 
 _POLL_S, _POLL_NEAR_END_S = 0.2, 0.02
+RUNNING, FINISHED, FAILED, CANCELED = "RUNNING", "FINISHED", "FAILED", "CANCELED"
+"""The states of a job, as Flink names them. A job that was stopped is CANCELED."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One INSERT of a job.
+
+    Attributes:
+        target: the table that it writes.
+        label: the name that it reports with.
+        folder: of its checkpoint; None without one.
+    """
+
+    target: str
+    label: str
+    folder: str | None = None
 
 
 class Job:
@@ -22,24 +45,46 @@ class Job:
     Attributes:
         name: of the job.
         queries: Spark's queries, in the order of the inserts.
+        parts: the inserts, in the same order.
+        id: of this run of the job, as Flink writes ids.
+        started_at: when the job was started.
     """
 
-    def __init__(self, name: str, queries: list[Any]) -> None:
+    def __init__(self, name: str, queries: list[Any], parts: Sequence[Part] = ()) -> None:
         self.name = name
         self.queries = queries
+        self.parts = parts or [Part(name, name) for _ in queries]
+        self.id = uuid.uuid4().hex
+        self.started_at = datetime.now(timezone.utc)
+        self._is_stopped = False
         self._watcher: threading.Thread | None = None
         self._is_over = threading.Event()
+
+    @property
+    def status(self) -> str:
+        """Return RUNNING, FINISHED, FAILED or CANCELED."""
+        if any(_error(query) is not None for query in self.queries):
+            return FAILED
+        if self.is_active:
+            return RUNNING
+        return CANCELED if self._is_stopped else FINISHED
+
+    @property
+    def error(self) -> str:
+        """Return why the job failed, in one line; "" if it did not fail."""
+        return next((each for each in map(error_line, self.queries) if each), "")
 
     @property
     def is_active(self) -> bool:
         """Return whether a query still runs."""
         return any(query.isActive for query in self.queries)
 
-    def wait(self, timeout: float | None = None) -> bool:
+    def wait(self, timeout: float | None = None, *, stops_on_ctrl_c: bool = True) -> bool:
         """Wait until all queries have ended. A query over bounded tables ends by itself.
 
         Args:
             timeout: seconds to wait at most; None for as long as it takes.
+            stops_on_ctrl_c: whether KeyboardInterrupt stops the queries at once, as an error does.
 
         Returns:
             True if all have ended; False if the time was up first.
@@ -56,22 +101,37 @@ class Job:
                     return not self.is_active
             for query in self.queries:
                 query.awaitTermination()
+        except KeyboardInterrupt:
+            if stops_on_ctrl_c:
+                self.stop()
+            raise
         except BaseException:
             self.stop()
             raise
         return True
 
-    def watch(self) -> None:
-        """Stop the other queries as soon as one fails, from now on. A job of one query needs no watch."""
-        if len(self.queries) > 1 and self._watcher is None:
-            self._watcher = threading.Thread(target=self._watch, name="penstock-sql-job", daemon=True)
+    def watch(self, on_failure: Callable[[Job], None] | None = None) -> None:
+        """Stop the other queries as soon as one fails, from now on. A job of one query needs no watch.
+
+        Args:
+            on_failure: is called with the job when it has failed, in another thread.
+        """
+        if (len(self.queries) > 1 or (self.queries and on_failure)) and self._watcher is None:
+            self._watcher = threading.Thread(
+                target=self._watch, args=(on_failure,), name="penstock-sql-job", daemon=True
+            )
             self._watcher.start()
 
-    def _watch(self) -> None:
+    def _watch(self, on_failure: Callable[[Job], None] | None) -> None:
         with contextlib.suppress(Exception):  # Spark is gone, and its queries with it
-            while not self._is_over.wait(_POLL_S) and self.is_active:
+            while not self._is_over.wait(_POLL_S):
                 if any(not query.isActive and query.exception() is not None for query in self.queries):
                     self._stop_queries()
+                    if on_failure is not None:
+                        on_failure(self)
+                    return
+                if not self.is_active:
+                    return
 
     def stop(self) -> None:
         """Stop all queries. Each continues from its checkpoint when the script runs again.
@@ -79,10 +139,29 @@ class Job:
         Raises:
             Exception: the first error of stopping a query. The other queries are stopped first.
         """
+        self._end_watch()
+        self._stop_queries()
+
+    def stop_after_batch(self, timeout_ms: int | None = None) -> bool:
+        """Stop all queries between two batches, so that a changed script may continue from here.
+
+        Args:
+            timeout_ms: the longest time to wait; None for as long as it takes.
+
+        Returns:
+            True if all have stopped; False if the time was up first.
+
+        Raises:
+            PenstockError: the queries are of Spark Connect, which cannot do that. They still run.
+            StreamingQueryException: a query failed. The others have stopped.
+        """
+        return stop_jobs_after_batch([self], timeout_ms)
+
+    def _end_watch(self) -> None:
+        self._is_stopped = self._is_stopped or self.is_active
         self._is_over.set()
         if self._watcher is not None and self._watcher is not threading.current_thread():
             self._watcher.join()
-        self._stop_queries()
 
     def _stop_queries(self) -> None:
         errors: list[Exception] = []
@@ -93,6 +172,24 @@ class Job:
                 errors.append(error)
         if errors:
             raise errors[0]
+
+
+def stop_jobs_after_batch(jobs: Iterable[Job], timeout_ms: int | None = None) -> bool:
+    """Stop several jobs at the same time, as `Job.stop_after_batch` does."""
+    active = [job for job in jobs if job.is_active]
+    for job in active:
+        job._end_watch()  # noqa: SLF001 - of the same module
+    return stop_all_after_batch([query for job in active for query in job.queries], timeout_ms)
+
+
+def error_line(query: Any) -> str:
+    """Return why a query failed: the sentence of penstock, or Spark's first line; "" if it did not fail."""
+    error = _error(query)
+    return "" if error is None else (reason(error) or str(error)).partition("\n")[0]
+
+
+def _error(query: Any) -> BaseException | None:
+    return None if query.isActive else query.exception()
 
 
 def _stop(query: Any) -> None:

@@ -10,7 +10,7 @@ import contextlib
 import importlib
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from penstock.changelog.row_kinds import ROW_KIND
@@ -27,6 +27,7 @@ from penstock.sql.language.statements import (
     CreateTable,
     CreateView,
     Describe,
+    DescribeJob,
     Drop,
     Explain,
     Fragment,
@@ -39,11 +40,13 @@ from penstock.sql.language.statements import (
     Show,
     Statement,
     StatementSet,
+    StopJob,
     Use,
 )
 from penstock.sql.language.write import statement_text, type_text
 from penstock.sql.query.functions import is_flinks
 from penstock.sql.query.rows import HIDDEN, KIND, Rows
+from penstock.sql.run import _jobs as jobs
 from penstock.sql.run._binder import Found, SparkBinder
 from penstock.sql.run._cuts import Notes
 from penstock.sql.run._described import described, flink_type, promise
@@ -70,33 +73,12 @@ from penstock.sql.run.catalog import (
     with_like,
 )
 from penstock.sql.run.job import Job
+from penstock.sql.run.result import Result
 from penstock.sql.run.settings import FOLDER, NEEDED, PARALLELISM, SYNC, ZONE, Settings
 
 _log = logging.getLogger("penstock.sql")
-Row = tuple[str, ...]
 _SPARK_KEYS = {ZONE: "spark.sql.session.timeZone", PARALLELISM: "spark.sql.shuffle.partitions"}
 """Options of Flink that are options of Spark under another name."""
-
-
-@dataclass(frozen=True)
-class Result:
-    """What a statement gave.
-
-    Attributes:
-        message: a line for the user; "" without one.
-        columns: the names of the columns of `rows`.
-        rows: of SHOW, DESCRIBE and EXPLAIN, as texts.
-        job: of an INSERT or statement set.
-        frame: the DataFrame of a SELECT.
-        is_changing: whether the last column of `frame` says how each row changes the result.
-    """
-
-    message: str = ""
-    columns: tuple[str, ...] = ()
-    rows: tuple[Row, ...] = ()
-    job: Job | None = None
-    frame: Any = None
-    is_changing: bool = False
 
 
 class Session:
@@ -119,6 +101,8 @@ class Session:
         self.spark = spark
         self._check_spark()
         self.jobs: list[Job] = []
+        self.on_failure: Callable[[Job], None] | None = None
+        """Is called with a job that has failed, in another thread."""
         self._before: dict[str, str | None] = {}
         """The values that options of Spark had before SET."""
         self._settings = Settings()
@@ -245,10 +229,12 @@ class Session:
             writes = [self._inserts.prepare(insert, source, in_set=in_set) for insert in inserts]
         if any(write.rows.isStreaming for write in writes):
             self._warn(notes)
-        job = Job(self._inserts.job_name(writes), self._inserts.start(writes, source, in_set=in_set))
+        started = self._inserts.start(writes, source, in_set=in_set)
+        queries, parts = [query for query, _ in started], [part for _, part in started]
+        job = Job(self._inserts.job_name(writes), queries, parts)
         if job.queries:
             self.jobs.append(job)
-            job.watch()
+            job.watch(self.on_failure)
         if self._settings.values.get(SYNC, "false").lower() == "true":
             job.wait()
         return Result("The job was started." if job.is_active else "The INSERT is done.", job=job)
@@ -377,6 +363,8 @@ class Session:
             return Result(columns=("result",), rows=((shown,),))
         if what == "COLUMNS":
             return self.describe(Describe(name or Name(())), source)
+        if what == "JOBS":
+            return jobs.shown(self.jobs)
         texts = self._shown_names(statement)
         return Result(columns=(what.lower(),), rows=tuple((each,) for each in texts))
 
@@ -393,9 +381,16 @@ class Session:
             "FUNCTIONS": sorted(catalog.functions),
             "USER FUNCTIONS": sorted(catalog.functions),
             "MODULES": ["core"],
-            "JOBS": [job.name for job in self.jobs if job.is_active],
         }
         return shown[what]
+
+    def describe_job(self, statement: DescribeJob, source: Source) -> Result:
+        """Return the inserts of a job."""
+        return jobs.described(jobs.found(self.jobs, statement.job))
+
+    def stop_job(self, statement: StopJob, source: Source) -> Result:
+        """Stop a job after its batch, and wait until it has stopped."""
+        return jobs.stopped(jobs.found(self.jobs, statement.job), with_savepoint=statement.with_savepoint)
 
     def describe(self, statement: Describe, source: Source) -> Result:
         """Return the columns of a table or view."""
@@ -512,6 +507,8 @@ _RUNNERS: dict[type, Callable[..., Result]] = {
     ResetOption: Session.reset_option,
     Show: Session.show,
     Describe: Session.describe,
+    DescribeJob: Session.describe_job,
+    StopJob: Session.stop_job,
     Explain: Session.explain,
     Drop: Session.drop,
     Use: Session.use,

@@ -14,7 +14,7 @@ from typing import Any
 from penstock.errors import PenstockError
 from penstock.sql.language.source import without_secrets
 from penstock.sql.run.settings import settings_and_values
-from penstock.sql.shell.run import INTERRUPTED, Shell, StoppedError, failures
+from penstock.sql.shell.run import CUT_OFF, INTERRUPTED, STOP_TIMEOUT_MS, Shell, StoppedError, failures
 from penstock.sql.shell.statements import is_complete, is_help, is_leave
 from penstock.sql.shell.suggest import Known, suggest
 
@@ -25,6 +25,7 @@ try:
     from prompt_toolkit.document import Document
     from prompt_toolkit.filters import Condition
     from prompt_toolkit.history import FileHistory, History
+    from prompt_toolkit.patch_stdout import patch_stdout
 except ModuleNotFoundError as error:
     raise PenstockError(
         "The prompt needs the package prompt_toolkit. In a checkout of penstock run pip install '.[sql]'."
@@ -33,14 +34,16 @@ except ModuleNotFoundError as error:
 HELP = """\
 Type a statement of Flink's SQL and end it with `;`. Enter begins a new line before that.
 Tab completes statements, tables, and the options in WITH and SET. The arrow keys bring statements back.
-SELECT over a stream shows a live table; Ctrl-C stops it. INSERT runs in the background: SHOW JOBS.
-Ctrl-D or QUIT leaves and stops the jobs. docs/sql.md says what is served."""
+SELECT over a stream shows a live table; Ctrl-C stops it.
+INSERT runs in the background: SHOW JOBS; lists the jobs, and STOP JOB '...'; stops one after its batch.
+Ctrl-D or QUIT leaves and stops the jobs after their batches. docs/sql.md says what is served."""
 
 
 def run_prompt(
     shell: Shell,
     *,
     explain: bool = False,
+    stop_timeout_ms: int = STOP_TIMEOUT_MS,
     history: Path | None = None,
     input: Any = None,
     output: Any = None,
@@ -50,6 +53,7 @@ def run_prompt(
     Args:
         shell: runs them.
         explain: whether statements are explained instead of run.
+        stop_timeout_ms: how long jobs have for the end of their batches when the user leaves.
         history: the file of earlier statements; None for that of the user.
         input: of prompt_toolkit; None for the terminal.
         output: of prompt_toolkit; None for the terminal.
@@ -64,9 +68,11 @@ def run_prompt(
         output=output,
     )
     shell.note("Flink's SQL on Spark. HELP; says more, Ctrl-D leaves.")
+    shell.session.on_failure = lambda job: shell.note(f"The job '{job.name}' failed: {job.error}")
     while True:
         try:
-            text = prompt.prompt("penstock> ")
+            with patch_stdout(raw=True):  # a job that fails is told above the line that is typed
+                text = prompt.prompt("penstock> ")
         except KeyboardInterrupt:
             continue
         except EOFError:
@@ -74,11 +80,12 @@ def run_prompt(
         if is_leave(text):
             break
         _run(shell, text, explain=explain)
-    running = [job.name for job in shell.session.jobs if job.is_active]
-    if running:
-        shell.note(
-            f"Stopping {', '.join(running)}. They continue from their checkpoints when they run again."
-        )
+    try:
+        if shell.stop_after_batch(stop_timeout_ms):
+            return
+    except KeyboardInterrupt:
+        pass
+    shell.note(CUT_OFF)
 
 
 def _run(shell: Shell, text: str, *, explain: bool) -> None:

@@ -15,11 +15,13 @@ from typing import Any
 
 from penstock.errors import OptionError, PenstockError, SchemaError, SqlError, SqlFailedError
 from penstock.spark.one_thread import left_to_the_start
+from penstock.spark.stop_after_batch import can_stop_after_batch
 from penstock.sql.connectors.sessions import reason
 from penstock.sql.language.parse import parse_script
 from penstock.sql.language.source import Source
-from penstock.sql.run.job import Job
-from penstock.sql.run.session import Result, Session
+from penstock.sql.run.job import Job, stop_jobs_after_batch
+from penstock.sql.run.result import Result
+from penstock.sql.run.session import Session
 from penstock.sql.run.settings import RESULT_MODE, RESULT_ROWS
 from penstock.sql.shell.cells import aligned
 from penstock.sql.shell.formats import Format
@@ -27,6 +29,9 @@ from penstock.sql.shell.select import Output, show_frame
 
 FINISHED, FAILED, MISTAKE, INTERRUPTED = 0, 1, 2, 130
 _PROGRESS_S = 10.0
+STOP_TIMEOUT_MS = 60_000
+CONTINUES = "Stopped. Each INSERT continues from its checkpoint when the script runs again."
+CUT_OFF = f"{CONTINUES} A batch may be cut off: start the same script once more before you change it."
 _log = logging.getLogger(__name__)
 
 
@@ -47,8 +52,7 @@ def failures() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        stopped = "Stopped. Each INSERT continues from its checkpoint when the script runs again."
-        raise StoppedError(stopped, INTERRUPTED) from None
+        raise StoppedError(CONTINUES, INTERRUPTED) from None
     except SqlFailedError as error:
         raise StoppedError(str(error), FAILED) from error
     except (SqlError, OptionError, SchemaError) as error:
@@ -105,22 +109,45 @@ class Shell:
         return output
 
     def wait(self, jobs: list[Job]) -> None:
-        """Wait for all jobs, and note their progress. If one fails, the others are stopped."""
+        """Wait for all jobs, and note their progress. If one fails, the others are stopped.
+
+        Raises:
+            KeyboardInterrupt: the user wants to stop. The jobs still run: see `stop_after_batch`.
+        """
         together = Job("all", [query for job in jobs for query in job.queries])
         shown_at = time.monotonic()
-        while not together.wait(1.0):
+        while not together.wait(1.0, stops_on_ctrl_c=False):
             if time.monotonic() - shown_at >= _PROGRESS_S:
                 shown_at = time.monotonic()
                 for job in jobs:
                     for text in progress(job):
                         self.note(text)
 
+    def stop_after_batch(self, timeout_ms: int) -> bool:
+        """Stop all jobs after their batches, and say so. Return False if a batch has to be cut off.
+
+        Raises:
+            KeyboardInterrupt: the user does not want to wait.
+        """
+        jobs = [job for job in self.session.jobs if job.is_active]
+        if not jobs:
+            return True
+        names = ", ".join(job.name for job in jobs)
+        if not all(can_stop_after_batch(query) for job in jobs for query in job.queries):
+            self.note(f"Stopping {names} at once, because Spark Connect cannot stop after a batch.")
+            return False
+        self.note(f"Stopping {names} after the batch; press Ctrl-C again to stop at once.")
+        has_stopped = stop_jobs_after_batch(jobs, timeout_ms)
+        if not has_stopped:
+            self.note(f"The batch did not end within {timeout_ms / 1000:g} s, so it is cut off.")
+        return has_stopped
+
 
 def progress(job: Job) -> Iterator[str]:
     """Return a line for each query of a job: batch, rows a second, and the time of a batch."""
-    for query in job.queries:
+    for query, part in zip(job.queries, job.parts, strict=True):
         last: Any = query.lastProgress
         if last is not None:
             rate = float(last["processedRowsPerSecond"] or 0)
             took_ms = last["durationMs"].get("triggerExecution", 0)
-            yield f"{job.name}: batch {last['batchId']}, {rate:,.0f} rows/s, {took_ms:,} ms"
+            yield f"{part.label}: batch {last['batchId']}, {rate:,.0f} rows/s, {took_ms:,} ms"

@@ -33,6 +33,7 @@ STARTS = (
     "SHOW TABLES",
     "SHOW VIEWS",
     "SHOW JOBS",
+    "STOP JOB",
     "SHOW FUNCTIONS",
     "SHOW DATABASES",
     "SHOW CREATE TABLE",

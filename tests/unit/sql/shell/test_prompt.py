@@ -13,7 +13,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from penstock.errors import SqlError
-from penstock.sql.run.session import Result
+from penstock.sql.run.result import Result
 from penstock.sql.shell.prompt import HELP, _Completer, run_prompt
 
 ENTER, CTRL_C, CTRL_D, UP = "\r", "\x03", "\x04", "\x1b[A"
@@ -23,11 +23,13 @@ ENTER, CTRL_C, CTRL_D, UP = "\r", "\x03", "\x04", "\x1b[A"
 class FakeJob:
     name: str
     is_active: bool = True
+    error: str = "topic gone"
 
 
 @dataclass
 class FakeSession:
     jobs: list[FakeJob] = field(default_factory=list)
+    on_failure: Any = None
 
     def execute(self, text: str) -> list[Result]:
         assert text == "SHOW TABLES"
@@ -41,9 +43,14 @@ class FakeShell:
     session: FakeSession = field(default_factory=FakeSession)
     ran: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    stops: bool = True
 
     def note(self, text: str) -> None:
         self.notes.append(text)
+
+    def stop_after_batch(self, timeout_ms: int) -> bool:
+        self.note(f"stopped within {timeout_ms} ms")
+        return self.stops
 
     def run(self, text: str, *, explain: bool) -> None:
         self.ran.append(text)
@@ -79,12 +86,23 @@ def test_statements_over_lines_errors_and_leaving(tmp_path: Path) -> None:
     assert "Error: Line 1, column 1: wrong" in shell.notes
     assert "Stopped." in shell.notes
     assert HELP in shell.notes
-    assert shell.notes[-1] == "Stopping copy. They continue from their checkpoints when they run again."
+    assert shell.notes[-1] == "stopped within 60000 ms"
     history = tmp_path / "history"
     assert "hunter2" not in history.read_text()
     assert history.stat().st_mode & 0o077 == 0
     again = typed(f"{UP}{ENTER}quit;{ENTER}", tmp_path)
     assert again.ran == ["SET 'x.password' = '*******';"]
+
+
+def test_a_batch_that_is_cut_off_and_a_job_that_fails_are_told(tmp_path: Path) -> None:
+    shell: Any = FakeShell(stops=False)
+    with create_pipe_input() as keys:
+        keys.send_text(CTRL_D)
+        run_prompt(shell, stop_timeout_ms=5, history=tmp_path / "history", input=keys, output=DummyOutput())
+    shell.session.on_failure(FakeJob("copy"))
+    assert shell.notes[-3] == "stopped within 5 ms"
+    assert "start the same script once more before you change it" in shell.notes[-2]
+    assert shell.notes[-1] == "The job 'copy' failed: topic gone"
 
 
 @pytest.mark.parametrize(

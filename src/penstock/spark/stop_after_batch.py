@@ -1,0 +1,156 @@
+"""stop_after_batch: stop streaming queries between two batches, so that no batch comes again.
+
+Runs in the user's program, on Spark classic. `query.stop()` interrupts a batch wherever it is, and Spark then
+repeats it at the next start. Here Spark's own loop ends instead, as it does at the end of a query with the
+trigger `availableNow`: its state is set to TERMINATED, which the loop reads before it plans a batch.
+
+Spark reads the state once more after it has planned a batch, and interrupts the batch then. So the state is
+set only while a batch writes, or between two batches that are both in the logs. If the next batch has been
+begun meanwhile, the state is set back. Invariant: a batch that writes is finished, in the target and in
+Spark's commit log.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.errors import PenstockError
+from penstock.spark.connect import is_connect
+
+_LOOK_MS = 20
+_STATES = "org.apache.spark.sql.execution.streaming.runtime"
+_PLANS, _RUNS, _WRITES, _SLEEPS = "constructNextBatch", "runBatch", "SQLExecution$.", "waitTillTime"
+"""Functions of Spark on the stack of a query's thread: what it does."""
+
+
+def stop_after_batch(query: Any, timeout_ms: int | None = None) -> bool:
+    """Stop a streaming query after the batch that runs now, and wait until it has stopped.
+
+    Every batch of the checkpoint is then complete, in the target and in Spark's commit log. So the next start
+    repeats no batch, and the query may be changed before it (docs/change-a-job.md). It works with every
+    source, sink and trigger. A batch that an earlier run left unfinished is finished first.
+
+    Args:
+        query: a running StreamingQuery of Spark classic.
+        timeout_ms: the longest time to wait for the end of the batch; None for as long as it takes.
+
+    Returns:
+        True if the query has stopped. False if the time was up first: call this again to wait longer, or
+        `query.stop()` to cut the batch off.
+
+    Raises:
+        PenstockError: the query is one of Spark Connect, which cannot stop between two batches.
+        StreamingQueryException: the query failed, also if it failed before the call.
+    """
+    return stop_all_after_batch([query], timeout_ms)
+
+
+def stop_all_after_batch(queries: Sequence[Any], timeout_ms: int | None = None) -> bool:
+    """Stop several queries as `stop_after_batch` does, at the same time.
+
+    Raises:
+        PenstockError: as there. No query is stopped then.
+        StreamingQueryException: of the first query that failed. The others have stopped.
+    """
+    deadline_s = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
+    running = [_Running(query) for query in queries]
+    while running := [each for each in running if not each.has_ended()]:
+        if deadline_s is not None and time.monotonic() >= deadline_s:
+            return False
+        running[0].wait()
+    for query in queries:
+        if query.exception() is not None:
+            query.awaitTermination()  # raises it
+    return True
+
+
+def stop_soon(queries: Sequence[Any], timeout_ms: int) -> None:
+    """Stop queries after their batches if that takes no longer than `timeout_ms`, else at once.
+
+    It is for clearing up after another error, so it raises none of its own.
+    """
+    with contextlib.suppress(Exception):
+        stop_all_after_batch(queries, timeout_ms)
+    for query in queries:
+        with contextlib.suppress(Exception):
+            query.stop()
+
+
+def can_stop_after_batch(query: Any) -> bool:
+    """Return whether `stop_after_batch` serves the query: Spark Connect does not let it."""
+    return not is_connect(query)
+
+
+class _Running:
+    """A query that is about to stop. Each look moves it on if it can.
+
+    Raises:
+        PenstockError: Spark Connect does not give access to what runs the batches.
+    """
+
+    def __init__(self, query: Any) -> None:
+        if not can_stop_after_batch(query):
+            raise PenstockError(
+                "Spark Connect cannot stop a query between two batches. The query still runs. Call "
+                "query.stop(). Before you change the query, start it once more as it is with "
+                "trigger(availableNow=True): that finishes the batch that was cut off, and ends by itself."
+            )
+        self._query = query
+        self._execution = query._jsq.streamingQuery()  # noqa: SLF001 - there is no public way
+        self._thread = self._execution.queryExecutionThread()
+        self._state = self._execution.state()
+
+    def has_ended(self) -> bool:
+        """Look at the query once. Return whether it has ended."""
+        if not self._thread.isAlive():
+            return True
+        # Nothing is cut off by `stop` then, because no batch begins when the sleep ends.
+        if self._lets_loop_end() and _SLEEPS in self._stack():
+            self._query.stop()
+        return False
+
+    def wait(self) -> None:
+        """Wait a moment, or until the query has ended."""
+        self._thread.join(_LOOK_MS)
+
+    def _lets_loop_end(self) -> bool:
+        """Let Spark's loop end before the next batch, unless a batch is just being planned."""
+        terminated = self._scala("TERMINATED")
+        before = self._state.get()
+        if before.equals(terminated):
+            return True
+        if not self._may_end(self._stack()) or not self._state.compareAndSet(before, terminated):
+            return False
+        stack = self._stack()
+        if _WRITES in stack or not (_PLANS in stack or _RUNS in stack):
+            return True
+        return not self._state.compareAndSet(terminated, before)
+
+    def _may_end(self, stack: str) -> bool:
+        if _RUNS in stack:
+            return _WRITES in stack
+        return _PLANS not in stack and self._is_between_batches()
+
+    def _is_between_batches(self) -> bool:
+        planned, done = (
+            log.getLatestBatchId() for log in (self._execution.offsetLog(), self._execution.commitLog())
+        )
+        return bool(planned.equals(done))
+
+    def _stack(self) -> str:
+        """Return the stack of the query's thread as text, with few calls of Java."""
+        holder, text = self._java("java.lang.Throwable")(), self._java("java.io.StringWriter")()
+        holder.setStackTrace(self._thread.getStackTrace())
+        holder.printStackTrace(self._java("java.io.PrintWriter")(text))
+        return str(text.toString())
+
+    def _scala(self, name: str) -> Any:
+        return getattr(self._java(f"{_STATES}.{name}$"), "MODULE$")
+
+    def _java(self, name: str) -> Any:
+        from py4j.java_gateway import JavaClass  # noqa: PLC0415 - comes with PySpark
+
+        return JavaClass(name, self._query._jsq._gateway_client)  # noqa: SLF001 - PySpark does the same

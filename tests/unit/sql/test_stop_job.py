@@ -1,0 +1,158 @@
+"""SHOW JOBS, DESCRIBE JOB and STOP JOB, and what the shell does at the end. Over fake queries."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+
+from penstock.errors import PenstockError
+from penstock.sql.run import _jobs as jobs
+from penstock.sql.run import job as module
+from penstock.sql.run.job import Job, Part
+from penstock.sql.shell.run import Shell, progress
+from penstock.sql.shell.select import Output
+
+
+class Failure(Exception):
+    """An error as PySpark raises it."""
+
+
+Failure.__module__ = "pyspark.errors.exceptions.captured"
+
+
+def query(*, active: bool = True, error: Exception | None = None, batch: int = 3) -> MagicMock:
+    last = {
+        "sources": [],
+        "batchId": batch,
+        "processedRowsPerSecond": 8.0,
+        "durationMs": {"triggerExecution": 1234},
+    }
+    found = MagicMock(isActive=active, lastProgress=last)
+    found.exception.return_value = error
+    return found
+
+
+def failed() -> MagicMock:
+    text = "[STREAM_FAILED] ...\npenstock.errors.OptionError: 'a' is not known. Nothing was read.\n\n\tat org.x.Y(Z)"
+    return query(active=False, error=Failure(text))
+
+
+@pytest.fixture
+def stopped(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Queries that were stopped after their batch."""
+    found: list[Any] = []
+
+    def stop(queries: list[Any], timeout_ms: int | None) -> bool:
+        for each in queries:
+            each.isActive = False
+        found.extend(queries)
+        return timeout_ms != 0
+
+    monkeypatch.setattr(module, "stop_all_after_batch", stop)
+    return found
+
+
+def test_all_jobs_are_shown_with_state_start_and_error() -> None:
+    listed = [Job("a", [query()]), Job("b", [failed(), query(active=False)]), Job("c", [query(active=False)])]
+    found = jobs.shown(listed)
+    assert found.columns == ("job id", "job name", "status", "start time", "error")
+    assert [(row[1], row[2], row[4]) for row in found.rows] == [
+        ("a", "RUNNING", ""),
+        ("b", "FAILED", "'a' is not known. Nothing was read."),
+        ("c", "FINISHED", ""),
+    ]
+    assert len({row[0] for row in found.rows}) == 3
+    assert all(len(row[0]) == 32 and row[3].endswith("Z") for row in found.rows)
+
+
+def test_a_stopped_job_is_canceled_and_says_where_its_checkpoints_are(stopped: list[Any]) -> None:
+    parts = [Part("t", "insert-into_t", "/c/insert-into_t"), Part("p", "insert-into_p")]
+    job = Job("j", [query(), query()], parts)
+    found = jobs.stopped(jobs.found([job], job.id), with_savepoint=True)
+    assert found.message.startswith("The job 'j' has stopped between two batches.")
+    assert found.rows == (("/c/insert-into_t",), ("",))
+    assert stopped == job.queries
+    assert job.status == "CANCELED"
+    with pytest.raises(ValueError, match="does not run: it is CANCELED"):
+        jobs.stopped(job, with_savepoint=False)
+
+
+def test_a_job_that_fails_before_it_can_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = Job("j", [query()])
+
+    def fail(*_: Any) -> None:
+        job.queries[:] = [failed()]
+        raise Failure
+
+    monkeypatch.setattr(module, "stop_all_after_batch", fail)
+    with pytest.raises(PenstockError, match="'j' failed before it could stop: 'a' is not known"):
+        jobs.stopped(job, with_savepoint=False)
+
+
+def test_a_job_of_spark_connect_is_left_as_it_is() -> None:
+    of_connect = type("Query", (), {"__module__": "pyspark.sql.connect.x", "isActive": True})()
+    with pytest.raises(ValueError, match="It still runs"):
+        jobs.stopped(Job("j", [of_connect]), with_savepoint=False)
+    notes: list[str] = []
+    shell = Shell(MagicMock(jobs=[Job("j", [of_connect])]), Output(print), notes.append)
+    assert not shell.stop_after_batch(1)
+    assert notes == ["Stopping j at once, because Spark Connect cannot stop after a batch."]
+
+
+def test_jobs_are_found_by_id_or_name() -> None:
+    old, new = Job("a", [query(active=False)]), Job("a", [query()])
+    assert jobs.found([new, old], "a") is new
+    assert jobs.found([new, old], old.id) is old
+    with pytest.raises(ValueError, match="there is no job 'b' in this session"):
+        jobs.found([old], "b")
+    with pytest.raises(ValueError, match="2 jobs named 'a' run"):
+        jobs.found([Job("a", [query()]), new], "a")
+
+
+def test_each_insert_is_described_and_reports_under_its_own_name() -> None:
+    parts = [Part("t", "insert-into_t", "s3://key:secret@b/t"), Part("u", "insert-into_u")]
+    job = Job("insert-into_t_u", [query(), failed()], parts)
+    assert jobs.described(job).rows == (
+        ("t", "3", "s3://b/t", ""),
+        ("u", "", "", "'a' is not known. Nothing was read."),
+    )
+    job.queries[1] = query(batch=7)
+    assert list(progress(job)) == [
+        "insert-into_t: batch 3, 8 rows/s, 1,234 ms",
+        "insert-into_u: batch 7, 8 rows/s, 1,234 ms",
+    ]
+
+
+def test_the_shell_stops_all_jobs_at_the_same_time(stopped: list[Any]) -> None:
+    listed, notes = [Job("a", [query()]), Job("b", [query(active=False)]), Job("c", [query()])], list[str]()
+    shell = Shell(MagicMock(jobs=listed), Output(print), notes.append)
+    assert not shell.stop_after_batch(0)
+    assert stopped == [listed[0].queries[0], listed[2].queries[0]]
+    assert notes == [
+        "Stopping a, c after the batch; press Ctrl-C again to stop at once.",
+        "The batch did not end within 0 s, so it is cut off.",
+    ]
+    assert shell.stop_after_batch(5), "nothing runs any more"
+
+
+def test_ctrl_c_leaves_the_jobs_to_the_caller_of_wait() -> None:
+    one = query()
+    one.awaitTermination.side_effect = KeyboardInterrupt
+    shell = Shell(MagicMock(), Output(print), print)
+    with pytest.raises(KeyboardInterrupt):
+        shell.wait([Job("a", [one])])
+    one.stop.assert_not_called()
+    with pytest.raises(KeyboardInterrupt):
+        Job("a", [one]).wait()
+    one.stop.assert_called_once_with()
+
+
+def test_a_failure_of_one_query_is_told() -> None:
+    told: list[Job] = []
+    job = Job("j", [failed()])
+    job.watch(told.append)
+    assert job._watcher is not None
+    job._watcher.join()
+    assert told == [job]
