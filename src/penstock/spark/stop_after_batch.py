@@ -21,7 +21,6 @@ from penstock.errors import PenstockError
 from penstock.spark.connect import is_connect
 
 _LOOK_MS = 20
-_STATES = "org.apache.spark.sql.execution.streaming.runtime"
 _PLANS, _RUNS, _WRITES, _SLEEPS = "constructNextBatch", "runBatch", "SQLExecution$.", "waitTillTime"
 """Functions of Spark on the stack of a query's thread: what it does."""
 
@@ -98,10 +97,15 @@ class _Running:
                 "query.stop(). Before you change the query, start it once more as it is with "
                 "trigger(availableNow=True): that finishes the batch that was cut off, and ends by itself."
             )
+        from pyspark import SparkContext  # noqa: PLC0415 - not for Spark Connect
+
         self._query = query
+        self._jvm: Any = SparkContext._jvm  # noqa: SLF001 - as PySpark reaches Java
         self._execution = query._jsq.streamingQuery()  # noqa: SLF001 - there is no public way
         self._thread = self._execution.queryExecutionThread()
         self._state = self._execution.state()
+        states = self._jvm.org.apache.spark.sql.execution.streaming.runtime
+        self._terminated = getattr(getattr(states, "TERMINATED$"), "MODULE$")
 
     def has_ended(self) -> bool:
         """Look at the query once. Return whether it has ended."""
@@ -118,16 +122,15 @@ class _Running:
 
     def _lets_loop_end(self) -> bool:
         """Let Spark's loop end before the next batch, unless a batch is just being planned."""
-        terminated = self._scala("TERMINATED")
         before = self._state.get()
-        if before.equals(terminated):
+        if before.equals(self._terminated):
             return True
-        if not self._may_end(self._stack()) or not self._state.compareAndSet(before, terminated):
+        if not self._may_end(self._stack()) or not self._state.compareAndSet(before, self._terminated):
             return False
         stack = self._stack()
         if _WRITES in stack or not (_PLANS in stack or _RUNS in stack):
             return True
-        return not self._state.compareAndSet(terminated, before)
+        return not self._state.compareAndSet(self._terminated, before)
 
     def _may_end(self, stack: str) -> bool:
         if _RUNS in stack:
@@ -142,15 +145,8 @@ class _Running:
 
     def _stack(self) -> str:
         """Return the stack of the query's thread as text, with few calls of Java."""
-        holder, text = self._java("java.lang.Throwable")(), self._java("java.io.StringWriter")()
+        java = self._jvm.java
+        holder, text = java.lang.Throwable(), java.io.StringWriter()
         holder.setStackTrace(self._thread.getStackTrace())
-        holder.printStackTrace(self._java("java.io.PrintWriter")(text))
+        holder.printStackTrace(java.io.PrintWriter(text))
         return str(text.toString())
-
-    def _scala(self, name: str) -> Any:
-        return getattr(self._java(f"{_STATES}.{name}$"), "MODULE$")
-
-    def _java(self, name: str) -> Any:
-        from py4j.java_gateway import JavaClass  # noqa: PLC0415 - comes with PySpark
-
-        return JavaClass(name, self._query._jsq._gateway_client)  # noqa: SLF001 - PySpark does the same
