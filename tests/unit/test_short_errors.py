@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import traceback
 
 import pytest
 
@@ -226,3 +227,37 @@ class WriterWithPassword:
 
     def __call__(self, rows: int, batch_id: int) -> tuple[int, int, str]:
         return rows, batch_id, self.password
+
+
+class Py4JJavaError(Exception):
+    """An error of Java as Py4J raises it: the calls of Java are in its text."""
+
+
+CALLS = "\n".join(f"\tat org.apache.spark.Some.call{n}(Some.scala:{n})" for n in range(100))
+CANCELLED = "org.apache.spark.SparkException: Job 3 cancelled part of cancelled job group 1"
+CAUSE = "Caused by: java.lang.InterruptedException"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_cut"),
+    [
+        (f"An error occurred while calling o60.count.\n: {CANCELLED}\n{CALLS}\n{CAUSE}\n{CALLS}", True),
+        (f"An error occurred while calling o60.count.\n: {CANCELLED}\n\tat a.b(c)", False),
+    ],
+)
+def test_a_long_error_of_java_keeps_what_spark_searches_for(text: str, is_cut: bool) -> None:
+    """Spark's regular expression overflows the stack of its thread for a long text."""
+
+    def fail() -> None:
+        raise Py4JJavaError(text)
+
+    with pytest.raises(RuntimeError if is_cut else Py4JJavaError) as raised:
+        short_errors_of_batches(fail)()
+    shown = "".join(traceback.format_exception(raised.value))
+    assert "Py4JJavaError: An error occurred while calling o60.count" in shown
+    assert CANCELLED in shown
+    if is_cut:
+        assert "py4j.protocol.Py4JJavaError: An error" in shown
+        assert CAUSE in shown
+        assert len(str(raised.value)) < 1_100
+        assert "Some.scala" not in shown

@@ -97,10 +97,8 @@ class _Running:
                 "query.stop(). Before you change the query, start it once more as it is with "
                 "trigger(availableNow=True): that finishes the batch that was cut off, and ends by itself."
             )
-        from pyspark import SparkContext  # noqa: PLC0415 - not for Spark Connect
-
         self._query = query
-        self._jvm: Any = SparkContext._jvm  # noqa: SLF001 - as PySpark reaches Java
+        self._jvm = _jvm()
         self._execution = query._jsq.streamingQuery()  # noqa: SLF001 - there is no public way
         self._thread = self._execution.queryExecutionThread()
         self._state = self._execution.state()
@@ -150,3 +148,9 @@ class _Running:
         holder.setStackTrace(self._thread.getStackTrace())
         holder.printStackTrace(java.io.PrintWriter(text))
         return str(text.toString())
+
+
+def _jvm() -> Any:
+    from pyspark import SparkContext  # noqa: PLC0415 - not for Spark Connect
+
+    return SparkContext._jvm  # noqa: SLF001 - as PySpark itself reaches Java

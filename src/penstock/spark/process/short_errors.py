@@ -39,6 +39,8 @@ _BY_US = "penstock"
 _BELOW_US = ("penstock", "kafka", "pyarrow", "pyspark", "py4j", "psycopg", "deltalake", "pyiceberg")
 _WRITTEN_BY_OTHERS = frozenset({*_BELOW_US, *sys.stdlib_module_names}) - {"__main__"}
 """Packages whose code runs below ours and is not the user's."""
+_LONG = 1_000
+"""Characters of an error of Java that Spark's regular expression surely takes."""
 _TRACEBACK = "Traceback (most recent call last)"
 
 
@@ -80,7 +82,9 @@ def short_errors_of_batches(function: Callable[P, T]) -> Callable[P, T]:
     """Shorten the errors of a function for `foreachBatch` that nothing but Spark calls.
 
     The error of a job that it runs comes from PySpark, with the calls of Java. It becomes the error of
-    penstock that is its cause.
+    penstock that is its cause. Another long error of Java loses the calls: when a query is stopped, Spark
+    searches the text for the reason with a regular expression that recurses for each character, and a long
+    text ends in a StackOverflowError of 1,024 lines.
     """
 
     @wraps(function, updated=())  # the function may be an object, whose attributes are its own
@@ -88,7 +92,7 @@ def short_errors_of_batches(function: Callable[P, T]) -> Callable[P, T]:
         try:
             return function(*args, **kwargs)
         except Exception as error:
-            short = _short(error)
+            short = _short(error) or _without_calls(error)
             if short is None:
                 _hide_no_more()
                 raise
@@ -123,6 +127,16 @@ def _short(error: Exception) -> PenstockError | None:
     if reason is None or _TRACEBACK in str(error):
         return None
     return reason.error_class(reason.message)
+
+
+def _without_calls(error: Exception) -> Exception | None:
+    """Return a long error of Java with its causes only, which Spark still recognises; None for another one."""
+    text = str(error)
+    if type(error).__name__ != "Py4JJavaError" or len(text) < _LONG or not is_on(Switch.SHORT_ERRORS):
+        return None
+    lines = text.splitlines()
+    kept = [*lines[:2], *(line for line in lines[2:] if line.startswith("Caused by: "))]
+    return RuntimeError(f"py4j.protocol.Py4JJavaError: {chr(10).join(kept)[:_LONG]}")
 
 
 def _shorten(error: Exception) -> None:
