@@ -130,7 +130,7 @@ def _short(error: Exception) -> PenstockError | None:
 
 
 def _without_calls(error: Exception) -> Exception | None:
-    """Return a long error of Java with its causes only, which Spark still recognises; None for another one."""
+    """Return a long error of Java with its causes only; None for another error."""
     text = str(error)
     if type(error).__name__ != "Py4JJavaError" or len(text) < _LONG or not is_on(Switch.SHORT_ERRORS):
         return None
