@@ -259,5 +259,5 @@ def test_a_long_error_of_java_keeps_what_spark_searches_for(text: str, is_cut: b
     if is_cut:
         assert "py4j.protocol.Py4JJavaError: An error" in shown
         assert CAUSE in shown
-        assert len(str(raised.value)) < 1_100
+        assert len(str(raised.value)) < 700
         assert "Some.scala" not in shown

@@ -39,7 +39,7 @@ _BY_US = "penstock"
 _BELOW_US = ("penstock", "kafka", "pyarrow", "pyspark", "py4j", "psycopg", "deltalake", "pyiceberg")
 _WRITTEN_BY_OTHERS = frozenset({*_BELOW_US, *sys.stdlib_module_names}) - {"__main__"}
 """Packages whose code runs below ours and is not the user's."""
-_LONG = 1_000
+_LONG = 600
 """Characters of an error of Java that Spark's regular expression surely takes."""
 _TRACEBACK = "Traceback (most recent call last)"
 
