@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from penstock.cli import app
+from penstock.cli._interrupts import Terminated
+from penstock.cli.sql import _stopped
 
 
 @pytest.mark.parametrize("explain", [[], ["--explain"]])
@@ -33,3 +36,36 @@ def test_a_script_comes_from_standard_input() -> None:
     found = CliRunner().invoke(app, ["sql"], input="SELECT 1;\nSELCT 2;\n")
     assert found.exit_code == 2
     assert "Line 2, column 1: " in found.output
+
+
+class FakeShell:
+    """A shell whose jobs stop, do not stop in time, or are stopped at once by a second Ctrl-C."""
+
+    def __init__(self, outcome: Any) -> None:
+        self.outcome = outcome
+
+    def stop_after_batch(self, timeout_ms: int) -> bool:
+        assert timeout_ms == 7
+        if isinstance(self.outcome, BaseException):
+            raise self.outcome
+        return bool(self.outcome)
+
+
+@pytest.mark.parametrize(
+    ("came", "outcome", "status", "is_cut_off"),
+    [
+        (KeyboardInterrupt(), True, 130, False),
+        (KeyboardInterrupt(), False, 130, True),
+        (KeyboardInterrupt(), KeyboardInterrupt(), 130, True),
+        (Terminated(), True, 0, False),
+        (Terminated(), False, 143, True),
+        (Terminated(), Terminated(), 143, True),
+    ],
+)
+def test_the_status_says_whether_a_batch_was_cut_off(
+    came: KeyboardInterrupt, outcome: Any, status: int, is_cut_off: bool
+) -> None:
+    shell: Any = FakeShell(outcome)
+    found = _stopped(shell, came, 7)
+    assert found.status == status
+    assert ("start the same script once more before you change it" in str(found)) is is_cut_off
