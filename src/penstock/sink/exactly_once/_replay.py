@@ -25,8 +25,9 @@ _CAUSES = (
 )
 
 _CURE = (
-    "Continue with the newest checkpoint or the old plan. The rows of the replay are then written in their "
-    "own batch."
+    "Continue with the newest checkpoint. If the query was changed: start the old query once, stop it after "
+    "its batch (one Ctrl-C of `penstock sql`, or penstock.stop_after_batch), and start the changed one then. "
+    "The other rows are then written in a batch of their own."
 )
 _CAUSES_OF_A_NAME = (
     "Possible causes: another write has used this name before; the rows are different each time (random "
