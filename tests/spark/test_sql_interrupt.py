@@ -67,7 +67,7 @@ def test_sigterm_stops_the_jobs_of_a_set_after_their_batches(tmp_path: Path) -> 
         child.send_signal(signal.SIGTERM)
         assert child.wait(WAIT_S) == 0, (tmp_path / "errors.txt").read_text()
     errors = (tmp_path / "errors.txt").read_text()
-    assert "Stopping insert-into_a_b after the batch; press Ctrl-C again to stop at once." in errors
+    assert "Stopping insert-into_a_b after the batch; another Ctrl-C stops at once." in errors
     assert "Stopped. Each INSERT continues" in errors
     assert "Traceback" not in errors
     assert names("offsets") == names("commits")

@@ -131,7 +131,7 @@ def test_the_shell_stops_all_jobs_at_the_same_time(stopped: list[Any]) -> None:
     assert not shell.stop_after_batch(0)
     assert stopped == [listed[0].queries[0], listed[2].queries[0]]
     assert notes == [
-        "Stopping a, c after the batch; press Ctrl-C again to stop at once.",
+        "Stopping a, c after the batch; another Ctrl-C stops at once.",
         "The batch did not end within 0 s, so it is cut off.",
     ]
     assert shell.stop_after_batch(5), "nothing runs any more"

@@ -59,7 +59,9 @@ def stopped(job: Job, *, with_savepoint: bool) -> Result:
         PenstockError: the job failed before its batch had ended.
     """
     if job.status != RUNNING:
-        raise ValueError(f"the job '{job.name}' does not run: it is {job.status}. SHOW JOBS has its error.")
+        raise ValueError(
+            f"the job '{job.name}' does not run: it is {job.status}.{job.error and ' '}{job.error}"
+        )
     if not all(map(can_stop_after_batch, job.queries)):
         raise ValueError(
             f"Spark Connect cannot stop the job '{job.name}' after a batch. It still runs. Ctrl-D, or "

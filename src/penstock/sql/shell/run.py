@@ -136,7 +136,7 @@ class Shell:
         if not all(can_stop_after_batch(query) for job in jobs for query in job.queries):
             self.note(f"Stopping {names} at once, because Spark Connect cannot stop after a batch.")
             return False
-        self.note(f"Stopping {names} after the batch; press Ctrl-C again to stop at once.")
+        self.note(f"Stopping {names} after the batch; another Ctrl-C stops at once.")
         has_stopped = stop_jobs_after_batch(jobs, timeout_ms)
         if not has_stopped:
             self.note(f"The batch did not end within {timeout_ms / 1000:g} s, so it is cut off.")
