@@ -26,7 +26,7 @@ _CAUSES = (
 
 _CURE = (
     "Continue with the newest checkpoint. If the query was changed: start the old query once, stop it after "
-    "its batch (one Ctrl-C of `penstock sql`, or penstock.stop_after_batch), and start the changed one then. "
+    "its batch (one Ctrl-C of penstock sql, or penstock.stop_after_batch), and start the changed one then. "
     "The other rows are then written in a batch of their own."
 )
 _CAUSES_OF_A_NAME = (
