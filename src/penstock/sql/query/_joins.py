@@ -1,4 +1,4 @@
-"""Joins that Spark cannot stream: of rows that change, and outer joins without a condition on times.
+"""Joins that Spark cannot stream: of rows that change, and outer joins that are not interval joins.
 
 Runs on the driver. Invariant: a condition that is not a comparison of both sides by = is applied to the pairs
 of an inner join. In an outer join a condition on one side decides which of its rows have a key, because a row

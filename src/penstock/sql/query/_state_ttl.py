@@ -83,7 +83,7 @@ def check_taken(parts: Parts, *, is_stream: bool) -> None:
         if is_stream:
             raise parts.query.script.source.error(
                 f"STATE_TTL names '{name}', and no state of this SELECT is for this table alone. The hint is "
-                "served for a table of a join of streams without a condition on times, and for the only "
+                "served for a table of a join of streams that is not an interval join, and for the only "
                 "table of FROM beside GROUP BY without a window.",
                 offset,
             )
