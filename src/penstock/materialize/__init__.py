@@ -6,6 +6,7 @@
     parquet.py   a folder of Parquet files in versions
     delta.py     a Delta table, with the extra `delta`
     iceberg.py   an Iceberg table, with the extra `iceberg`
+    forget.py    frees a table of a database from its query: `penstock table forget`
 
 Runs on the driver; only the last row of each key is chosen on executors. Knows neither Kafka nor Spark.
 Invariant: a target changes its rows and its marker in one step. `penstock.changelog.materialize` is the

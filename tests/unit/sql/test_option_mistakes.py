@@ -171,6 +171,16 @@ def test_what_a_write_is_missing_is_refused_by_the_statement(session: Session) -
         write(session)
 
 
+def test_a_new_query_may_fail_only_with_exactly_once(session: Session) -> None:
+    session.execute(created(f"{PLAIN}, 'sink.on-new-query' = 'fail'"))
+    with pytest.raises(SqlError, match=r"'sink\.on-new-query' = 'fail' needs 'sink\.delivery-guarantee'"):
+        write(session)
+    write(
+        session,
+        f"/*+ OPTIONS({EXACTLY_ONCE}, 'sink.transactional-id-prefix' = 'p') */".replace(" = ", "="),
+    )
+
+
 def test_a_read_does_not_ask_for_what_only_a_write_needs(session: Session) -> None:
     session.execute(created(f"{PLAIN}, {EXACTLY_ONCE}"))
     read(session)
