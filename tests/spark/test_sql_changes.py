@@ -615,3 +615,31 @@ def test_a_clock_over_rows_that_change_is_refused_or_does_no_harm(
         (1, True, "B!"),
         (2, True, "A!"),
     ]
+
+
+def test_metadata_of_change_data_is_of_the_record_that_changes_the_row(
+    script: Script, bootstrap: str, make_topic: MakeTopic
+) -> None:
+    source, target = make_topic(), make_topic(suffix="t")
+    judge.produce(bootstrap, source, *EVENTS)
+    script(
+        f"""
+        CREATE TABLE sales (id INT, shop STRING, o BIGINT METADATA FROM 'offset', twice AS o + o, e BIGINT,
+            PRIMARY KEY (id) NOT ENFORCED) {kafka(bootstrap, source, format="debezium-json")};
+        CREATE TABLE copy (id INT PRIMARY KEY NOT ENFORCED, shop STRING, o BIGINT) {upsert(bootstrap, target)};
+        CREATE TABLE shown (shop STRING, o BIGINT) WITH ('connector' = 'print');
+        """
+    )
+    summed = "INSERT INTO shown SELECT shop, SUM(o) FROM sales GROUP BY shop"
+    for query, name in (
+        (summed, "o"),
+        ("INSERT INTO copy SELECT id, shop, o FROM sales WHERE id > 0", "o"),
+        ("CREATE VIEW v AS SELECT id, twice FROM sales; SELECT * FROM v", "twice"),
+        ("INSERT INTO copy SELECT id, shop, twice FROM sales WHERE id > 0", "twice"),
+    ):
+        assert f"the column '{name}' (METADATA FROM 'offset') over rows that change" in script.refusal(query)
+    run(script, "INSERT INTO copy SELECT id, shop, o + 0 FROM sales")
+    assert [tuple(row.values()) for row in written(bootstrap, target)] == [(1, "b", 3), (2, "a", 4)]
+    script("SET 'table.exec.source.cdc-events-duplicate' = 'true'")
+    run(script, summed)
+    assert table(script.lines) == ["a, 4", "b, 3"]

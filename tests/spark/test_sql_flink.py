@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from pyspark.sql import SparkSession
 from penstock.errors import SqlError
 from penstock.sql.run.session import Session
 from tests.judges.sql.corpus import DATA, MODES, SCRIPTS
-from tests.judges.sql.judged import judged
+from tests.judges.sql.judged import judged, judged_in_batches
 from tests.judges.sql.outcomes import Outcome, kept
 from tests.judges.sql.running import run_script
 from tests.judges.sql.topics import write_inputs
@@ -152,3 +153,31 @@ def test_a_script_gives_the_table_of_flink(
     listed = kept()[mode][name]["outcome"]
     assert outcome is not Outcome.DIFFERENT, why
     assert outcome.value == listed, f"{why}\nRun `python -m tests.judges.sql {mode} {name}`."
+
+
+IN_BATCHES = (
+    "cdc_group_of_a_join",
+    "cumulate_top_n",
+    "except_all",
+    "full_join_of_groups",
+    "interval_join",
+    "keep_last",
+    "over_range",
+    "session",
+    "upsert_temporal_join_into_groups",
+    "window_left_join",
+)
+"""Scripts with the operators of which an error in the borders of micro-batches is most likely."""
+
+
+def test_a_table_does_not_depend_on_the_number_of_micro_batches(
+    spark: SparkSession, bootstrap: str, inputs: str, tmp_path: Path
+) -> None:
+    def found(name: str) -> tuple[Outcome, str]:
+        given = run_script(spark, SCRIPTS[name], "streaming", bootstrap, tmp_path, inputs=inputs, batches=4)
+        return judged_in_batches(SCRIPTS[name], {4: given})
+
+    with ThreadPoolExecutor(2) as pool:
+        assert dict(zip(IN_BATCHES, pool.map(found, IN_BATCHES), strict=True)) == dict.fromkeys(
+            IN_BATCHES, (Outcome.EQUAL, "")
+        )

@@ -18,11 +18,13 @@ from sqlglot import exp
 from penstock.errors import OptionError, SchemaError
 from penstock.sql.language.parse import parse_option_hint
 from penstock.sql.language.source import nearest
+from penstock.sql.query._aggregated import aggregate_nodes
 from penstock.sql.query._first_rows import first_of_all
 from penstock.sql.query._group_values import groups_in_from
 from penstock.sql.query._hints import Hint
 from penstock.sql.query._limits import row_count, rows_left_out
 from penstock.sql.query._orders import NO_EXTRA, Extra, check_case, in_order_of_time
+from penstock.sql.query._over import over_nodes
 from penstock.sql.query._select import Select
 from penstock.sql.query._sets import set_operation
 from penstock.sql.query._sqlglot import place_of
@@ -36,6 +38,8 @@ from penstock.sql.query.steps import Aggregation, Step, WindowEnds
 _HINTS_LEFT_OUT = ("BROADCAST", "SHUFFLE_HASH", "SHUFFLE_MERGE", "NEST_LOOP", "LOOKUP")
 _OPERATORS_BEHIND = ("distinct", "order", "limit", "offset")
 """Clauses of a SELECT that compare its columns."""
+_OPERATORS_BEFORE = ("joins", "where", "group", "having", "with_")
+"""Clauses of a SELECT whose rows do not come as its table gives them."""
 _SET_WORDS = {exp.Union: "UNION", exp.Except: "EXCEPT", exp.Intersect: "INTERSECT"}
 
 
@@ -212,6 +216,20 @@ class Query:
         if type(node) is not exp.Column or select is None:
             return False
         return any(output is each for each in select.expressions) and self.is_free(select, output)
+
+    def is_copied(self, node: exp.Expr, rows: Rows) -> bool:
+        """Return whether a part of the outermost SELECT is computed of the rows of one table in their order.
+
+        A table that finds its rows by a key takes them in the order of their places.
+        """
+        select = node.find_ancestor(exp.Select)
+        if select is None or select is not self.root or self.last is None:
+            return False
+        if any(select.args.get(each) for each in (*_OPERATORS_BEHIND, *_OPERATORS_BEFORE)):
+            return False
+        is_output = any(node is part for each in select.expressions for part in each.walk())
+        is_plain = not over_nodes(select) and not aggregate_nodes(select)
+        return is_output and is_plain and (rows.has_place or not self.has_place)
 
     def feature(self, name: str, tree: exp.Expr, instead: str = "") -> Feature:
         """Return a part of this query."""

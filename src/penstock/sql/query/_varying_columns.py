@@ -1,7 +1,7 @@
 """Columns of a table that may have another value when their row is taken back, such as `p AS PROCTIME()`.
 
-Runs on the driver. Invariant: a query never gets such a column, unless it is the value of a clock that goes
-straight into a table that does not compare it. FOR SYSTEM_TIME AS OF only names it.
+Runs on the driver. Invariant: a query gets such a column only if it goes straight into a table that does not
+compare it. FOR SYSTEM_TIME AS OF only names it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def without_varying(query: Query, tree: exp.Expr, found: Relation, expressions: Expressions) -> Relation:
-    """Return a table without such columns, if the SELECT around it does not use them.
+    """Return a table without its columns that vary, if the SELECT around it does not use them.
 
     Args:
         query: the whole query.
@@ -34,14 +34,16 @@ def without_varying(query: Query, tree: exp.Expr, found: Relation, expressions: 
         SqlError: the SELECT uses one of them, and the session does not accept it.
     """
     select = tree.find_ancestor(exp.Select)
-    unused = []
+    unused: dict[str, None] = {}
     for column in found.varying:
         uses = list(_uses(select, tree, column)) if select is not None else [tree]
         for node in uses:
-            if not (column.varies is Varies.BATCH and query.is_free_column(node)):
+            is_free = column.varies is Varies.BATCH and query.is_free_column(node)
+            is_copied = column.varies is Varies.RECORD and query.is_copied(node, found.rows)
+            if not (is_free or is_copied):
                 expressions.check_rows(found.rows, node, VaryingCall(column.name, column.varies, column.why))
         if not uses:
-            unused.append(quoted(column.name))
+            unused[quoted(column.name)] = None
     if not unused:
         return found
     return replace(found, text=f"(SELECT * EXCEPT ({', '.join(unused)}) FROM {found.text})")

@@ -85,6 +85,8 @@ class Varies(Enum):
     NEVER = "never"
     BATCH = "batch"
     """In another micro-batch: a clock."""
+    RECORD = "record"
+    """In each record: metadata of change data. The record that deletes a row has an offset of its own."""
     CALL = "call"
     """Each time that it is computed: RAND, and functions of the user that are not declared DETERMINISTIC."""
 

@@ -46,6 +46,12 @@ def refusal(call: VaryingCall, cause: str) -> str:
 
 
 def _advice(call: VaryingCall) -> str:
+    if call.varies is Varies.RECORD:
+        return (
+            "Declare a PRIMARY KEY and SET 'table.exec.source.cdc-events-duplicate' = 'true', so that the "
+            "old row is kept with its metadata. Or use it only in the outermost SELECT, from this table "
+            "alone, without WHERE and other clauses."
+        )
     ignore = f"To accept wrong rows, SET '{STRATEGY}' = 'IGNORE'."
     if call.varies is Varies.BATCH:
         return (

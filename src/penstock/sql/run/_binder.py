@@ -33,7 +33,7 @@ from penstock.sql.run._cuts import Notes, cut_of, many_hops, normalize_of, windo
 from penstock.sql.run._explain import plan_text
 from penstock.sql.run._join_keys import forgets_by_one_side
 from penstock.sql.run._late_rows import check_drift
-from penstock.sql.run._opened import Opened, shown_columns, time_of
+from penstock.sql.run._opened import Opened, shown_columns, time_of, varying_metadata
 from penstock.sql.run._options import WRONG, is_about, located
 from penstock.sql.run._states import States, TemporaryFolders, beside
 from penstock.sql.run._steps import name_of, run_step, times_to_live
@@ -313,6 +313,8 @@ class SparkBinder:
             raise located(error, (table.source, table.definition.name.offset)) from None
         self._check_zone(table, frame.isStreaming)
         computed, varying = self._computed(table, frame)
+        if not normal and not is_raw:
+            varying += varying_metadata(table)
         return shown_columns(opened, frame, computed, rows), rows, varying
 
     def _check_zone(self, table: Table, streaming: bool) -> None:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from penstock.sql.query.rows import KIND, OFFSET, PARTITION, Feature, Rows
+from penstock.sql.language.statements import ComputedColumn, MetadataColumn
+from penstock.sql.query.rows import KIND, OFFSET, PARTITION, Feature, Rows, Varies, VaryingColumn
 from penstock.sql.run import _tables as tables
 from penstock.sql.run._changing import Changes, changes_of
 from penstock.sql.run._steps import normalized
@@ -17,6 +19,7 @@ from penstock.sql.run.catalog import Table
 
 _PLACES = {PARTITION: "partition", OFFSET: "offset"}
 _KIND = {KIND: "row-kind"}
+_OF_EACH_RECORD = ("offset", "headers", "leader-epoch")
 _PATTERNS = ("topic-pattern", "subscribepattern")
 
 
@@ -85,6 +88,21 @@ class Opened:
         feature = Feature(f"{name}(table=[{self.table.definition.name}])", "", offset)
         has_place = self.has_place and not is_normalized
         return Rows(feature, keys or None, is_together=is_normalized, has_place=has_place)
+
+
+def varying_metadata(table: Table) -> tuple[VaryingColumn, ...]:
+    """Return the columns in which a record that deletes a row has other values than the row had: metadata."""
+    found = []
+    for column in table.definition.columns:
+        key = (column.key or column.name) if isinstance(column, MetadataColumn) else ""
+        if key in _OF_EACH_RECORD or key.endswith(("timestamp", "source.properties")):
+            found.append(VaryingColumn(column.name, f"METADATA FROM '{key}'", Varies.RECORD))
+    computed = [each for each in table.definition.columns if isinstance(each, ComputedColumn)]
+    for each in computed:
+        text = each.expression.text
+        of = [one for one in found if re.search(rf"\b{re.escape(one.name)}\b", text, re.IGNORECASE)]
+        found += [replace(one, name=each.name) for one in of[:1]]
+    return tuple(found)
 
 
 def shown_columns(opened: Opened, frame: Any, computed: dict[str, str], rows: Rows) -> Any:

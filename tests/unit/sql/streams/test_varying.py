@@ -13,6 +13,11 @@ CLOCK = VaryingColumn("p", "PROCTIME", Varies.BATCH)
 TABLES = {
     **STREAMS,
     "v": Relation("`v`", Rows(SOURCE, frozenset({"i"}), is_together=True), varying=(CLOCK,)),
+    "m": Relation(
+        "`m`",
+        Rows(SOURCE, frozenset({"i"})),
+        varying=(VaryingColumn("o", "METADATA FROM 'offset'", Varies.RECORD),),
+    ),
     "w": Relation("`w`", Rows(SOURCE, frozenset({"i"})), varying=(VaryingColumn("x", "RAND", Varies.CALL),)),
 }
 REFUSED = [
@@ -88,6 +93,18 @@ ALLOWED = [
     "SELECT COUNT(*) FROM v",
     "SELECT v.i FROM v JOIN (SELECT i, ltz AS p FROM t) AS b ON v.i = b.i WHERE b.p IS NOT NULL",
 ]
+METADATA = [
+    "SELECT i, o FROM m WHERE i > 1",
+    "SELECT * FROM m WHERE i > 1",
+    "SELECT SUM(o) FROM m",
+    "SELECT ROW_NUMBER() OVER (PARTITION BY o ORDER BY i) FROM m",
+    "SELECT m.i, o FROM m JOIN t ON m.i = t.i",
+    "SELECT i, o FROM m UNION ALL SELECT i, l FROM t",
+    "SELECT o FROM (SELECT i, o FROM m)",
+    "WITH q AS (SELECT * FROM m) SELECT i, o FROM q",
+    "SELECT DISTINCT o FROM m",
+    "SELECT i, o FROM m LIMIT 3",
+]
 COLUMNS = [
     "SELECT * FROM v",
     "SELECT i, p FROM v",
@@ -136,9 +153,24 @@ def test_a_computed_column_with_a_clock_is_refused_where_it_is_used(query: str) 
         translated(query, FakeBinder(TABLES))
 
 
-def test_a_computed_column_with_a_clock_that_is_not_used_is_left_out() -> None:
-    binder = FakeBinder(TABLES)
+def test_a_computed_column_with_a_clock_that_is_not_used_is_left_out_once() -> None:
+    relation = Relation("`v`", Rows(SOURCE), varying=(CLOCK, VaryingColumn("p", "RAND", Varies.CALL)))
+    binder = FakeBinder({"v": relation})
     assert "(SELECT * EXCEPT (`p`) FROM `v`) AS `v`" in translated("SELECT i FROM v", binder).sql
+
+
+@pytest.mark.parametrize("query", METADATA)
+def test_metadata_of_change_data_is_refused_behind_an_operator(query: str) -> None:
+    with pytest.raises(SqlError, match=r"the column 'o' \(METADATA FROM 'offset'\) over rows that change"):
+        translated(query, FakeBinder(TABLES))
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["SELECT i, o FROM m", "SELECT * FROM m", "SELECT o IS NULL AS x, 1 FROM m", "SELECT i FROM m"],
+)
+def test_metadata_of_change_data_is_copied(query: str) -> None:
+    translated(query, FakeBinder(TABLES))
 
 
 @pytest.mark.parametrize(
