@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from pyspark.sql.functions import udf
 
 
@@ -10,3 +12,8 @@ def shout(text: str) -> str:
 
 
 guess = udf(shout, useArrow=False).asNondeterministic()
+
+
+def shown(time: datetime) -> str:
+    """Return a time as Python sees it."""
+    return str(time)

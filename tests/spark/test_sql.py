@@ -290,13 +290,18 @@ def test_the_command_line(bootstrap: str, make_topic: MakeTopic, spark: SparkSes
         SELECT id, shop FROM orders WHERE id = 2;
         """
     )
-    bad.write_text("SELECT 1;\nSELCT 2;\n")
     runner = CliRunner()
     explained = runner.invoke(app, ["sql", "--explain", str(good)])
     assert explained.exit_code == 0, explained.output
     assert "INSERT INTO target: connector kafka, at-least-once" in explained.output
-    assert "Plan of Spark:" in explained.output
-    assert "StreamingRelation penstock" in explained.output
+    assert "Guarantee:" in explained.output
+    assert "Plan of Spark:" not in explained.output
+    bad.write_text(
+        f"{good.read_text().partition('INSERT')[0]} EXPLAIN INSERT INTO target SELECT id FROM orders;"
+    )
+    explained = runner.invoke(app, ["sql", str(bad)])
+    assert "StreamingRelation penstock" in explained.output.partition("Plan of Spark:")[2]
+    bad.write_text("SELECT 1;\nSELCT 2;\n")
     assert judge.consume_all(bootstrap, target) == []
     done = runner.invoke(app, ["sql", str(good)])
     assert done.exit_code == 0, done.output

@@ -23,19 +23,21 @@ from tests.spark.test_sql import script as script  # noqa: PLC0414 - a fixture
 
 COLUMNS = "id BIGINT, shop STRING, amount INT, ts TIMESTAMP(3)"
 WATERMARK = "WATERMARK FOR ts AS ts - INTERVAL '1' MINUTE"
+ZONE, DAY = "Europe/Berlin", "2026-03-29"
+"""The day and zone in which the hour from 02:00 does not exist."""
 ROWS: list[list[tuple[Any, ...]]] = [
-    [(1, "a", 5, "00:00:00"), (2, "a", 7, "00:04:59.999"), (3, "b", 1, "00:05:00"), (4, None, 9, "00:13:00")],
-    [(5, "b", 2, "00:12:30"), (6, "a", 5, "00:16:00"), (7, "c", 5, "00:29:00")],
-    [(8, "a", None, "00:28:30"), (9, "b", 3, "00:44:00"), (10, "b", 3, "00:46:30")],
+    [(1, "a", 5, "02:00:00"), (2, "a", 7, "02:04:59.999"), (3, "b", 1, "02:05:00"), (4, None, 9, "02:13:00")],
+    [(5, "b", 2, "02:12:30"), (6, "a", 5, "02:16:00"), (7, "c", 5, "02:29:00")],
+    [(8, "a", None, "02:28:30"), (9, "b", 3, "02:44:00"), (10, "b", 3, "02:46:30")],
 ]
 LATE: tuple[Any, ...]
 LAST: tuple[Any, ...]
-LATE, LAST = (98, "a", 1000, "00:01:00"), (99, "z", 0, "23:00:00")
+LATE, LAST = (98, "a", 1000, "02:01:00"), (99, "z", 0, "23:00:00")
 
 
 def write(folder: Path, name: str, rows: list[tuple[Any, ...]]) -> None:
     lines = [
-        json.dumps(dict(zip(("id", "shop", "amount", "ts"), (*row[:3], f"2026-01-01 {row[3]}"), strict=True)))
+        json.dumps(dict(zip(("id", "shop", "amount", "ts"), (*row[:3], f"{DAY} {row[3]}"), strict=True)))
         for row in rows
     ]
     waiting = folder.parent / f"{name}.part"
@@ -77,7 +79,7 @@ QUERIES = {
     "GROUP BY window_start, window_end, window_time, shop",
     "sets": f"SELECT window_end, shop, COUNT(*), MAX(amount) FROM {CUMULATE} "
     "GROUP BY window_start, window_end, GROUPING SETS ((shop), ())",
-    "top": "SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY s DESC) AS place "
+    "top": "SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY s DESC, shop) AS place "
     f"FROM (SELECT window_start, window_end, shop, SUM(amount) AS s FROM {TUMBLE} GROUP BY window_start, window_end, shop)) "
     "WHERE place <= 2",
     "newest": "SELECT window_end, shop, id FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end, shop "
@@ -131,6 +133,8 @@ def reuse(spark: SparkSession) -> Iterator[None]:
 
 @pytest.mark.usefixtures("reuse")
 def test_windows_and_over_come_once_when_the_watermark_has_passed(script: Script, tmp_path: Path) -> None:
+    """Windows over TIMESTAMP do not depend on the zone of the session: the batch is in UTC."""
+    script(f"SET 'table.local-time-zone' = '{ZONE}'")
     files = Files(tmp_path)
     tables(script, files.orders, files.closed)
     found: dict[str, list[tuple[Any, ...]]] = {name: [] for name in QUERIES}
@@ -143,7 +147,8 @@ def test_windows_and_over_come_once_when_the_watermark_has_passed(script: Script
             write(files.orders, f"{number}.json", rows)
             for job in jobs:
                 job.processAllAvailable()
-    script("SET 'execution.runtime-mode' = 'batch'")
+    assert script.session.spark.conf.get("spark.sql.session.timeZone") == ZONE
+    script("SET 'execution.runtime-mode' = 'batch'; SET 'table.local-time-zone' = 'UTC'")
     for name, rows in found.items():
         query = (
             query_of(name)

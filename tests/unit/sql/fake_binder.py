@@ -34,6 +34,7 @@ class FakeBinder:
     """Knows the tables t and u, with the columns of TYPES, and the functions py_upper and py_pure."""
 
     zone_is_utc = True
+    foreign_zone: str | None = None
     state_ttl: str | None = None
     deterministic = ("py_pure",)
     has_watermarks = False
@@ -118,7 +119,7 @@ def _type_of(text: str) -> str:
         r"array\(.*\)": "array<double>",
         r"\d+\.\d+": "decimal(2,1)",
         r"\(?`[gr]\d`\)?|\(?coalesce\(`[gr]\d`, 0\)\)?": "int",
-        r"`\w+`\.`__correlated\d`": "string",
+        r"`\w+`\.`__correlated\d`|`py_upper`\(.*\)": "string",
     }
     for pattern, kind in known.items():
         if re.fullmatch(pattern, text):

@@ -55,7 +55,8 @@ def write(session: Session, hint: str = "") -> None:
     """Prepare an INSERT of two columns, as INSERT and EXPLAIN do."""
     frame = MagicMock(schema=ROWS, columns=["id", "s"], isStreaming=True)
     frame.toDF.return_value.selectExpr.return_value = frame
-    binder = MagicMock(spec=SparkBinder, zone_is_utc=True)
+    binder = MagicMock(spec=SparkBinder, zone_is_utc=True, foreign_zone=None)
+    binder.in_its_zone.side_effect = lambda work: work()
     binder.query.return_value = Found(frame, INSERTS, "", {}, 0)
     inserts = Inserts(session.spark, session._catalog, session._settings, binder, print)
     text = f"INSERT INTO t {hint} SELECT 1, 'a'"

@@ -70,7 +70,9 @@ def test_the_hint_of_a_read_and_of_a_write_is_checked() -> None:
     binder = _binder.SparkBinder(MagicMock(), catalog, settings)
     with pytest.raises(SqlError, match="needs PRIMARY KEY"):
         binder.table(("t",), (("connector", "upsert-kafka"),))
-    inserts = _inserts.Inserts(MagicMock(), catalog, settings, MagicMock(), print)
+    mocked = MagicMock()
+    mocked.in_its_zone.side_effect = lambda work: work()
+    inserts = _inserts.Inserts(MagicMock(), catalog, settings, mocked, print)
     text = "INSERT INTO t /*+ OPTIONS('connector' = 'upsert-kafka') */ SELECT 1"
     insert = parse_script(text)[0].statement
     assert isinstance(insert, Insert)

@@ -12,7 +12,14 @@ from penstock.sql.query._event_times import check_time
 from penstock.sql.query._joins import conjuncts
 from penstock.sql.query._outputs import Outputs
 from penstock.sql.query._parts import From, Window
-from penstock.sql.query._windows import COLUMNS, WINDOW, group_window, interval_ms, parts_of_window
+from penstock.sql.query._windows import (
+    COLUMNS,
+    WINDOW,
+    check_zone,
+    group_window,
+    interval_ms,
+    parts_of_window,
+)
 from penstock.sql.query.rows import Rows
 from penstock.sql.query.scope import column_name
 
@@ -64,7 +71,9 @@ class Groups(Outputs):
         for each in group.expressions if group is not None else ():
             if type(each) is exp.Anonymous and id(each) in self.inner.replaced:
                 time = each.expressions[0]
-                check_time(self, source.text, time, self.inner.text(time))
+                if source.rows.changes is None:
+                    check_time(self, source.text, time, self.inner.text(time))
+                check_zone(self.inner, each)
 
     def use_window(self, name: str, window: exp.Expr) -> None:
         """Let TUMBLE_START and the like be parts of the column `name`; `window` stands in GROUP BY."""

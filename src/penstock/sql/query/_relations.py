@@ -23,6 +23,7 @@ from penstock.sql.query._window_ends import over_times, rows_of_structs, rows_of
 from penstock.sql.query._windows import (
     COLUMNS,
     WINDOW,
+    check_zone,
     is_window_function,
     parts_of_window,
     window_call,
@@ -30,6 +31,7 @@ from penstock.sql.query._windows import (
 from penstock.sql.query.piece import column_list, quoted
 from penstock.sql.query.rows import INSERTS, KIND, Rows
 from penstock.sql.query.scope import Scope
+from penstock.sql.query.zones import has_zone
 
 _NO_MODEL = "Use a Python function: CREATE FUNCTION ... LANGUAGE PYTHON."
 _INSTEAD = {
@@ -235,7 +237,12 @@ class Relations(Parts):
             )
         inner.check_user_function(function, str(function.this), own)
         left = self.plain(left)
-        rows = f"{own.name}({', '.join(map(inner.text, function.expressions))})"
+        rows = f"{own.name}({', '.join(inner.local_texts(function.expressions))})"
+        if inner.binder.foreign_zone is not None:
+            shown = f"SELECT `f`.* FROM {left.text} CROSS JOIN LATERAL {rows} AS `f`"
+            for column, kind in self.query.columns(shown, function):
+                if has_zone(kind):
+                    inner.check_zone(function, f"the TIMESTAMP '{column}' of {function.this}")
         return self._lateral(left, join, side, rows, _as(join.this.args.get("alias")))
 
     def _lateral(self, left: From, join: exp.Expr, side: str, rows: str, names: str) -> From:
@@ -295,6 +302,7 @@ class Relations(Parts):
         else:
             table = replace(table, text=over_times(self, table.text, call.column, tree.this))
             check_time(self, table.text, call.time, quoted(call.column))
+        check_zone(inner, tree.this)
         hidden = [each for each in table.rows.hidden if each != KIND]
         star = f"* EXCEPT ({', '.join(f'`{each}`' for each in hidden)})" if hidden else "*"
         if call.kind == "SESSION" and not grouped:

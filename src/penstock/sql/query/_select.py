@@ -134,7 +134,7 @@ class Select(Groups):
         """Return the rows of FROM that queries in WHERE keep, and find windows in GROUP BY."""
         source = self.source()
         self.find_windows()
-        if source is not None and source.rows.changes is None:
+        if source is not None:
             self.check_windows(source)
         return None if source is None else with_values(self, kept_by_queries(self, source))
 

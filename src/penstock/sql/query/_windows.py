@@ -14,9 +14,10 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from penstock.sql.query._sqlglot import DescriptorOf, IntervalOf, NamedArgument, TableArgument
+from penstock.sql.query._sqlglot import DescriptorOf, IntervalOf, NamedArgument, TableArgument, place_of
 from penstock.sql.query.expressions.expressions import Expressions
 from penstock.sql.query.piece import quoted
+from penstock.sql.query.zones import SET_UTC, NeedsUtcError
 
 WINDOW = "__window"
 _STEP = "__step"
@@ -149,7 +150,6 @@ def window_call(expressions: Expressions, call: exp.Expr) -> WindowCall:
         SqlError: an argument is missing or not served.
     """
     kind = str(call.this).upper()
-    _check_zone(expressions, call)
     arguments = _arguments(expressions, call, kind)
     table, column = arguments.get("DATA"), arguments.get("TIMECOL")
     if not isinstance(table, TableArgument):
@@ -173,7 +173,6 @@ def group_window(expressions: Expressions, call: exp.Expr) -> tuple[str, str, st
     kind, args = str(call.this).upper(), call.expressions
     if kind not in _GROUP_PARAMETERS:
         expressions.refuse(call, f"{kind} is a table function. Write FROM TABLE({kind}(TABLE ...)).")
-    _check_zone(expressions, call)
     names = _GROUP_PARAMETERS[kind]
     if len(args) != len(names) + 1:
         count = "two intervals" if len(names) > 1 else "an interval"
@@ -202,13 +201,15 @@ def _spans(expressions: Expressions, call: exp.Expr, given: dict[str, exp.Expr])
     return Spans(kind, size, slide, offset)
 
 
-def _check_zone(expressions: Expressions, call: exp.Expr) -> None:
+def check_zone(expressions: Expressions, call: exp.Expr) -> None:
+    """Ask for UTC, because Spark cuts windows at UTC.
+
+    Raises:
+        NeedsUtcError: the query has to be translated again.
+    """
     if not expressions.binder.zone_is_utc:
-        expressions.refuse(
-            call,
-            "windows need the time zone UTC, because those of Spark begin at times of UTC. SET "
-            "'table.local-time-zone' = 'UTC'.",
-        )
+        message = f"on Spark Connect windows need the time zone UTC. {SET_UTC}"
+        raise NeedsUtcError(expressions.error_at(place_of(call) or 0, message))
 
 
 def _arguments(expressions: Expressions, call: exp.Expr, kind: str) -> dict[str, exp.Expr]:

@@ -84,6 +84,10 @@ class Binder(Protocol):
         """Return whether the times of the session are those of UTC."""
 
     @property
+    def foreign_zone(self) -> str | None:
+        """Return the zone of the session if the query runs in UTC instead; see `zones`."""
+
+    @property
     def state_ttl(self) -> str | None:
         """Return how long states keep rows; None for ever."""
 

@@ -7,15 +7,17 @@ nothing.
 from __future__ import annotations
 
 import contextlib
+import copy
 import itertools
 import re
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.changelog.row_kinds import ROW_KIND
 from penstock.errors import OptionError, SchemaError
+from penstock.spark.connect import is_connect
 from penstock.spark.native import WATERMARK, analyzed_plan, has_watermark
 from penstock.spark.one_thread import left_to_the_start
 from penstock.sql.connectors.options import WrongOptionError
@@ -27,6 +29,7 @@ from penstock.sql.query.rows import KIND, Relation, Rows, VaryingColumn, shaped
 from penstock.sql.query.steps import PlainTimes, Step, TimedChanges, WindowChanges, WindowEnds
 from penstock.sql.query.translate import translate_expression, translate_query
 from penstock.sql.query.varying import VaryingCall, varying_column
+from penstock.sql.query.zones import SET_UTC, NeedsUtcError, depends_on_zone, has_zone
 from penstock.sql.run import _tables as tables
 from penstock.sql.run._checkpoints import definition_of
 from penstock.sql.run._cuts import Notes, cut_of, many_hops, normalize_of, windows_of
@@ -39,10 +42,13 @@ from penstock.sql.run._states import States, TemporaryFolders, beside
 from penstock.sql.run._steps import name_of, run_step, times_to_live
 from penstock.sql.run._windows import window_parts
 from penstock.sql.run.catalog import Catalog, Table, View
+from penstock.sql.run.local_times import local_rows
 
 if TYPE_CHECKING:
     from penstock.sql.run.settings import Settings
 
+T = TypeVar("T")
+_ZONE = "spark.sql.session.timeZone"
 _CLASS = re.compile(r"^\[[A-Z_.0-9]+\]\s*")
 
 
@@ -78,6 +84,7 @@ class SparkBinder:
         """Those that the query of now uses."""
         self._has_interval_join = False
         self._states: States | None = None
+        self._foreign_zone: str | None = None
         self._notes: Notes | None = None
         self._temporary = TemporaryFolders()
         self._created: list[str] = []
@@ -87,7 +94,42 @@ class SparkBinder:
     @property
     def zone_is_utc(self) -> bool:
         """Return whether the times of the session are those of UTC."""
-        return self._spark.conf.get("spark.sql.session.timeZone") in ("UTC", "Etc/UTC", "GMT", "Z", "+00:00")
+        return self._spark.conf.get(_ZONE) in ("UTC", "Etc/UTC", "GMT", "Z", "+00:00")
+
+    @property
+    def foreign_zone(self) -> str | None:
+        """Return the zone of the session if the query runs in UTC instead."""
+        return self._foreign_zone
+
+    def in_its_zone(self, work: Callable[[], T]) -> T:
+        """Return what `work` gives: in the zone of the session, or in UTC if a query needs it.
+
+        Raises:
+            SqlError: a query needs UTC, and has a part that depends on the zone of the session.
+        """
+        notes = copy.deepcopy(self._notes)
+        try:
+            return work()
+        except NeedsUtcError as error:
+            # The plans of Spark Connect are made again later, when the session is in its own zone.
+            if is_connect(self._spark):
+                raise error.refusal from None
+        if self._notes is not None and notes is not None:
+            vars(self._notes).update(vars(notes))
+        with self.in_utc():
+            return work()
+
+    @contextlib.contextmanager
+    def in_utc(self) -> Iterator[None]:
+        """Return a context in which Spark is in UTC, although the session is not."""
+        before = self._spark.conf.get(_ZONE)
+        self._spark.conf.set(_ZONE, "UTC")
+        self._foreign_zone = before
+        try:
+            yield
+        finally:
+            self._foreign_zone = None
+            self._spark.conf.set(_ZONE, before)
 
     @property
     def state_ttl(self) -> str | None:
@@ -120,7 +162,7 @@ class SparkBinder:
             return self._table_of_spark(".".join(map(quoted, parts)))
         if isinstance(found, Table) and found.options.get("connector") not in tables.KAFKA:
             has_place = False  # one DataFrame for all places where the table stands
-        key = (found, options, self._settings.is_batch, has_place, is_raw)
+        key = (found, options, self._settings.is_batch, has_place, is_raw, self._foreign_zone)
         if key in self._views:
             made, inner = self._views[key]
             self._definitions.update(inner)
@@ -154,6 +196,9 @@ class SparkBinder:
                 "other rows, all of them would count as inserts here: write its query in CREATE VIEW. If "
                 "they are only inserted, give the column another name."
             )
+        zoned = next((each for each in frame.schema.fields if has_zone(each.dataType.simpleString())), None)
+        if self._foreign_zone is not None and zoned is not None:
+            raise ValueError(depends_on_zone(f"the TIMESTAMP '{zoned.name}' of {name}", self._foreign_zone))
         return Relation(name)
 
     def _named(self, frame: Any) -> str:
@@ -307,6 +352,9 @@ class SparkBinder:
                 self._notes.cuts.append(normalize_of(f"table {table.definition.name}"))
             if normal:
                 frame = opened.normalized(frame, self._folder, settings.ttl)
+            if self._foreign_zone is not None:
+                tables.check_local(table, self._foreign_zone)
+                frame = tables.with_local_times(frame, table, self._foreign_zone)
         except WRONG as error:
             if is_about(error, hinted):
                 raise  # the query knows where the hint stands
@@ -320,11 +368,8 @@ class SparkBinder:
     def _check_zone(self, table: Table, streaming: bool) -> None:
         mark = table.definition.watermark
         if mark is not None and streaming and not self.zone_is_utc:
-            raise table.source.error(
-                "a stream with a WATERMARK needs the time zone UTC, because windows of Spark begin at times "
-                "of UTC. SET 'table.local-time-zone' = 'UTC'.",
-                mark.expression.offset,
-            )
+            message = f"on Spark Connect a stream with a WATERMARK needs the time zone UTC. {SET_UTC}"
+            raise NeedsUtcError(table.source.error(message, mark.expression.offset))
 
     def _computed(self, table: Table, frame: Any) -> tuple[dict[str, str], tuple[VaryingColumn, ...]]:
         """Return the texts of computed columns, and which of them may have another value the next time."""
@@ -401,6 +446,8 @@ class SparkBinder:
         self._has_interval_join |= translated.has_interval_join
         if self._has_interval_join and not is_inner and frame.isStreaming:
             self._check_join_keys(frame, source, fragment.offset)
+        if self._foreign_zone is not None and not is_inner:
+            frame = local_rows(frame)
         operators = self._states.count if self._states is not None else 0
         return Found(frame, rows, sql, dict(self._definitions), operators)
 

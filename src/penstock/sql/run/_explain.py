@@ -23,6 +23,9 @@ from penstock.sql.run._late_rows import late_rows
 from penstock.sql.run._tables import DATAGEN, JDBC, KAFKA
 from penstock.sql.run.catalog import Catalog, Table
 
+SQL_OF_SPARK, _PLAN_OF_SPARK = "SQL of Spark", "Plan of Spark"
+OF_SPARK = (SQL_OF_SPARK, _PLAN_OF_SPARK)
+"""Sections with the texts of Spark."""
 _BOUNDED = "scan.bounded.mode"
 _WINDOWS = re.compile(r"window[#(]|windowexpression|session_window", re.IGNORECASE)
 _STATES = {
@@ -49,10 +52,12 @@ class Explanation:
         if found:
             self.sections.setdefault(section, []).extend(found)
 
-    def lines(self) -> Iterator[str]:
-        """Return the lines of the explanation."""
+    def lines(self, hidden: Sequence[str] = ()) -> Iterator[str]:
+        """Return the lines of the explanation, without some sections."""
         yield self.title
         for section, lines in self.sections.items():
+            if section in hidden:
+                continue
             yield f"  {section}:"
             yield from (f"    {line}" for line in lines)
 
@@ -111,12 +116,12 @@ def add_plan(
     plan = plan_text(frame)
     if plan is None:
         explanation.add("State", own)
-        explanation.add("Plan of Spark", ["Spark shows the plan of this stream only when it runs."])
+        explanation.add(_PLAN_OF_SPARK, ["Spark shows the plan of this stream only when it runs."])
         return
     if frame.isStreaming:
         explanation.add("State", [*own, *states(plan)] or ["none"])
         explanation.add("Warnings", read_warnings(plan, reads))
-    explanation.add("Plan of Spark", plan.strip().splitlines())
+    explanation.add(_PLAN_OF_SPARK, plan.strip().splitlines())
 
 
 def plan_text(frame: Any) -> str | None:

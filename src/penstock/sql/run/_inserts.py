@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,11 +29,12 @@ from penstock.sql.run import _checkpoints
 from penstock.sql.run import _tables as tables
 from penstock.sql.run._binder import SparkBinder, spark_message
 from penstock.sql.run._changing import taken, written_as
-from penstock.sql.run._lines import line, with_session_times
+from penstock.sql.run._lines import line
 from penstock.sql.run._options import WRONG, is_about, located
 from penstock.sql.run._sinks import check_updates, cut_columns, fitted, has_last_rows, of_columns, of_no_key
 from penstock.sql.run.catalog import DEFAULT_DATABASE, Catalog, Key, Table, stored_columns
 from penstock.sql.run.job import Part
+from penstock.sql.run.local_times import local_rows
 from penstock.sql.run.settings import CHANGED, FOLDER, NAME, Settings
 
 Emit = Callable[[str], None]
@@ -54,6 +56,8 @@ class Write:
     definitions: Mapping[str, str] = field(default_factory=dict)
     operators: int = 0
     known: Rows = INSERTS
+    is_in_utc: bool = False
+    """Whether it runs in UTC although the session is in another zone."""
 
     @property
     def name(self) -> str:
@@ -94,6 +98,11 @@ class Inserts:
         Raises:
             SqlError: the table does not exist, or the query does not fit it.
         """
+        return self._binder.in_its_zone(
+            lambda: self._prepare(insert, source, in_set=in_set, is_explained=is_explained)
+        )
+
+    def _prepare(self, insert: Insert, source: Source, *, in_set: bool, is_explained: bool) -> Write:
         table = self._catalog.find(insert.table.parts)
         if not isinstance(table, Table):
             message = f"there is no table '{insert.table}' that INSERT can write. CREATE TABLE makes one."
@@ -110,6 +119,8 @@ class Inserts:
             with self._binder.states_in(folder):
                 found = self._binder.query(insert.query, source, has_place=has_place, free=free)
             check_updates(table, connector, found.rows, changes)
+            if self._binder.foreign_zone is not None:
+                tables.check_local_target(table, self._binder.foreign_zone)
             rows = tables.rows_for(found.frame, table, insert.columns)
             given = _types(found.frame)
             known = of_columns(found.rows, [name for name, _ in given], targets)
@@ -136,6 +147,7 @@ class Inserts:
             found.definitions,
             found.operators,
             found.rows,
+            self._binder.foreign_zone is not None,
         )
 
     def start(self, writes: list[Write], source: Source, *, in_set: bool) -> list[tuple[Any, Part]]:
@@ -150,12 +162,13 @@ class Inserts:
         self._claim(streams, folders, source)
         for write in writes:
             if not write.rows.isStreaming:
-                self._run_batch(write, source)
+                with self._zone_of(write):
+                    self._run_batch(write, source)
         queries: list[Any] = []
         try:
             for write, folder in zip(streams, folders, strict=True):
                 start = self._start_in_one_thread if write.operators else self._start_stream
-                with without_reused_shuffles(self._spark):
+                with self._zone_of(write), without_reused_shuffles(self._spark):
                     queries.append(start(write, folder, source))
                 if folder is not None:
                     self._started[folder] = queries[-1]
@@ -174,6 +187,10 @@ class Inserts:
         if job is None:
             return own
         return f"{job}/{own}" if in_set else job
+
+    def _zone_of(self, write: Write) -> AbstractContextManager[None]:
+        """Return a context in which Spark is in the zone that a write was prepared in."""
+        return self._binder.in_utc() if write.is_in_utc else nullcontext()
 
     def _check_free(self, streams: list[Write], folders: list[str | None], source: Source) -> None:
         """Refuse a folder that another query writes. Spark would stop that query, or share the folder."""
@@ -244,7 +261,7 @@ class Inserts:
 
     def _write_batch(self, write: Write) -> None:
         if write.connector == "print":
-            for row in with_session_times(write.rows).toLocalIterator():
+            for row in local_rows(write.rows).toLocalIterator():
                 self._emit(_shown(row))
             return
         writer = write.rows.write.mode("overwrite" if write.insert.overwrite else "append")
@@ -329,7 +346,7 @@ def _check_overwrite(connector: str, rows: Any, insert: Insert) -> None:
 
 
 def _print(batch: Any, emit: Emit) -> None:
-    for row in with_session_times(batch).collect():
+    for row in local_rows(batch).collect():
         emit(_shown(row))
 
 

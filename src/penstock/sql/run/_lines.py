@@ -1,6 +1,6 @@
 """Rows as the lines of Flink's connector `print`: the texts that Java gives to values.
 
-Runs on the driver. Invariant: a line shows times in the zone of the session, not in that of the machine.
+Runs on the driver. Invariant: a value has one text on every machine, because times are local times.
 """
 
 from __future__ import annotations
@@ -11,19 +11,6 @@ from decimal import Decimal
 from typing import Any
 
 _PLAIN_FROM, _PLAIN_TO = 1e-3, 1e7
-
-
-def with_session_times(frame: Any) -> Any:
-    """Return a DataFrame whose times PySpark does not move to the zone of the machine. Nested ones stay."""
-    from pyspark.sql import functions as F  # noqa: PLC0415 - Spark's name; lazy
-
-    columns = [
-        F.col(f"`{name.replace('`', '``')}`").cast("timestamp_ntz").alias(name)
-        if kind == "timestamp"
-        else f"`{name.replace('`', '``')}`"
-        for name, kind in frame.dtypes
-    ]
-    return frame.select(*columns)
 
 
 def line(row: Any, kind: str = "+I") -> str:

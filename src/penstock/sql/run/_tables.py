@@ -28,6 +28,7 @@ from penstock.sql.query.piece import literal, quoted
 from penstock.sql.query.rows import HIDDEN, KIND
 from penstock.sql.query.spark_types import spark_type
 from penstock.sql.query.translate import watermark_delay_ms
+from penstock.sql.query.zones import SET_UTC, depends_on_zone, is_zoned
 from penstock.sql.run._changing import UPSERT, check_changing
 from penstock.sql.run.catalog import Table, stored_columns
 
@@ -308,6 +309,59 @@ def with_watermark(frame: Any, table: Table) -> Any:
     if mark is None:
         return frame
     return frame.withWatermark(mark.column, f"{delay_ms(table)} milliseconds")
+
+
+def check_local(table: Table, zone: str) -> None:
+    """Check that a table has no time of the zone of the session, because the query runs in UTC.
+
+    Raises:
+        SqlError: a column is TIMESTAMP_LTZ, or a metadata key gives its time with a zone.
+    """
+    mark = table.definition.watermark
+    for column in table.definition.columns:
+        if isinstance(column, ComputedColumn):
+            continue  # its expression is checked where it is translated
+        is_metadata = isinstance(column, MetadataColumn) and "time" in (column.key or column.name)
+        if not is_zoned(column.type) and (not is_metadata or _is_local(column)):
+            continue
+        if mark is not None and mark.column == column.name:
+            message = f"windows of TIMESTAMP_LTZ are cut at UTC. Your session is in {zone}: {SET_UTC}"
+            raise table.source.error(message, mark.expression.offset)
+        message = depends_on_zone(f"the column '{column.name}' of '{table.definition.name}'", zone)
+        raise table.source.error(message, table.definition.name.offset)
+
+
+def _is_local(column: PhysicalColumn | MetadataColumn) -> bool:
+    """Return whether a metadata column is the time of the record, as a local time."""
+    key = (column.key or column.name) if isinstance(column, MetadataColumn) else ""
+    return (key == "timestamp" and column.type.name == "TIMESTAMP") or key == "timestamp-type"
+
+
+def with_local_times(frame: Any, table: Table, zone: str) -> Any:
+    """Return the stored columns with the times of records as local times of a zone, as Flink reads them."""
+    texts = {
+        column.name: f"convert_timezone('UTC', {literal(zone)}, CAST({quoted(column.name)} AS TIMESTAMP_NTZ))"
+        for column in table.definition.columns
+        if isinstance(column, MetadataColumn) and column.type.name == "TIMESTAMP" and _is_local(column)
+    }
+    if not texts:
+        return frame
+    names = [(name, quoted(name)) for name in frame.columns]
+    return frame.selectExpr(*(f"{texts[name]} AS {text}" if name in texts else text for name, text in names))
+
+
+def check_local_target(table: Table, zone: str) -> None:
+    """Check that a table takes no time of the zone of the session; see `check_local`.
+
+    Raises:
+        ValueError: a column is TIMESTAMP_LTZ, or the time of a record.
+    """
+    for column in stored_columns(table.definition):
+        is_metadata = isinstance(column, MetadataColumn) and (column.key or column.name) == "timestamp"
+        if is_metadata or is_zoned(column.type):
+            raise ValueError(
+                depends_on_zone(f"the column '{column.name}' of '{table.definition.name}'", zone)
+            )
 
 
 def delay_ms(table: Table) -> int:

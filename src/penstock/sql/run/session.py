@@ -51,6 +51,8 @@ from penstock.sql.run._binder import Found, SparkBinder
 from penstock.sql.run._cuts import Notes
 from penstock.sql.run._described import described, flink_type, promise
 from penstock.sql.run._explain import (
+    OF_SPARK,
+    SQL_OF_SPARK,
     Explanation,
     add_changes,
     add_plan,
@@ -73,6 +75,7 @@ from penstock.sql.run.catalog import (
     with_like,
 )
 from penstock.sql.run.job import Job
+from penstock.sql.run.local_times import local_rows
 from penstock.sql.run.result import Result
 from penstock.sql.run.settings import FOLDER, NEEDED, PARALLELISM, SYNC, ZONE, Settings
 
@@ -144,6 +147,8 @@ class Session:
     def explained(self, parsed: Parsed, source: Source) -> Result:
         """Run a statement that only declares or shows something, and explain any other. No job starts.
 
+        The texts and plans of Spark are left out. EXPLAIN itself shows them.
+
         Raises:
             SqlError: as `run` does.
         """
@@ -153,7 +158,7 @@ class Session:
             if isinstance(statement, CreateTable) and statement.query is not None:
                 statement = self._declare(statement, source)
             if isinstance(statement, (Select, Insert, StatementSet)):
-                return self.explain(Explain(statement), source)
+                return self.explain(Explain(statement), source, has_plans=False)
         except ValueError as error:
             raise source.error(str(error), _place(parsed)) from None
         return self.run(parsed, source)
@@ -205,8 +210,11 @@ class Session:
         return _with_kind(found.frame)
 
     def _found(self, query: Fragment, source: Source) -> Found:
-        with self._binder.states_in(None):
-            return self._binder.query(query, source)
+        def find() -> Found:
+            with self._binder.states_in(None):
+                return self._binder.query(query, source)
+
+        return self._binder.in_its_zone(find)
 
     # ---- statements
 
@@ -398,19 +406,26 @@ class Session:
         columns = ("name", "type", "null", "key", "extras", "watermark")
         if isinstance(found, Table):
             return Result(columns=columns, rows=tuple(described(found)))
-        with self._binder.states_in(None):
-            view = self._binder.table(statement.name.parts, ())
-        if view is None:
-            raise ValueError(f"there is no table or view '{statement.name}'.")
-        fields = _shown_fields(self.spark.table(view.text))
+
+        def fields_of_view() -> list[Any]:
+            with self._binder.states_in(None):
+                view = self._binder.table(statement.name.parts, ())
+            if view is None:
+                raise ValueError(f"there is no table or view '{statement.name}'.")
+            rows = self.spark.table(view.text)
+            return _shown_fields(local_rows(rows) if self._binder.foreign_zone is not None else rows)
+
+        fields = self._binder.in_its_zone(fields_of_view)
         rows = [(field.name, type_text(flink_type(field.dataType)), "TRUE", "", "", "") for field in fields]
         return Result(columns=columns, rows=tuple(rows))
 
-    def explain(self, statement: Explain, source: Source) -> Result:
+    def explain(self, statement: Explain, source: Source, *, has_plans: bool = True) -> Result:
         """Return how a query or inserts would run: options, state, guarantee, warnings, and plan."""
         inner = statement.statement
         inserts = inner.inserts if isinstance(inner, StatementSet) else [inner]
-        lines = [line for each in inserts for line in self._explained(each, source).lines()]
+        found = [self._explained(each, source) for each in inserts]
+        hidden = () if has_plans else OF_SPARK
+        lines = [line for each in found for line in each.lines(hidden)]
         return Result(columns=("plan",), rows=tuple((line,) for line in lines))
 
     def _explained(self, statement: Select | Insert, source: Source) -> Explanation:
@@ -428,7 +443,7 @@ class Session:
             found.add("Warnings", warnings_of(notes, self._catalog))
             if isinstance(statement, Insert):
                 found.add("Changes", [f"{statement.table} takes {self._inserts.taken(write)}"])
-        found.add("SQL of Spark", [sql])
+        found.add(SQL_OF_SPARK, [sql])
         with without_reused_shuffles(self.spark):
             add_plan(found, frame, options, notes.cuts)
         return found

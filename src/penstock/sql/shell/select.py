@@ -18,6 +18,7 @@ from penstock.spark.one_thread import planned_in_one_thread
 from penstock.spark.process.short_errors import short_errors_of_batches
 from penstock.spark.reused_shuffles import without_reused_shuffles
 from penstock.sql.run.job import Job
+from penstock.sql.run.local_times import local_rows
 from penstock.sql.shell.cells import aligned, cell, kind_and_cells, line, shown_names
 from penstock.sql.shell.changes import FollowedRows
 from penstock.sql.shell.formats import Format
@@ -71,10 +72,11 @@ def show_frame(frame: Any, output: Output) -> None:
             option="spark.remote",
         )
     if output.chosen is Format.TABLE:
-        _follow(frame, output)
+        _follow(local_rows(frame), output)
     elif output.chosen is Format.JSON:
         _run(frame.selectExpr(_JSON), lambda batch: _emit_json(batch.collect(), output))
     else:
+        frame = local_rows(frame)
         _run(frame, lambda batch: _emit_lines(frame.columns, batch.collect(), output))
 
 
@@ -82,6 +84,7 @@ def _show_batch(frame: Any, output: Output) -> None:
     if output.chosen is Format.JSON:
         _emit_json(frame.selectExpr(_JSON).toLocalIterator(), output)
         return
+    frame = local_rows(frame)
     if output.chosen is Format.LINES:
         _emit_lines(frame.columns, frame.toLocalIterator(), output)
         return

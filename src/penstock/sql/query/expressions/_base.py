@@ -18,6 +18,7 @@ from penstock.sql.query.piece import Binder, Piece, Script, UnknownTypeError
 from penstock.sql.query.rows import Feature, Rows, Varies
 from penstock.sql.query.scope import Scope
 from penstock.sql.query.varying import VaryingCall, refusal, warning
+from penstock.sql.query.zones import depends_on_zone
 
 Subquery = Callable[[exp.Expr], str]
 _SIGNS: dict[type, str] = {
@@ -159,6 +160,12 @@ class Base:
     def error_at(self, place: int, message: str) -> SqlError:
         """Return the error for an offset in the query."""
         return self.script.source.error(message, self.script.offset + place)
+
+    def check_zone(self, node: exp.Expr, what: str) -> None:
+        """Refuse what depends on the zone of the session, if the query runs in UTC instead."""
+        zone = self.binder.foreign_zone
+        if zone is not None:
+            self.refuse(node, depends_on_zone(what, zone))
 
     def batch_only(self, node: exp.Expr, name: str, instead: str) -> None:
         """Note a part that Spark cannot stream."""

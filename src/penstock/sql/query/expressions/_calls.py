@@ -29,6 +29,7 @@ from penstock.sql.query._units import EXTRACTED, ceil_to, floor_to, months_betwe
 from penstock.sql.query.expressions._values import NO_TEXTS, Values
 from penstock.sql.query.piece import Piece, UnknownTypeError, UserFunction, quoted
 from penstock.sql.query.rows import Varies
+from penstock.sql.query.zones import asks_for_zone, has_zone, without_zone
 
 _NO_BRACKETS: dict[type, str] = {exp.CurrentTimestamp: "CURRENT_TIMESTAMP", exp.CurrentDate: "CURRENT_DATE"}
 _ONE_KIND = ("COALESCE", "IFNULL", "NULLIF", "GREATEST", "LEAST")
@@ -114,6 +115,8 @@ class Calls(Values):
         is_over: bool = False,
     ) -> Piece:
         name = written.upper()
+        if asks_for_zone(name, len(args)):
+            self.check_zone(node, name)
         special = self._special.get(name)
         if special is not None and not suffix:
             return special(self, node, args)
@@ -157,6 +160,8 @@ class Calls(Values):
         if stars and (name != "COUNT" or is_distinct):
             self.refuse(node, f"{name} does not take *. Write a column.")
         pieces = [self._argument(each) for each in args]
+        if name == "DATE_FORMAT":  # a pattern may name the zone
+            pieces = list(map(self.local, pieces))
         if name in _ONE_KIND:
             self.check_kinds(node, name, *pieces)
         if name == "IF":
@@ -201,7 +206,9 @@ class Calls(Values):
         own = self.binder.function(written)
         if own is not None and not suffix:
             self.check_user_function(node, written, own)
-            return self._asked(f"{quoted(own.name)}({', '.join(map(self.text, args))})")
+            return self._own_function(
+                node, written, f"{quoted(own.name)}({', '.join(self.local_texts(args))})"
+            )
         if name in REFUSED:
             self.refuse(node, f"{name} is not served: {REFUSED[name]}")
         if name in OVER_ONLY:
@@ -218,6 +225,23 @@ class Calls(Values):
             f"the function {written} is not one of those that are served.{nearest(name, known)} "
             "docs/functions.md lists them. Others: CREATE FUNCTION ... LANGUAGE PYTHON.",
         )
+
+    def _own_function(self, node: exp.Expr, written: str, text: str) -> Piece:
+        found = self._asked(text)
+        if self.binder.foreign_zone is not None and has_zone(found.type):
+            self.check_zone(node, f"a TIMESTAMP of the function {written}")
+        return found
+
+    def local_texts(self, args: list[exp.Expr]) -> list[str]:
+        """Return the arguments of a function of the user."""
+        return [self.local(self.piece(each)).text for each in args]
+
+    def local(self, piece: Piece) -> Piece:
+        """Return a value for a function that must not see how local times travel in UTC."""
+        if self.binder.foreign_zone is None or not has_zone(piece.type):
+            return piece
+        kind = without_zone(piece.type)
+        return Piece(f"CAST({piece.text} AS {kind})", lambda: kind)
 
     def _extract(self, node: exp.Expr, args: list[exp.Expr]) -> Piece:
         unit = args[0].name.upper()

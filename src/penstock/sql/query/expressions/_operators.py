@@ -68,6 +68,8 @@ class Operators(Base):
         if not (isinstance(node.this, exp.Literal) and node.this.is_string and kind in _LITERAL_TIMES):
             self.refuse(node, f"{kind} is not served here. Use CAST(... AS ...).")
         name, found = _LITERAL_TIMES[kind]
+        if found == "timestamp":
+            self.check_zone(node, "a literal TIMESTAMP_LTZ")
         shape, example = (_A_DATE, "2026-01-02") if kind == "DATE" else (_A_TIME, "2026-01-02 03:04:05.678")
         if not _is_time(node.this.this, shape):
             self.refuse(node, f"expected a {kind} such as {kind} '{example}', got '{node.this.this}'.")

@@ -16,6 +16,7 @@ from penstock.sql.query._sqlglot import CastTo
 from penstock.sql.query.casts import cast
 from penstock.sql.query.expressions._operators import Operators
 from penstock.sql.query.piece import INTEGERS, Piece
+from penstock.sql.query.zones import is_zoned
 
 _ELEMENTS = (*INTEGERS, "string", "boolean", "double", "float", "decimal", "date")
 """Kinds of elements of an ARRAY whose text is that of Flink."""
@@ -67,6 +68,8 @@ class Values(Operators):
     def _cast(self, node: exp.Expr) -> Piece:
         offset = self.script.offset + node.args["start"]
         kind = parse_flink_type(node.args["text"], self.script.source, offset)
+        if is_zoned(kind):
+            self.check_zone(node, f"a CAST to {kind.name}")
         inner = self.piece(node.this)
         if kind.name in ("STRING", "VARCHAR", "CHAR"):
             inner = self._as_text(node, inner)

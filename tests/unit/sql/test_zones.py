@@ -1,0 +1,117 @@
+"""Queries that run in UTC for a session of another zone: what they refuse, and the types of their times."""
+
+from __future__ import annotations
+
+from unittest.mock import MagicMock
+
+import pytest
+
+from penstock.errors import SqlError
+from penstock.sql.language.parse import parse_statement
+from penstock.sql.language.source import Source
+from penstock.sql.language.statements import CreateTable
+from penstock.sql.query.zones import NeedsUtcError, has_zone, without_zone
+from penstock.sql.run import _tables as tables
+from penstock.sql.run._binder import SparkBinder
+from penstock.sql.run.catalog import Catalog, Table
+from penstock.sql.run.settings import Settings
+from tests.unit.sql.fake_binder import FakeBinder, translated
+
+BERLIN = "Europe/Berlin"
+
+
+def foreign() -> FakeBinder:
+    binder = FakeBinder()
+    binder.foreign_zone = BERLIN
+    return binder
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CURRENT_TIMESTAMP",
+        "CURRENT_DATE",
+        "LOCALTIMESTAMP",
+        "CURRENT_ROW_TIMESTAMP",
+        "NOW()",
+        "PROCTIME()",
+        "TO_TIMESTAMP_LTZ(l, 3)",
+        "FROM_UNIXTIME(l)",
+        "UNIX_TIMESTAMP(s)",
+        "TIMESTAMP_LTZ '2026-01-02 03:04:05'",
+        "CAST(s AS TIMESTAMP_LTZ(3))",
+        "CAST(r AS ARRAY<ROW<x INT, y TIMESTAMP_LTZ(3)>>)",
+    ],
+)
+def test_what_asks_for_the_zone_is_refused(text: str) -> None:
+    with pytest.raises(SqlError, match=f"depends on the time zone of the session, {BERLIN}") as found:
+        translated(f"SELECT i,\n  {text} AS x FROM t", foreign())
+    assert found.value.facts["line"] == 2
+
+
+def test_what_does_not_ask_for_the_zone_is_served() -> None:
+    for text in ("UNIX_TIMESTAMP()", "TO_TIMESTAMP(s)", "CAST(s AS TIMESTAMP(3))", "FLOOR(ltz TO HOUR)"):
+        assert translated(f"SELECT {text} AS x FROM t", foreign()).sql
+    assert "CAST(`ltz` AS timestamp_ntz)" in translated("SELECT py_upper(ltz) AS x FROM t", foreign()).sql
+    assert "timestamp_ntz" not in translated("SELECT py_upper(ltz) AS x FROM t").sql
+
+
+def test_a_pattern_does_not_see_how_times_travel() -> None:
+    query = "SELECT DATE_FORMAT(ltz, 'HH:mm') AS x FROM t"
+    assert "date_format(`ltz`" in translated(query).sql
+    assert "CAST(CAST(`ltz` AS timestamp_ntz) AS TIMESTAMP_NTZ)" in translated(query, foreign()).sql
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("timestamp", "timestamp_ntz"),
+        ("timestamp_ntz", "timestamp_ntz"),
+        ("struct<timestamp:bigint,a:array<timestamp>>", "struct<timestamp:bigint,a:array<timestamp_ntz>>"),
+        ("map<string,timestamp>", "map<string,timestamp_ntz>"),
+        ("struct<timestamp:bigint>", "struct<timestamp:bigint>"),
+    ],
+)
+def test_types_without_a_zone(kind: str, expected: str) -> None:
+    assert (without_zone(kind), has_zone(kind)) == (expected, kind != expected)
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ("x TIMESTAMP_LTZ(3)", "Line 1, column 14: the column 'x' of 't' depends on the time zone"),
+        ("x ROW<y TIMESTAMP_LTZ(3)>", "the column 'x' of 't' depends on the time zone"),
+        ("x TIMESTAMP_LTZ(3) METADATA FROM 'timestamp'", "the column 'x' of 't' depends"),
+        ("x TIMESTAMP(3) METADATA FROM 'value.source.timestamp'", "the column 'x' of 't' depends"),
+        ("x STRING METADATA FROM 'timestamp'", "the column 'x' of 't' depends"),
+        ("x TIMESTAMP_LTZ(3), WATERMARK FOR x AS x", "windows of TIMESTAMP_LTZ are cut at UTC. Your session is in Europe/Berlin: SET"),
+        ("x TIMESTAMP(3) METADATA FROM 'timestamp'", ""),
+        ("x STRING METADATA FROM 'timestamp-type', y TIMESTAMP(3), z BIGINT METADATA FROM 'offset'", ""),
+    ],
+)  # fmt: skip
+def test_columns_of_a_zone_are_refused(column: str, message: str) -> None:
+    text = f"CREATE TABLE t ({column})"
+    definition = parse_statement(text)
+    assert isinstance(definition, CreateTable)
+    table = Table(definition, Source(text))
+    if not message:
+        tables.check_local(table, BERLIN)
+        return
+    with pytest.raises(SqlError, match=message.replace("(", r"\(")):
+        tables.check_local(table, BERLIN)
+
+
+def test_a_query_is_made_again_in_utc_and_the_zone_comes_back() -> None:
+    conf = {"spark.sql.session.timeZone": BERLIN}
+    spark = MagicMock()
+    spark.conf.get.side_effect = conf.get
+    spark.conf.set.side_effect = conf.__setitem__
+    binder = SparkBinder(spark, Catalog(), Settings())
+
+    def work() -> tuple[str, str | None]:
+        if not binder.zone_is_utc:
+            raise NeedsUtcError(Source("x").error("needs UTC", 0))
+        return conf["spark.sql.session.timeZone"], binder.foreign_zone
+
+    assert binder.in_its_zone(work) == ("UTC", BERLIN)
+    assert (conf["spark.sql.session.timeZone"], binder.foreign_zone) == (BERLIN, None)
