@@ -8,11 +8,18 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 from typer.testing import CliRunner, Result
 
 from penstock.cli import app, main
 from penstock.devbroker.state import ClusterState, StateFolder
-from penstock.errors import ClientError, MissingOptionError, OptionError, UnknownTopicOrPartitionError
+from penstock.errors import (
+    ClientError,
+    MissingOptionError,
+    OptionError,
+    RowError,
+    UnknownTopicOrPartitionError,
+)
 from tests import judge
 from tests.checkpoint_files import write_checkpoint
 from tests.fix_broker import MakeTopic
@@ -97,6 +104,109 @@ def test_what_is_in_a_topic_is_shown_without_aborted_records(
         "value": None,
     }
     assert (text["partition"], text["key"], text["value"]) == (1, "k", "café \\xff")
+
+
+def test_cat_shows_keys_and_headers_from_an_offset_on(
+    servers: tuple[str, str], make_topic: MakeTopic
+) -> None:
+    topic = make_topic(2, config={"retention.ms": "-1"})
+    headers = [("source", b"billing"), ("source", None)]
+    records = [
+        judge.Record(b"%d" % n, b"k%d" % (n % 2), headers, timestamp_ms=1000, partition=1) for n in range(4)
+    ]
+    judge.produce(servers[1], topic, *records)
+    one = ("--partition", "1")
+    assert run("cat", topic, *one, "--from", "2", *servers) == "2\n3\n"
+    assert run("cat", topic, "--count", "3", *servers) == "0\n1\n2\n"
+    assert run("cat", topic, "--key", "k1", *servers) == "1\n3\n"
+    assert run("cat", topic, *one, "--from", "3", "--headers", *servers) == (
+        f"{topic}-1 offset 3  1970-01-01T00:00:01.000+00:00  key k1\n"
+        "  source: billing\n  source: (null)\n  3\n"
+    )
+    (line,) = map(json.loads, run("cat", topic, "--count", "1", "--headers", "--json", *servers).splitlines())
+    assert line["headers"] == [{"key": "source", "value": "billing"}, {"key": "source", "value": None}]
+    assert run("cat", topic, *one, "--from", "4", *servers) == ""
+    with pytest.raises(OptionError, match=r"from 0 to 4 for --from.*got 5"):
+        run("cat", topic, *one, "--from", "5", *servers)
+    with pytest.raises(OptionError, match="--from needs --partition"):
+        run("cat", topic, "--from", "1", *servers)
+    with pytest.raises(UnknownTopicOrPartitionError, match="has no partition 2"):
+        run("cat", topic, "--partition", "2", *servers)
+    judge.delete_records(servers[1], topic, {1: 2})
+    with pytest.raises(OptionError, match=r"from 2 to 4 .*Records before 2 were deleted"):
+        run("cat", topic, *one, "--from", "0", *servers)
+
+
+def test_produce_json_writes_what_cat_printed(
+    servers: tuple[str, str], make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    topic, copy = make_topic(3), make_topic(3, suffix="-copy")
+    records = [
+        judge.Record(
+            b"caf\xc3\xa9", b"k", [("h", b"1"), ("h", b"\xff"), ("n", None)], timestamp_ms=1_700_000_000_123
+        ),
+        judge.Record(None, b"\xff\x00", timestamp_ms=1_700_000_000_000),
+        judge.Record(b"\xfe", None, timestamp_ms=1_700_000_000_001),
+        judge.Record(b"", b"", timestamp_ms=1_700_000_000_002),
+    ]
+    judge.produce(servers[1], topic, *records)
+    shown = run("cat", topic, "--json", "--headers", *servers)
+    run("produce", copy, "--json", *servers, stdin=shown.encode())
+
+    def contents(name: str) -> list[tuple[object, ...]]:
+        found = judge.consume_all(servers[1], name)
+        return sorted((r.key or b"", r.value or b"-", str(r.headers), r.timestamp_ms) for r in found)
+
+    assert contents(copy) == contents(topic)
+    again = run("cat", copy, "--json", "--headers", "--key", "k", *servers)
+    run(
+        "produce",
+        copy,
+        "--json",
+        "--drop-headers",
+        "h",
+        "--header",
+        "by=hand",
+        *servers,
+        stdin=again.encode(),
+    )
+    (_, repaired) = [record for record in judge.consume_all(servers[1], copy) if record.key == b"k"]
+    assert repaired.headers == [("n", None), ("by", b"hand")]
+
+
+def test_keyed_lines_go_where_javas_default_partitioner_sends_them(
+    servers: tuple[str, str], make_topic: MakeTopic
+) -> None:
+    topic, judged = make_topic(7), make_topic(7, suffix="-judged")
+    keys = [b"key-%d" % n for n in range(50)]
+    producer = Producer({"bootstrap.servers": servers[1], "partitioner": "murmur2_random"})
+    for key in keys:
+        producer.produce(judged, b"v:1", key)
+    judge.flush(producer)
+    lines = b"".join(key + b"::v:1\n" for key in keys)
+    run("produce", topic, "--key-separator", "::", "--header", "h=a=b", *servers, stdin=lines)
+    ours = judge.consume_all(servers[1], topic)
+    assert {record.key: record.partition for record in ours} == {
+        record.key: record.partition for record in judge.consume_all(servers[1], judged)
+    }
+    assert {(record.value, str(record.headers)) for record in ours} == {(b"v:1", "[('h', b'a=b')]")}
+
+
+def test_a_wrong_line_is_named_before_anything_of_it_is_written(
+    servers: tuple[str, str], make_topic: MakeTopic
+) -> None:
+    topic = make_topic()
+    with pytest.raises(RowError, match=r"^Line 2: expected a key, ':' and a value. Nothing was written.$"):
+        run("produce", topic, "--key-separator", ":", *servers, stdin=b"a:1\nb\n")
+    with pytest.raises(RowError, match=r"^Line 3: expected JSON, .*Nothing was written.$"):
+        run("produce", topic, "--json", *servers, stdin=b'{"value": "1"}\n\n{"value": \n')
+    assert judge.consume_all(servers[1], topic) == []
+    lines = b"a:1\n" * 10_000 + b"b\n"
+    with pytest.raises(RowError, match=r"^Line 10001: .*Lines 1 to 10,000 may be written already.$"):
+        run("produce", topic, "--key-separator", ":", *servers, stdin=lines)
+    for wrong in (["--json", "--key-separator", ":"], ["--drop-headers", "h"], ["--header", "no"]):
+        with pytest.raises(OptionError, match="Nothing was written"):
+            run("produce", topic, *wrong, *servers, stdin=b"x\n")
 
 
 @pytest.mark.parametrize("command", ["cat", "produce"])

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +15,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from tests import judge
 from tests.fix_broker import MakeTopic
 from tests.spark.queries import QUERY_TIMEOUT_S, stopped
+from tests.waiting import PATIENCE_S
 
 ISO = {"json.timestamp-format.standard": "ISO-8601"}
 
@@ -46,3 +51,68 @@ def test_a_wrong_type_stops_before_the_topic_is_drained_and_nothing_is_lost(
     run("id BIGINT, ts TIMESTAMP_NTZ", ISO)
     assert sorted(row.id for row in seen) == list(range(40))
     assert [letter.value for letter in judge.consume_all(bootstrap, dead)] == [b'{"id":"oops"}']
+
+
+def recipe() -> list[str]:
+    """The commands of docs/formats.md, "Find, repair, put back", up to the record that is put back."""
+    page = (Path(__file__).parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")
+    section = page.partition("### Find, repair, put back")[2].partition("**Write down the last offset")[0]
+    return re.findall(r"^ *\$ (.*)$", section, re.MULTILINE)
+
+
+def test_the_recipe_of_the_page_puts_each_dead_letter_back_once(
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    topic, dead = make_topic(3), make_topic(suffix="-dead")
+    seen: list[Row] = []
+    options = {
+        "properties.bootstrap.servers": bootstrap,
+        "topic": topic,
+        "format": "json",
+        "scan.startup.mode": "earliest-offset",
+        "scan.on-decode-error": "dead-letter",
+        "scan.dead-letter.topic": dead,
+    }
+
+    def run_query() -> None:
+        reader = spark.readStream.format("penstock").schema("id BIGINT, amount DOUBLE").options(**options)
+        start = reader.load().writeStream.foreachBatch(lambda batch, _: seen.extend(batch.collect()))
+        start = start.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True)
+        with stopped(start.start()) as query:
+            assert query.awaitTermination(QUERY_TIMEOUT_S)
+
+    def follow_the_page(offset: int, key: str) -> str:
+        """Run the commands as a person does, with these topics and brokers."""
+        names = {"orders-bad": dead, "orders": topic, "--from 0": f"--from {offset}", "k17": key}
+        lines = [re.sub("|".join(names), lambda found: names[found[0]], line) for line in recipe()]
+        shell = 'penstock() { command penstock "$@" -b "$BROKERS"; }\nset -e\n' + "\n".join(lines)
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        done = subprocess.run(
+            ["bash", "-c", shell],
+            cwd=tmp_path,
+            env={**os.environ, "BROKERS": bootstrap, "PATH": path},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE_S,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    source = [("source", b"billing")]
+    judge.produce(bootstrap, topic, judge.Record(b'{"id": 16, "amount": 1}', b"k16"))
+    for day, number in enumerate((17, 18)):
+        bad = judge.Record(b'{"id": %d, "amount": 12,50}' % number, b"k%d" % number, source)
+        judge.produce(bootstrap, topic, bad)
+        run_query()
+        shown = follow_the_page(day, f"k{number}")
+        assert "  source: billing\n" in shown
+        assert re.search(r"penstock\.dead-letter\.error: .+", shown)
+        assert f"1 record went to topic {topic}" in shown
+        run_query()
+    assert sorted((row.id, row.amount) for row in seen) == [(16, 1.0), (17, 12.5), (18, 12.5)]
+    written = [record for record in judge.consume_all(bootstrap, topic) if record.key == b"k17"]
+    assert [(record.value, record.headers) for record in written] == [
+        (b'{"id": 17, "amount": 12,50}', source),
+        (b'{"id": 17, "amount": 12.50}', source),
+    ]
