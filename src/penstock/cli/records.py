@@ -8,7 +8,8 @@ topic holds at its start, and commits nothing.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import closing
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -99,13 +100,14 @@ def cat(  # noqa: PLR0913, PLR0917 - each is an option of the command
     if cluster.name is not None:  # on stderr, because stdout holds the records and nothing else
         typer.echo(f"Records of topic {topic} at {cluster}:", err=True)
     with connected(cluster) as connections:
-        found = _records(connections, _ranges(connections, topic, partition, from_offset))
-        wanted = found if key is None else (each for each in found if each["key"] == key.encode())
-        for record in islice(wanted, count):
-            if as_json:
-                typer.echo(json_line(record, with_headers=headers))
-            else:
-                typer.echo(text_lines(record) if headers else as_text(record["value"]))
+        ranges = _ranges(connections, topic, partition, from_offset)
+        with closing(_records(connections, ranges)) as found:  # --count ends it before its end
+            wanted = found if key is None else (each for each in found if each["key"] == key.encode())
+            for record in islice(wanted, count):
+                if as_json:
+                    typer.echo(json_line(record, with_headers=headers))
+                else:
+                    typer.echo(text_lines(record) if headers else as_text(record["value"]))
 
 
 def _reader_of_lines(
@@ -246,7 +248,7 @@ def _start(
     return offset
 
 
-def _records(connections: KafkaConnections, ranges: Iterable[OffsetRange]) -> Iterator[_Record]:
+def _records(connections: KafkaConnections, ranges: Iterable[OffsetRange]) -> Generator[_Record, None, None]:
     """Yield the records of the ranges, one range after another."""
     from penstock.client.fetch.fetcher import fetch_range  # noqa: PLC0415 - lazy
     from penstock.client.settings import FetchSettings  # noqa: PLC0415 - lazy
