@@ -140,7 +140,8 @@ def test_cat_shows_keys_and_headers_from_an_offset_on(
 def test_produce_json_writes_what_cat_printed(
     servers: tuple[str, str], make_topic: MakeTopic, tmp_path: Path
 ) -> None:
-    topic, copy = make_topic(3), make_topic(3, suffix="-copy")
+    forever = {"retention.ms": "-1"}  # the records are old
+    topic, copy = make_topic(3, config=forever), make_topic(3, suffix="-copy", config=forever)
     records = [
         judge.Record(
             b"caf\xc3\xa9", b"k", [("h", b"1"), ("h", b"\xff"), ("n", None)], timestamp_ms=1_700_000_000_123
@@ -171,7 +172,7 @@ def test_produce_json_writes_what_cat_printed(
         stdin=again.encode(),
     )
     (_, repaired) = [record for record in judge.consume_all(servers[1], copy) if record.key == b"k"]
-    assert repaired.headers == [("n", None), ("by", b"hand")]
+    assert list(repaired.headers) == [("n", None), ("by", b"hand")]
 
 
 def test_keyed_lines_go_where_javas_default_partitioner_sends_them(
@@ -189,7 +190,7 @@ def test_keyed_lines_go_where_javas_default_partitioner_sends_them(
     assert {record.key: record.partition for record in ours} == {
         record.key: record.partition for record in judge.consume_all(servers[1], judged)
     }
-    assert {(record.value, str(record.headers)) for record in ours} == {(b"v:1", "[('h', b'a=b')]")}
+    assert {(record.value, str(record.headers)) for record in ours} == {(b"v:1", "(('h', b'a=b'),)")}
 
 
 def test_a_wrong_line_is_named_before_anything_of_it_is_written(
@@ -199,7 +200,7 @@ def test_a_wrong_line_is_named_before_anything_of_it_is_written(
     with pytest.raises(RowError, match=r"^Line 2: expected a key, ':' and a value. Nothing was written.$"):
         run("produce", topic, "--key-separator", ":", *servers, stdin=b"a:1\nb\n")
     with pytest.raises(RowError, match=r"^Line 3: expected JSON, .*Nothing was written.$"):
-        run("produce", topic, "--json", *servers, stdin=b'{"value": "1"}\n\n{"value": \n')
+        run("produce", topic, "--json", *servers, stdin=b'{"value": "1"}\n{"value": "2"}\n{"value": \n')
     assert judge.consume_all(servers[1], topic) == []
     lines = b"a:1\n" * 10_000 + b"b\n"
     with pytest.raises(RowError, match=r"^Line 10001: .*Lines 1 to 10,000 may be written already.$"):
