@@ -340,6 +340,28 @@ def test_an_api_that_is_not_offered_is_an_error_of_the_client() -> None:
         connections.close()
 
 
+def test_a_topic_is_created_by_the_question_if_the_brokers_say_so() -> None:
+    with FakeKafka(properties={"auto.create.topics.enable": "true", "num.partitions": "2"}) as fake:
+        config = {"allow.auto.create.topics": True}
+        judge.produce(fake.bootstrap_servers, "new", b"a", config=config)
+        with fake.log("new", 0) as first, fake.log("new", 1) as second:
+            assert first.end_offset + second.end_offset == 1
+
+
+def test_an_error_of_a_test_in_a_control_is_told_at_the_end() -> None:
+    def fail(_: Seen) -> None:
+        raise ValueError("a mistake in the test")
+
+    fake = FakeKafka()
+    connections = connect(fake)
+    fake.control("Metadata", fail)
+    with pytest.raises(PenstockError):
+        fetch_metadata(connections, [], timeout_ms=300)
+    connections.close()
+    with pytest.raises(RuntimeError, match="a mistake in the test"):
+        fake.close()
+
+
 def test_nothing_is_left_after_a_test() -> None:
     before = threading.active_count()
     with FakeKafka(3) as fake:

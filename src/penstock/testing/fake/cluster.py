@@ -69,7 +69,7 @@ class FakeKafka:
         """Stop all brokers. Calling it again does nothing.
 
         Raises:
-            RuntimeError: the fake itself failed on a request.
+            RuntimeError: the fake, or a function of the test, failed on a request.
         """
         with self._state.changed:
             self._state.is_closed = True
@@ -81,7 +81,8 @@ class FakeKafka:
         if self._dispatcher.failures:
             error = self._dispatcher.failures.pop()
             raise RuntimeError(
-                f"The fake Kafka failed on a request: {error!r}. This is a bug of the fake."
+                f"The fake Kafka failed on a request: {error!r}. Either a function that the test gave to "
+                "`control` failed, or this is a bug of the fake."
             ) from error
 
     def __enter__(self) -> FakeKafka:
