@@ -168,11 +168,27 @@ def test_a_batch_is_waited_for_and_no_other_begins(
     assert penstock.stop_after_batch(query)  # it has stopped
 
 
-def test_a_query_that_waits_for_its_trigger_stops_at_once(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_batch_that_something_else_has_cut_off_is_told(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    held = Held()
+    query = rate(spark).writeStream.foreachBatch(held).option("checkpointLocation", str(tmp_path)).start()
+    assert held.begun.wait(WAIT_MS / 1000)
+    query.stop()
+    held.may_end.set()
+    assert penstock.stop_after_batch(query, WAIT_MS)
+    assert batches(tmp_path, "commits") == []
+    assert "its last batch is planned and not finished" in caplog.text
+
+
+def test_a_query_that_waits_for_its_trigger_stops_at_once(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     query = start(rate(spark), tmp_path, processingTime="1 hour")
     wait_until(lambda: batches(tmp_path, "commits") == [0], "the first batch")
     assert stop_all_after_batch([query], WAIT_MS)
     assert_between_batches(tmp_path)
+    assert caplog.text == ""
 
 
 def start(rows: DataFrame, checkpoint: Path, **trigger: str) -> StreamingQuery:

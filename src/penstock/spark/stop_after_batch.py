@@ -7,12 +7,14 @@ trigger `availableNow`: its state is set to TERMINATED, which the loop reads bef
 Spark reads the state once more after it has planned a batch, and interrupts the batch then. So the state is
 set only while a batch writes, or between two batches that are both in the logs. If the next batch has been
 begun meanwhile, the state is set back. Invariant: a batch that writes is finished, in the target and in
-Spark's commit log.
+Spark's commit log. Spark may still interrupt a batch at the moment in which it begins, before it writes. The
+log says so then.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -20,6 +22,7 @@ from typing import Any
 from penstock.errors import PenstockError
 from penstock.spark.connect import is_connect
 
+_log = logging.getLogger(__name__)
 _LOOK_MS = 20
 _PLANS, _RUNS, _WRITES, _SLEEPS = "constructNextBatch", "runBatch", "SQLExecution$.", "waitTillTime"
 """Functions of Spark on the stack of a query's thread: what it does."""
@@ -30,7 +33,9 @@ def stop_after_batch(query: Any, timeout_ms: int | None = None) -> bool:
 
     Every batch of the checkpoint is then complete, in the target and in Spark's commit log. So the next start
     repeats no batch, and the query may be changed before it (docs/change-a-job.md). It works with every
-    source, sink and trigger. A batch that an earlier run left unfinished is finished first.
+    source, sink and trigger. A batch that an earlier run left unfinished is finished first. If a batch was
+    cut off all the same, by other means or at the moment in which it began, a warning says so: the next start
+    repeats it.
 
     Args:
         query: a running StreamingQuery of Spark classic.
@@ -55,11 +60,14 @@ def stop_all_after_batch(queries: Sequence[Any], timeout_ms: int | None = None) 
         StreamingQueryException: of the first query that failed. The others have stopped.
     """
     deadline_s = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
-    running = [_Running(query) for query in queries]
+    stopped = [_Running(query) for query in queries]
+    running = stopped
     while running := [each for each in running if not each.has_ended()]:
         if deadline_s is not None and time.monotonic() >= deadline_s:
             return False
         running[0].wait()
+    for each in stopped:
+        each.warn_of_unfinished()
     for query in queries:
         if query.exception() is not None:
             query.awaitTermination()  # raises it
@@ -117,6 +125,15 @@ class _Running:
     def wait(self) -> None:
         """Wait a moment, or until the query has ended."""
         self._thread.join(_LOOK_MS)
+
+    def warn_of_unfinished(self) -> None:
+        """Log a warning if the query has stopped before the end of a batch, and did not fail."""
+        if self._query.exception() is None and not self._is_between_batches():
+            _log.warning(
+                "Query %s has stopped, and its last batch is planned and not finished. The next start "
+                "repeats it: start the same query once more before you change it (docs/change-a-job.md).",
+                self._query.name or self._query.id,
+            )
 
     def _lets_loop_end(self) -> bool:
         """Let Spark's loop end before the next batch, unless a batch is just being planned."""
