@@ -61,6 +61,8 @@ ONE_OF = {
     ("transactions", "abort"): ("--prefix", "--transactional-id"),
 }
 """Options of which a command needs one. The command itself says so, not its parser."""
+CLUSTERS = ("-b", "--bootstrap-server", "--name", "--command-config", "--properties")
+"""A checkpoint does not say which cluster its query reads, so a command has to."""
 _ParseError: Any = next(each for each in typer.BadParameter.__mro__ if each.__name__ == "ClickException")
 NOT_A_COMMAND = ("penstock", "tuned")
 """The name of a case in docs/performance.md."""
@@ -100,8 +102,12 @@ def fault_of(words: Sequence[str]) -> str | None:
         command.make_context(words[0], there)
     except _ParseError as error:
         return str(error.format_message())
-    wanted = ONE_OF.get(tuple(words[1 : len(words) - len(rest)]), ())
-    return f"expected one of {wanted}" if wanted and not set(wanted) & set(rest) else None
+    command_name = tuple(words[1 : len(words) - len(rest)])
+    needed = [ONE_OF.get(command_name, ())]
+    if "--checkpoint" in rest and command_name in ONE_OF:
+        needed.append(CLUSTERS)
+    missing = [each for each in needed if each and not set(each) & set(rest)]
+    return f"expected one of {missing[0]}" if missing else None
 
 
 def is_only_a_name(words: Sequence[str]) -> bool:
