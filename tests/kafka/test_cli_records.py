@@ -199,6 +199,8 @@ def test_a_wrong_line_is_named_before_anything_of_it_is_written(
     topic = make_topic()
     with pytest.raises(RowError, match=r"^Line 2: expected a key, ':' and a value. Nothing was written.$"):
         run("produce", topic, "--key-separator", ":", *servers, stdin=b"a:1\nb\n")
+    with pytest.raises(RowError, match=r"^Line 1: the key before the first ':' begins like JSON"):
+        run("produce", topic, "--key-separator", ":", *servers, stdin=b'{"id": 1}:{"a": 1}\n')
     with pytest.raises(RowError, match=r"^Line 3: expected JSON, .*Nothing was written.$"):
         run("produce", topic, "--json", *servers, stdin=b'{"value": "1"}\n{"value": "2"}\n{"value": \n')
     assert judge.consume_all(servers[1], topic) == []

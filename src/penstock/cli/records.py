@@ -7,6 +7,7 @@ topic holds at its start, and commits nothing.
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
@@ -41,7 +42,10 @@ def produce(
     topic: Annotated[str, typer.Argument(help="The topic to write to. It has to exist.")],
     key_separator: Annotated[
         str | None,
-        typer.Option("--key-separator", help="Each line is a key, this text, and a value."),
+        typer.Option(
+            "--key-separator",
+            help="Each line is a key, this text, and a value. The first place of this text divides the line.",
+        ),
     ] = None,
     header: Annotated[
         list[str] | None,
@@ -146,7 +150,21 @@ def _plain_record(line: bytes, separator: str | None, number: int) -> _Record:
     key, found, value = line.partition(separator.encode())
     if not found:
         raise RowError(f"Line {number}: expected a key, {separator!r} and a value.", line=number)
+    if key[:1] in (b"{", b"[") and not _is_json(key):
+        raise RowError(
+            f"Line {number}: the key before the first {separator!r} begins like JSON and does not end. "
+            "Choose a separator that no key has, or use --json.",
+            line=number,
+        )
     return {**record, "key": key, "value": value}
+
+
+def _is_json(text: bytes) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _parse_headers(pairs: Iterable[str]) -> list[_Record]:

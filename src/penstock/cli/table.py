@@ -55,7 +55,7 @@ def forget(
     if is_wanted:
         typer.echo(
             f"The marker was deleted, and {rows}. Start the new query with a new checkpoint and new folders "
-            "for its states."
+            "for its states. If its columns are others, drop the table first."
         )
     else:
         typer.echo(

@@ -200,11 +200,12 @@ class DeltaTable:
 
     def _check_columns(self, table: Any, keys: Sequence[str], columns: pa.Schema) -> None:
         """Raise MaterializeError unless the table has these keys and columns."""
-        known = keys_of(table.metadata().configuration)
+        properties = table.metadata().configuration
+        known = keys_of(properties)
         wanted = _deltalake().Schema.from_arrow(columns)
         found = {one.name: one.type for one in table.schema().fields}
         if known != tuple(keys) or any(found.get(one.name) != one.type for one in wanted.fields):
-            raise other_columns(str(self), (keys, columns.names), (known, list(found)))
+            raise other_columns(str(self), (keys, columns.names), (known, list(found)), properties[QUERY])
 
     def _has_moved(self, table: Any) -> bool:
         return bool(self._newest().version() > table.version())

@@ -154,7 +154,8 @@ class IcebergTable:
         """Raise MaterializeError unless the table has the keys and exactly the columns of a query."""
         known, found = keys_of(table.properties), table.schema()
         if known != tuple(keys) or _types(found) != _types(_with_ids(columns)):
-            raise other_columns(str(self), (keys, columns.names), (known, found.as_arrow().names))
+            owner = owner_of(table, table.properties[QUERY])
+            raise other_columns(str(self), (keys, columns.names), (known, found.as_arrow().names), owner)
 
 
 def _may_take(table: Any, batch: Batch) -> bool:

@@ -89,7 +89,10 @@ def _kept_by_another(stored: Marker, new: Marker, target: str) -> MaterializeErr
 
 
 def other_columns(
-    target: str, wanted: tuple[Sequence[str], Sequence[str]], found: tuple[Sequence[str], Sequence[str]]
+    target: str,
+    wanted: tuple[Sequence[str], Sequence[str]],
+    found: tuple[Sequence[str], Sequence[str]],
+    query_id: str,
 ) -> MaterializeError:
     """Return the error of a query whose keys or columns are not those of a table.
 
@@ -97,13 +100,14 @@ def other_columns(
         target: names the table.
         wanted: the keys and the columns of the query.
         found: those of the table.
+        query_id: of the query that keeps the table.
     """
     ours, theirs = (
         f"the keys {', '.join(keys)} and the columns {', '.join(names)}" for keys, names in (wanted, found)
     )
     return MaterializeError(
         f"The query has {ours}, which are not those of {target}: it has {theirs}. Names, types or order "
-        f"differ. Nothing was written. {TOGETHER}"
+        f"differ. Query {query_id} keeps the table. Nothing was written. {TOGETHER}"
     )
 
 

@@ -160,7 +160,9 @@ class ParquetTable:
     def _check_columns(self, version: Version, keys: Sequence[str], columns: pa.Schema) -> None:
         if (version.keys, version.columns) != (tuple(keys), str(columns)):
             found = [line.partition(":")[0] for line in version.columns.splitlines()]
-            raise other_columns(str(self), (keys, columns.names), (version.keys, found))
+            raise other_columns(
+                str(self), (keys, columns.names), (version.keys, found), version.marker.query_id
+            )
 
     def _publish(self, files: Files, version: Version) -> None:
         """Write the manifest of a version.

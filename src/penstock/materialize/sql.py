@@ -90,12 +90,13 @@ class SqlTable:
             session = Session(self.table, str(self), dialect, cursor)
             if not session.is_found(session.table):
                 return
-            found = session.columns()
+            found, has_rows = session.columns(), session.has_rows()
         known = {dialect.one_name(name) for name in found}
         if missing := [name for name in columns.names if dialect.one_name(name) not in known]:
+            cure = TOGETHER if has_rows else "It has no rows. Drop it, and the query creates it again."
             raise MaterializeError(
                 f"{self} has no column {', '.join(missing)}. It has {', '.join(found)}. Nothing was started. "
-                f"{TOGETHER}",
+                f"{cure}",
                 columns=missing,
             )
 

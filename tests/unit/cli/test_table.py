@@ -6,6 +6,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
@@ -48,6 +49,19 @@ def test_forget_of_a_missing_table_deletes_the_marker(tmp_path: Path) -> None:
     again = CliRunner().invoke(app, command).exception
     assert isinstance(again, MaterializeError)
     assert "No query keeps table t (sqlite)" in str(again)
+
+
+def test_a_table_without_rows_keeps_its_columns(tmp_path: Path) -> None:
+    file = tmp_path / "shop.db"
+    table = SqlTable("t", lambda: sqlite3.connect(file), "sqlite")
+    table.apply(batch(0, [(1, "a", "+I")]))
+    wanted = batch(0, []).upserted().schema.append(pa.field("city", pa.string()))
+    with pytest.raises(MaterializeError, match=r"has no column city\..* belong together"):
+        table.check_existing(wanted, ["id"])
+    done = CliRunner().invoke(app, ["table", "forget", "t", "--sqlite", str(file), "--yes"])
+    assert "If its columns are others, drop the table first." in done.output
+    with pytest.raises(MaterializeError, match=r"has no column city\..* Drop it, and the query creates it"):
+        table.check_existing(wanted, ["id"])
 
 
 def test_wrong_use_says_what_is_wrong(tmp_path: Path) -> None:
