@@ -21,6 +21,14 @@ from penstock.state.files import Files
 FORMAT = 2
 """The version of the files. docs/decisions/0008-own-keyed-state.md describes it."""
 IDENTITY_FILE = "state.json"
+_SHOWN = {
+    "query_id": "the query id",
+    "operator": "the operator",
+    "operator_version": "the version of the operator",
+    "arguments": "the arguments",
+    "partition_count": "the number of partitions",
+}
+"""What messages call the attributes of an identity, but for the columns."""
 
 
 @dataclass(frozen=True)
@@ -68,19 +76,19 @@ class Identity:
         """Return the fingerprint of the file that this identity writes."""
         return fingerprint_of(self.to_json())
 
+    def differing(self, expected: Identity) -> list[str]:
+        """Return the names of the attributes that differ."""
+        names = [name for name in _SHOWN if getattr(self, name) != getattr(expected, name)]
+        return names if self.columns.equals(expected.columns) else [*names, "columns"]
+
     def differences(self, expected: Identity) -> Iterator[str]:
         """Yield what differs, as text for a message."""
-        names = {
-            "query_id": "the query id",
-            "operator": "the operator",
-            "operator_version": "the version of the operator",
-            "arguments": "the arguments",
-            "partition_count": "the number of partitions",
-        }
-        for name, shown in names.items():
-            if (found := getattr(self, name)) != (wanted := getattr(expected, name)):
+        differing = self.differing(expected)
+        for name, shown in _SHOWN.items():
+            if name in differing:
+                found, wanted = getattr(self, name), getattr(expected, name)
                 yield f"{shown} is {found!r} in the state and {wanted!r} in the query"
-        if not self.columns.equals(expected.columns):
+        if "columns" in differing:
             found, wanted = (
                 ", ".join(f"{f.name} {f.type}" for f in each.columns) for each in (self, expected)
             )
@@ -205,4 +213,7 @@ def _check_differences(files: Files, found: Identity, expected: Identity) -> Non
             f"The state in {files.root} does not belong to this query: {'; '.join(differences)}. Nothing was "
             f"written. {TOGETHER}",
             path=files.root,
+            differing=found.differing(expected),
+            kept=found.columns,
+            needed=expected.columns,
         )

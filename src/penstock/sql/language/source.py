@@ -47,15 +47,16 @@ class Source:
         before = self.text[:offset]
         return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
 
-    def error(self, message: str, offset: int) -> SqlError:
+    def error(self, message: str, offset: int, **facts: str) -> SqlError:
         """Return the error for a place in this text.
 
         Args:
             message: what happened, and what to do.
             offset: of the first character that is wrong; the end of the text at most.
+            facts: values for programs, beside line and column.
         """
         text, line, column = self._shown(message, offset)
-        return SqlError(text, line=line, column=column)
+        return SqlError(text, line=line, column=column, **facts)
 
     def failure(self, message: str, offset: int) -> SqlFailedError:
         """Return the error for a statement that failed while it ran; see `error`."""

@@ -31,7 +31,7 @@ from penstock.sql.query._sqlglot import place_of
 from penstock.sql.query._state_ttl import STATE_TTL, TTL_PLACE, TtlOfTable, is_hint_of, read_state_ttls
 from penstock.sql.query._varying_columns import without_varying
 from penstock.sql.query.expressions.expressions import Expressions
-from penstock.sql.query.piece import Binder, Script, UnknownTypeError, column_list, quoted
+from penstock.sql.query.piece import Binder, OtherStateError, Script, UnknownTypeError, column_list, quoted
 from penstock.sql.query.rows import INSERTS, KIND, Feature, Relation, Rows, Selected, shaped
 from penstock.sql.query.steps import Aggregation, Step, WindowEnds
 
@@ -190,12 +190,16 @@ class Query:
         """Return the name of a view of the rows that an operator makes.
 
         Raises:
-            SqlError: the operator does not take the columns.
+            SqlError: the operator does not take the columns, or its state belongs to another query. The error
+                has the fact `state` then.
         """
         self._cuts += 1
         try:
             line, column = self.script.source.line_and_column(self.script.offset + (place_of(tree) or 0))
             return self.binder.cut(step, f"line {line}, column {column}")
+        except OtherStateError as error:
+            offset = self.script.offset + (place_of(tree) or 0)
+            raise self.script.source.error(str(error), offset, state=error.path) from None
         except (SchemaError, OptionError, UnknownTypeError, ValueError) as error:
             self.refuse(tree, str(error))
 

@@ -21,6 +21,18 @@ class UnknownTypeError(Exception):
     """Spark could not analyse a text. The message is Spark's."""
 
 
+class OtherStateError(ValueError):
+    """The state of an operator is there, and belongs to another query.
+
+    Attributes:
+        path: of the folder of the state.
+    """
+
+    def __init__(self, message: str, path: str) -> None:
+        super().__init__(message)
+        self.path = path
+
+
 @dataclass(frozen=True)
 class UserFunction:
     """A function of CREATE FUNCTION: its name in Spark, and whether equal arguments give equal values."""
@@ -53,6 +65,10 @@ class Binder(Protocol):
         Args:
             step: what the operator does.
             place: line and column of its clause, for EXPLAIN.
+
+        Raises:
+            OtherStateError: the operator has a state, which belongs to another query.
+            SchemaError: the operator does not take a column.
         """
 
     def window_parts(self, select: str) -> dict[str, str]:

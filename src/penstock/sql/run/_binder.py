@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.changelog.row_kinds import ROW_KIND
-from penstock.errors import OptionError, SchemaError
+from penstock.errors import OptionError, SchemaError, StateError
 from penstock.spark.connect import is_connect
 from penstock.spark.native import WATERMARK, analyzed_plan, has_watermark
 from penstock.spark.one_thread import left_to_the_start
@@ -24,9 +24,9 @@ from penstock.sql.connectors.options import WrongOptionError
 from penstock.sql.connectors.sessions import is_stopped
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import ComputedColumn, Fragment, Options
-from penstock.sql.query.piece import Translated, UnknownTypeError, UserFunction, quoted
+from penstock.sql.query.piece import OtherStateError, Translated, UnknownTypeError, UserFunction, quoted
 from penstock.sql.query.rows import KIND, Relation, Rows, VaryingColumn, shaped
-from penstock.sql.query.steps import PlainTimes, Step, TimedChanges, WindowChanges, WindowEnds
+from penstock.sql.query.steps import Operation, PlainTimes, Step, TimedChanges, WindowChanges, WindowEnds
 from penstock.sql.query.translate import translate_expression, translate_query
 from penstock.sql.query.varying import VaryingCall, varying_column
 from penstock.sql.query.zones import SET_UTC, NeedsUtcError, depends_on_zone, has_zone
@@ -38,6 +38,7 @@ from penstock.sql.run._join_keys import forgets_by_one_side
 from penstock.sql.run._late_rows import check_drift
 from penstock.sql.run._opened import Opened, shown_columns, time_of, varying_metadata
 from penstock.sql.run._options import WRONG, is_about, located
+from penstock.sql.run._other_states import NORMALIZE, in_words
 from penstock.sql.run._states import States, TemporaryFolders, beside
 from penstock.sql.run._steps import name_of, run_step, times_to_live
 from penstock.sql.run._windows import window_parts
@@ -220,7 +221,10 @@ class SparkBinder:
             inputs.append(KIND in frame.columns)
             return frame
 
-        frame = run_step(step, frame_of, self._folder, self._settings.ttl)
+        try:
+            frame = run_step(step, frame_of, self._folder, self._settings.ttl)
+        except StateError as error:
+            raise in_words(error, name_of(step)) if isinstance(step, Operation) else error from None
         if self._notes is None:
             return self._named(frame)
         if isinstance(step, WindowEnds):
@@ -351,10 +355,13 @@ class SparkBinder:
             if normal and frame.isStreaming and self._notes is not None:
                 self._notes.cuts.append(normalize_of(f"table {table.definition.name}"))
             if normal:
-                frame = opened.normalized(frame, self._folder, settings.ttl)
+                frame = self._normalized(opened, frame)
             if self._foreign_zone is not None:
                 tables.check_local(table, self._foreign_zone)
                 frame = tables.with_local_times(frame, table, self._foreign_zone)
+        except OtherStateError as error:
+            place = table.definition.name.offset
+            raise table.source.error(str(error), place, state=error.path) from None
         except WRONG as error:
             if is_about(error, hinted):
                 raise  # the query knows where the hint stands
@@ -364,6 +371,12 @@ class SparkBinder:
         if not normal and not is_raw:
             varying += varying_metadata(table)
         return shown_columns(opened, frame, computed, rows), rows, varying
+
+    def _normalized(self, opened: Opened, frame: Any) -> Any:
+        try:
+            return opened.normalized(frame, self._folder, self._settings.ttl)
+        except StateError as error:
+            raise in_words(error, NORMALIZE) from None
 
     def _check_zone(self, table: Table, streaming: bool) -> None:
         mark = table.definition.watermark

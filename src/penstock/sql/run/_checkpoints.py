@@ -18,7 +18,7 @@ from penstock.security.location import without_secrets
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import ComputedColumn, Fragment, Insert
 from penstock.sql.language.tokens import tokenize
-from penstock.sql.run.catalog import Table, View
+from penstock.sql.run.catalog import Catalog, Table, View
 from penstock.state.files import Files, open_files
 
 _log = logging.getLogger("penstock.sql")
@@ -67,6 +67,30 @@ def definition_of(found: Table | View) -> str:
     return json.dumps(parts, ensure_ascii=False)
 
 
+def check(folder: str, query: str, catalog: Catalog) -> None:
+    """Compare a query with the one of its checkpoint, before all of its definitions are known.
+
+    Args:
+        folder: a path, or a URI of `pyarrow.fs`.
+        query: from `described`.
+        catalog: has the definitions of now.
+
+    Raises:
+        ValueError: the checkpoint belongs to another query, or the folder cannot be read.
+    """
+    noted, begun = _read(folder)
+    if noted is None or begun.planned is None:
+        return
+    known = {".".join(key): found for key, found in catalog.objects.items()}
+    names = set(noted.definitions or ())
+    definitions = {name: definition_of(known[name]) for name in sorted(names & known.keys())}
+    functions = {f"function {name}": made.path for name, made in catalog.functions.items()}
+    definitions.update({name: functions[name] for name in sorted(names & functions.keys())})
+    changed = _changed(noted, query, definitions)
+    if changed is not None:
+        raise ValueError(_refusal(without_secrets(folder), changed, begun))
+
+
 def claim(folder: str, query: str, definitions: Mapping[str, str], *, may_change: bool) -> None:
     """Note the query in its folder of checkpoints, or compare it with the one that is noted.
 
@@ -79,17 +103,7 @@ def claim(folder: str, query: str, definitions: Mapping[str, str], *, may_change
     Raises:
         ValueError: the checkpoint belongs to another query, or the folder cannot be read.
     """
-    try:
-        files = open_files(folder)
-        noted: Noted | None = _noted(json.loads(bytes(files.read(f"{_FOLDER}/{_FILE}"))), folder)
-        begun = _Begun.of(files)
-    except FileNotFoundError:
-        noted, begun = None, _Begun()
-    except (OSError, ValueError) as error:
-        shown = without_secrets(folder)
-        raise ValueError(
-            f"the folder of checkpoints {shown} cannot be read: {str(error).replace(folder, shown)}"
-        ) from None
+    noted, begun = _read(folder)
     if noted == Noted(query, definitions):
         return
     changed = _changed(noted, query, definitions) if noted is not None else None
@@ -105,7 +119,7 @@ def claim(folder: str, query: str, definitions: Mapping[str, str], *, may_change
                 without_secrets(folder),
             )
     note = {"version": _VERSION, "query": query, "definitions": dict(sorted(definitions.items()))}
-    with files.create(f"{_FOLDER}/{_FILE}") as sink:
+    with open_files(folder).create(f"{_FOLDER}/{_FILE}") as sink:
         sink.write(json.dumps(note).encode())
 
 
@@ -129,6 +143,24 @@ class _Begun:
     def is_between_batches(self) -> bool:
         """Return whether no batch was cut off."""
         return self.planned == self.done
+
+
+def _read(folder: str) -> tuple[Noted | None, _Begun]:
+    """Return the query that is noted in a folder of checkpoints, and its last batches.
+
+    Raises:
+        ValueError: the folder cannot be read.
+    """
+    try:
+        files = open_files(folder)
+        return _noted(json.loads(bytes(files.read(f"{_FOLDER}/{_FILE}"))), folder), _Begun.of(files)
+    except FileNotFoundError:
+        return None, _Begun()
+    except (OSError, ValueError) as error:
+        shown = without_secrets(folder)
+        raise ValueError(
+            f"the folder of checkpoints {shown} cannot be read: {str(error).replace(folder, shown)}"
+        ) from None
 
 
 def _refusal(folder: str, changed: str, begun: _Begun) -> str:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.errors import SqlError
 from penstock.spark.check_options import check_write
 from penstock.spark.connect import is_connect
 from penstock.spark.one_thread import planned_in_one_thread
@@ -116,7 +117,7 @@ class Inserts:
             has_place = has_last_rows(table, options)
             targets = list(insert.columns) or [each.name for each in stored_columns(table.definition)]
             free = of_no_key(table, options, targets)
-            with self._binder.states_in(folder):
+            with self._binder.states_in(folder), self._changes_first(insert, key, folder, source):
                 found = self._binder.query(insert.query, source, has_place=has_place, free=free)
             check_updates(table, connector, found.rows, changes)
             if self._binder.foreign_zone is not None:
@@ -149,6 +150,26 @@ class Inserts:
             found.rows,
             self._binder.foreign_zone is not None,
         )
+
+    @contextmanager
+    def _changes_first(self, insert: Insert, key: Key, folder: str | None, source: Source) -> Iterator[None]:
+        """Return a context in which a changed script is refused as such, before a state that does not fit.
+
+        Nothing is compared before there is such a state, because a batch has no checkpoint.
+        """
+        try:
+            yield
+        except SqlError as error:
+            if "state" in error.facts and folder is not None and not self._may_change:
+                try:
+                    _checkpoints.check(folder, _checkpoints.described(insert, key), self._catalog)
+                except ValueError as refusal:
+                    raise source.error(str(refusal), insert.table.offset) from None
+            raise
+
+    @property
+    def _may_change(self) -> bool:
+        return self._settings.values.get(CHANGED) == "continue"
 
     def start(self, writes: list[Write], source: Source, *, in_set: bool) -> list[tuple[Any, Part]]:
         """Run the batches, start the streams, and return the queries of the streams.
@@ -214,13 +235,12 @@ class Inserts:
                 )
 
     def _claim(self, streams: list[Write], folders: list[str | None], source: Source) -> None:
-        may_change = self._settings.values.get(CHANGED) == "continue"
         for write, folder in zip(streams, folders, strict=True):
             if folder is None:
                 continue
             query = _checkpoints.described(write.insert, write.key)
             try:
-                _checkpoints.claim(folder, query, write.definitions, may_change=may_change)
+                _checkpoints.claim(folder, query, write.definitions, may_change=self._may_change)
             except ValueError as error:
                 raise source.error(str(error), write.offset) from None
 
