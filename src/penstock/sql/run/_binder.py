@@ -32,7 +32,7 @@ from penstock.sql.query.varying import VaryingCall, varying_column
 from penstock.sql.query.zones import SET_UTC, NeedsUtcError, depends_on_zone, has_zone
 from penstock.sql.run import _tables as tables
 from penstock.sql.run._checkpoints import definition_of
-from penstock.sql.run._cuts import Notes, cut_of, many_hops, normalize_of, windows_of
+from penstock.sql.run._cuts import Notes, Reads, cut_of, many_hops, normalize_of, windows_of
 from penstock.sql.run._explain import plan_text
 from penstock.sql.run._join_keys import forgets_by_one_side
 from penstock.sql.run._late_rows import check_drift
@@ -79,8 +79,8 @@ class SparkBinder:
         self._spark = spark
         self._catalog = catalog
         self._settings = settings
-        self._views: dict[tuple[Any, ...], tuple[Relation, dict[str, str]]] = {}
-        """The views of this statement, each with the definitions that it uses."""
+        self._views: dict[tuple[Any, ...], tuple[Relation, dict[str, str], Reads]] = {}
+        """The views of this statement, each with the definitions that it uses and what it reads."""
         self._definitions: dict[str, str] = {}
         """Those that the query of now uses."""
         self._has_interval_join = False
@@ -165,27 +165,42 @@ class SparkBinder:
             has_place = False  # one DataFrame for all places where the table stands
         key = (found, options, self._settings.is_batch, has_place, is_raw, self._foreign_zone)
         if key in self._views:
-            made, inner = self._views[key]
+            made, inner, known = self._views[key]
             self._definitions.update(inner)
+            if self._notes is not None:
+                self._notes.add_reads(known)
             return made
         states = self._states.count if self._states is not None else 0
         outer, self._definitions = (
             self._definitions,
             {".".join(self._catalog.key(parts)): definition_of(found)},
         )
+        reads: Reads = {}
         if isinstance(found, Table):
             frame, rows, varying = self._table(found, dict(options), has_place=has_place, is_raw=is_raw)
             time = time_of(found) if frame.isStreaming else None
             made = Relation(self._named(frame), rows, time, varying if rows.changes is not None else ())
         else:
-            frame, rows = self._view(found, has_place=has_place, is_raw=is_raw)
+            with self._own_reads() as reads:
+                frame, rows = self._view(found, has_place=has_place, is_raw=is_raw)
             made = Relation(self._named(frame), rows, rows.time)
         inner, self._definitions = self._definitions, outer
         self._definitions.update(inner)
         # An operator with a state must not stand twice in a query, so its view is not used again.
         if self._states is None or self._states.count == states:
-            self._views[key] = made, inner
+            self._views[key] = made, inner, reads
         return made
+
+    @contextlib.contextmanager
+    def _own_reads(self) -> Iterator[Reads]:
+        """Return a context that collects the tables that are read in it. They are noted as well."""
+        notes = self._notes or Notes()
+        outer, notes.reads = notes.reads, {}
+        try:
+            yield notes.reads
+        finally:
+            inner, notes.reads = notes.reads, outer
+            notes.add_reads(inner)
 
     def _table_of_spark(self, name: str) -> Relation | None:
         if not self._spark.catalog.tableExists(name):

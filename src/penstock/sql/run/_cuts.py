@@ -81,6 +81,10 @@ class Cut:
         return f"{self.place}: {self.name}, because {self.why}. {reads} becomes {self.gives}."
 
 
+Reads = dict[tuple[tuple[str, ...], Options], Rows]
+"""Tables that a query reads, each by its name and the options of its hint, and what is known of its rows."""
+
+
 @dataclass
 class Notes:
     """What was found while a query was bound: the tables that it reads, and its cuts.
@@ -89,11 +93,16 @@ class Notes:
     change. `drops_late_rows`: whether Spark leaves out rows that are later than the watermark.
     """
 
-    reads: dict[tuple[tuple[str, ...], Options], Rows] = field(default_factory=dict)
+    reads: Reads = field(default_factory=dict)
     cuts: list[Cut] = field(default_factory=list)
     hops: list[str] = field(default_factory=list)
     varying: list[str] = field(default_factory=list)
     drops_late_rows: bool = False
+
+    def add_reads(self, reads: Reads) -> None:
+        """Add tables behind those that are known."""
+        for each, rows in reads.items():
+            self.reads.setdefault(each, rows)
 
 
 def many_hops(count: int, place: str) -> list[str]:

@@ -62,6 +62,7 @@ from penstock.sql.run._explain import (
     warnings_of,
     write_warnings,
 )
+from penstock.sql.run._groups import shared_groups
 from penstock.sql.run._inserts import Inserts, Write, print_line
 from penstock.sql.run._options import check_alone
 from penstock.sql.run._tables import check_watermark, read_schema
@@ -198,7 +199,7 @@ class Session:
             found = self._found(query, source)
         frame = self._for_user(found)
         if frame.isStreaming:
-            self._warn(notes)
+            self._warn(("", notes))
         return frame, found.rows
 
     def _for_user(self, found: Found) -> Any:
@@ -233,10 +234,13 @@ class Session:
 
     def _start(self, inserts: list[Insert], source: Source, *, in_set: bool) -> Result:
         make_active(self.spark)
-        with self._binder.noting() as notes:
-            writes = [self._inserts.prepare(insert, source, in_set=in_set) for insert in inserts]
-        if any(write.rows.isStreaming for write in writes):
-            self._warn(notes)
+        writes, streams = [], []
+        for insert in inserts:
+            with self._binder.noting() as notes:
+                writes.append(self._inserts.prepare(insert, source, in_set=in_set))
+            if writes[-1].rows.isStreaming:
+                streams.append((writes[-1].name, notes))
+        self._warn(*streams)
         started = self._inserts.start(writes, source, in_set=in_set)
         queries, parts = [query for query, _ in started], [part for _, part in started]
         job = Job(self._inserts.job_name(writes), queries, parts)
@@ -247,8 +251,10 @@ class Session:
             job.wait()
         return Result("The job was started." if job.is_active else "The INSERT is done.", job=job)
 
-    def _warn(self, notes: Notes) -> None:
-        for warning in warnings_of(notes, self._catalog):
+    def _warn(self, *streams: tuple[str, Notes]) -> None:
+        """Log once what a user should know of streams, each with the table that it writes; "" for none."""
+        each = [warning for _, notes in streams for warning in warnings_of(notes, self._catalog)]
+        for warning in dict.fromkeys([*each, *shared_groups(streams, self._catalog)]):
             _log.warning("%s", warning)
 
     def create_table(self, statement: CreateTable, source: Source) -> Result:
@@ -423,12 +429,17 @@ class Session:
         """Return how a query or inserts would run: options, state, guarantee, warnings, and plan."""
         inner = statement.statement
         inserts = inner.inserts if isinstance(inner, StatementSet) else [inner]
-        found = [self._explained(each, source) for each in inserts]
+        streams: list[tuple[str, Notes]] = []
+        found = [self._explained(each, source, streams) for each in inserts]
+        found[0].add("Warnings", shared_groups(streams, self._catalog))
         hidden = () if has_plans else OF_SPARK
         lines = [line for each in found for line in each.lines(hidden)]
         return Result(columns=("plan",), rows=tuple((line,) for line in lines))
 
-    def _explained(self, statement: Select | Insert, source: Source) -> Explanation:
+    def _explained(
+        self, statement: Select | Insert, source: Source, streams: list[tuple[str, Notes]]
+    ) -> Explanation:
+        """Return the explanation of one statement, and add an INSERT of a stream to `streams`."""
         with self._binder.noting() as notes:
             if isinstance(statement, Insert):
                 write = self._inserts.prepare(statement, source, is_explained=True)
@@ -443,6 +454,7 @@ class Session:
             found.add("Warnings", warnings_of(notes, self._catalog))
             if isinstance(statement, Insert):
                 found.add("Changes", [f"{statement.table} takes {self._inserts.taken(write)}"])
+                streams.append((write.name, notes))
         found.add(SQL_OF_SPARK, [sql])
         with without_reused_shuffles(self.spark):
             add_plan(found, frame, options, notes.cuts)

@@ -1,0 +1,70 @@
+"""INSERTs that commit to one consumer group, which each of them would have to itself.
+
+Runs on the driver. Each INSERT is a query of its own, and Kafka keeps one committed offset of a group for
+each topic partition. Invariant: a query that has begun reads and writes nothing by committed offsets, so this
+is a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from penstock.sql.run._cuts import Notes
+from penstock.sql.run._tables import KAFKA
+from penstock.sql.run.catalog import Catalog, Table
+
+_GROUP, _SERVERS = "properties.group.id", "properties.bootstrap.servers"
+_COMMITS = ("commit.offsets.on.checkpoint", "properties.commit.offsets.on.checkpoint")
+
+
+def shared_groups(inserts: Sequence[tuple[str, Notes]], catalog: Catalog) -> Iterator[str]:
+    """Yield a warning for each consumer group to which several INSERTs commit offsets of one topic.
+
+    Args:
+        inserts: those of a statement set that are streams, each with its table and what it reads.
+        catalog: has the tables.
+    """
+    groups: dict[tuple[str, str], dict[str, dict[str, str]]] = {}
+    for target, notes in inserts:
+        for parts, hinted in notes.reads:
+            found = catalog.find(parts)
+            if not isinstance(found, Table):
+                continue
+            options = {key.lower(): value for key, value in {**found.options, **dict(hinted)}.items()}
+            if not _commits(options):
+                continue
+            topics = groups.setdefault((options.get(_SERVERS, ""), options[_GROUP]), {})
+            for topic in _topics(options):
+                topics.setdefault(topic, {})[target] = ".".join(parts)
+    for (_, group), topics in groups.items():
+        shared = [readers for readers in topics.values() if len(readers) > 1]
+        if shared:
+            yield _warning(group, shared)
+
+
+def _warning(group: str, shared: Sequence[Mapping[str, str]]) -> str:
+    targets = dict.fromkeys(target for readers in shared for target in readers)
+    read = dict.fromkeys(table for readers in shared for table in readers.values())
+    return (
+        f"the INSERTs into {_listed(targets)} read {_listed(read)} with one consumer group, '{group}'. Each "
+        "commits its position to it and overwrites that of the others. So the lag of the group is that of "
+        "any of them, and a job that starts at 'group-offsets' may skip records. The rows are right. Give "
+        f"each INSERT its own group by a hint behind the table: /*+ OPTIONS('{_GROUP}' = '...') */"
+    )
+
+
+def _listed(names: Mapping[str, None]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _commits(options: Mapping[str, str]) -> bool:
+    """Return whether a stream of a table commits its position to a consumer group."""
+    is_off = any(options.get(each, "").strip().lower() == "false" for each in _COMMITS)
+    return options.get("connector") in KAFKA and bool(options.get(_GROUP)) and not is_off
+
+
+def _topics(options: Mapping[str, str]) -> list[str]:
+    """Return the topics of a table; a pattern as it is. Two tables may share out topic partitions."""
+    named = [each.strip() for each in options.get("topic", "").split(";")]
+    return [each for each in (*named, options.get("topic-pattern", "")) if each]
