@@ -173,7 +173,7 @@ class _FollowedTable:
         for text in aligned(shown_names(self._names), rows):
             emit(text)
         if count > len(rows) or dropped:
-            emit(f"These are the last {len(rows):,} of {count + dropped:,} rows.")
+            emit(_last_of(len(rows), count + dropped))
 
     def show_while(self, work: Callable[[], None]) -> None:
         """Draw the table on the terminal while the query runs."""
@@ -196,10 +196,23 @@ class _FollowedTable:
 
         with self._lock:
             rows = self._rows.last(max(1, height - _MARGIN_LINES))
-            count = len(self._rows)
-        drawn = Table(caption=f"{count:,} rows, the last {len(rows):,} are shown. Ctrl-C stops the query.")
+            count = len(self._rows) + self._rows.dropped
+        told = _last_of(len(rows), count) if count > len(rows) else _rows(count)
+        drawn = Table(caption=f"{told} Ctrl-C stops the query.")
         for name in shown_names(self._names):
             drawn.add_column(Text(name), no_wrap=True)
         for row in rows:
             drawn.add_row(*map(Text, row))
         return drawn
+
+
+def _rows(count: int) -> str:
+    return "1 row." if count == 1 else f"{count:,} rows."
+
+
+def _last_of(shown: int, count: int) -> str:
+    return (
+        f"This is the last of {_rows(count)}"
+        if shown == 1
+        else f"These are the last {shown:,} of {_rows(count)}"
+    )

@@ -45,7 +45,7 @@ def test_a_live_table_shows_the_rows_that_changes_leave() -> None:
     screen = io.StringIO()
     Console(file=screen, width=60).print(table.drawn(10))
     text = screen.getvalue()
-    assert "4 rows, the last 2 are shown." in " ".join(text.split())
+    assert "These are the last 2 of 4 rows. Ctrl-C stops the query." in " ".join(text.split())
     assert "s3" in text
     assert "s2" not in text
     lines: list[str] = []
@@ -59,6 +59,25 @@ def test_rows_that_were_dropped_are_counted() -> None:
     lines: list[str] = []
     table.emit(lines.append)
     assert lines == ["a", "3", "4", "These are the last 2 of 5 rows."]
+
+
+@pytest.mark.parametrize(
+    ("count", "limit", "height", "told"),
+    [
+        (0, 9, 20, "0 rows."),
+        (1, 9, 20, "1 row."),
+        (2, 9, 20, "2 rows."),
+        (1_200, 2_000, 10, "These are the last 2 of 1,200 rows."),
+        (3, 2, 20, "These are the last 2 of 3 rows."),
+        (3, 1, 20, "This is the last of 3 rows."),
+    ],
+)
+def test_a_live_table_tells_only_of_rows_that_it_leaves_out(
+    count: int, limit: int, height: int, told: str
+) -> None:
+    table = _FollowedTable(["a"], limit)
+    table.apply(Batch(*((number,) for number in range(count))))
+    assert table.drawn(height).caption == f"{told} Ctrl-C stops the query."
 
 
 class JavaError(Exception):
