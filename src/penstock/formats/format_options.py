@@ -6,7 +6,7 @@ Runs on the driver. Invariant: an unknown option under a format's name is an err
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -91,16 +91,35 @@ def options_of(known: Sequence[Option[Any]], spec: FormatSpec) -> FormatOptions:
         OptionError: an option under the format's name is unknown.
         UnsupportedOptionError: only Flink's format has the option.
     """
-    declared = {option.key.lower(): option for option in known}
-    for key, _ in spec.items:
-        option = declared.get(key)
-        spelled = spec.prefix + key
-        if option is None:
-            raise OptionError(_unknown(spelled, spec, known), option=spelled)
+    for spelled, _, option in _declared(known, spec):
         if option.status is Status.REFUSED:
             doc = option.doc.replace("`", "'")
             raise UnsupportedOptionError(f"Option '{spelled}' is not supported. {doc}", option=spelled)
     return FormatOptions(spec.prefix, dict(spec.items))
+
+
+def check_each(known: Sequence[Option[Any]], spec: FormatSpec) -> None:
+    """Check name and value of each option of a format by itself, as `options_of` and the format do.
+
+    An option that only Flink's format has is left to `options_of`.
+
+    Raises:
+        OptionError: an option under the format's name is unknown, or has a value that is not allowed.
+    """
+    for spelled, text, option in _declared(known, spec):
+        if option.status is not Status.REFUSED:
+            parse_value(option.type, text, spelled)
+
+
+def _declared(known: Sequence[Option[Any]], spec: FormatSpec) -> Iterator[tuple[str, str, Option[Any]]]:
+    """Yield the key as the user writes it, the text and the declaration of each option."""
+    declared = {option.key.lower(): option for option in known}
+    for key, text in spec.items:
+        option = declared.get(key)
+        spelled = spec.prefix + key
+        if option is None:
+            raise OptionError(_unknown(spelled, spec, known), option=spelled)
+        yield spelled, text, option
 
 
 def _unknown(key: str, spec: FormatSpec, known: Sequence[Option[Any]]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 
 from penstock.formats.base import Format, FormatClass
+from penstock.formats.format_options import check_each
 from penstock.options.formats import FORMATS
 from penstock.options.table_spec import FormatSpec
 
@@ -35,3 +36,14 @@ def format_of(spec: FormatSpec) -> Format:
         UnsupportedOptionError: an option exists in Flink only.
     """
     return format_class(spec.name).from_spec(spec)
+
+
+def check_declared(spec: FormatSpec) -> None:
+    """Check the options of a format that is only declared: each name and each value. Nothing is looked up.
+
+    `format_of` checks what is missing, and what contradicts.
+
+    Raises:
+        OptionError: an option is unknown or has a value that is not allowed.
+    """
+    check_each(format_class(spec.name).options, spec)

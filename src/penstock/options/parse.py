@@ -23,7 +23,7 @@ from penstock.options.config import SinkConfig, SourceConfig
 from penstock.options.declare import Dialect, Option, Side
 from penstock.options.parse_table import format_spec, has_table, read_table, write_table
 from penstock.options.table import FORMAT, KEY_FORMAT, VALUE_FORMAT
-from penstock.options.table_spec import DeserializerSpec, TableSpec
+from penstock.options.table_spec import DeserializerSpec, FormatSpec, TableSpec
 
 
 @dataclass(frozen=True)
@@ -94,11 +94,15 @@ def parse_write(options: Mapping[str, str]) -> WriteConfig:
     return WriteConfig(sink_config(given), write_table(given) if is_table else None)
 
 
-def check_declared(options: Mapping[str, str]) -> None:
+def check_declared(options: Mapping[str, str]) -> tuple[FormatSpec, ...]:
     """Check the options of a table that is only declared: each name, each value, and each name of a format.
 
     Nothing is looked up: a reference to a secret stays a reference. `parse_read` and `parse_write` check what
     is missing, and what one side does not support.
+
+    Returns:
+        The formats that the table names, with their options, which are not checked here: each format
+        declares its own. `penstock.formats.registry.check_declared` checks them.
 
     Raises:
         OptionError: the message names the option, its value, and the allowed values.
@@ -106,10 +110,9 @@ def check_declared(options: Mapping[str, str]) -> None:
     """
     given = look_up(options).judged_alone()
     check_upsert_names(given)
-    for option, prefix in ((FORMAT, ""), (VALUE_FORMAT, "value."), (KEY_FORMAT, "key.")):
-        name = given.text(option)
-        if name is not None:
-            format_spec(given.texts, name, prefix)
+    places = ((FORMAT, ""), (VALUE_FORMAT, "value."), (KEY_FORMAT, "key."))
+    named = ((given.text(option), prefix) for option, prefix in places)
+    return tuple(format_spec(given.texts, name, prefix) for name, prefix in named if name is not None)
 
 
 def parse_columns(options: Mapping[str, str]) -> ColumnsConfig:

@@ -81,6 +81,16 @@ def write(session: Session, hint: str = "") -> None:
         (f"{PLAIN}, 'primary-key' = 'id'", "primary-key", "is not for SQL. Write PRIMARY KEY"),
         (PLAIN.replace("json", "jsn"), "format", "cannot be 'jsn'. Did you mean 'json'?"),
         (f"{PLAIN}, 'key.format' = 'jsn'", "key.format", "cannot be 'jsn'"),
+        (f"{PLAIN}, 'json.fail-on-missing-fild' = 'true'", "json.fail-on-missing-fild", "Did you mean 'json.fail-on-missing-field'?"),
+        (f"{PLAIN}, 'json.ignore-parse-errors' = 'yes'", "json.ignore-parse-errors", "cannot be 'yes'. Allowed: "),
+        (f"{PLAIN}, 'Json.Ignore-Parse-Errors' = 'yes'", "Json.Ignore-Parse-Errors", "cannot be 'yes'"),
+        (PLAIN.replace("json", "csv") + ", 'csv.field-delimitr' = ';'", "csv.field-delimitr", "Did you mean 'csv.field-delimiter'?"),
+        (PLAIN.replace("json", "csv") + ", 'csv.ignore-parse-errors' = '1'", "csv.ignore-parse-errors", "cannot be '1'"),
+        (PLAIN.replace("json", "CSV ") + ", 'csv.field-delimiter' = ';;'", "csv.field-delimiter", "cannot be ';;'"),
+        (PLAIN.replace("json", "avro-confluent") + ", 'avro-confluent.ur' = 'http://r'", "avro-confluent.ur", "Did you mean 'avro-confluent.url'?"),
+        (PLAIN.replace("json", "avro-confluent") + ", 'avro-confluent.url' = 'hunter2'", "avro-confluent.url", "(a secret, not shown) is not allowed"),
+        (f"{UPSERT}, 'value.json.ignore-parse-errors' = '1'", "value.json.ignore-parse-errors", "cannot be '1'"),
+        (f"{UPSERT}, 'key.json.ignore-parse-eror' = 'true'", "key.json.ignore-parse-eror", "Did you mean 'key.json.ignore-parse-errors'?"),
         (f"{PLAIN}, 'subscribe' = 'x'", "subscribe", "Options of two dialects are mixed"),
         ("'connector' = 'jdbc', 'url' = 'jdbc:x:y', 'tablename' = 'x'", "tablename", "Did you mean 'table-name'?"),
         ("'connector' = 'jdbc', 'scan.partition.num' = '0'", "scan.partition.num", "cannot be '0'"),
@@ -111,6 +121,13 @@ def test_an_option_that_is_wrong_by_itself_is_refused_by_create_table(
         f"{PLAIN}, 'properties.security.protocol' = 'SASL_SSL', 'properties.sasl.mechanism' = 'SCRAM-SHA-512', "
         "'properties.sasl.jaas.config' = 'x password=\"${env:PENSTOCK_NO_SUCH}\";'",
         f"{PLAIN}, 'properties.enable.auto.commit' = 'true', 'properties.no.such.thing' = '1'",
+        PLAIN.replace("json", "avro-confluent"),
+        PLAIN.replace("json", "avro-confluent")
+        + ", 'avro-confluent.url' = '${env:PENSTOCK_NO_SUCH}', 'avro-confluent.basic-auth.credentials-source' = "
+        "'USER_INFO', 'avro-confluent.basic-auth.user-info' = '${env:PENSTOCK_NO_SUCH}'",
+        PLAIN.replace("json", "protobuf") + ", 'protobuf.message-class-name' = 'no.such.Message'",
+        PLAIN.replace("json", "avro") + ", 'avro.timestamp_mapping.legacy' = 'true'",
+        f"{PLAIN}, 'csv.field-delimitr' = ';'",
     ],
 )
 def test_create_table_takes_what_only_a_statement_can_judge(session: Session, options: str) -> None:
@@ -124,8 +141,9 @@ def test_create_table_takes_what_only_a_statement_can_judge(session: Session, op
         ("'connector' = 'nats', 'x' = 'y'", "connector", "there is no connector 'nats'"),
         ("'connector.type' = 'kafka', 'x' = 'y'", "connector.type", "is a key of Flink before 1.11"),
         (PLAIN.replace(", 'format' = 'json'", ", 'json.ignore-parse-errors' = 'true'"), "", "A table needs a format for its values"),
-        (f"{PLAIN}, 'json.ignore-parse-eror' = 'true'", "json.ignore-parse-eror", "json.ignore-parse-errors"),
-        (f"{PLAIN}, 'json.ignore-parse-errors' = 'maybe'", "json.ignore-parse-errors", "cannot be 'maybe'"),
+        (f"{PLAIN}, 'csv.field-delimiter' = ';'", "csv.field-delimiter", "is for format 'csv', which is not in use"),
+        (PLAIN.replace("json", "avro-confluent"), "", "Option 'avro-confluent.url' is required"),
+        (PLAIN.replace("json", "avro") + ", 'avro.timestamp_mapping.legacy' = 'true'", "avro.timestamp_mapping.legacy", "is not supported"),
         (f"{PLAIN}, 'metrics.http.port' = '0'", "metrics.http.port", "needs the package prometheus_client"),
         (f"'connector' = 'kafka', 'format' = 'json', {SERVERS}", "", "'topic'"),
         ("'connector' = 'kafka', 'format' = 'json', 'topic' = 'x'", "", "'properties.bootstrap.servers' is required"),
@@ -204,6 +222,12 @@ def test_options_that_come_by_like_and_alter_table_are_checked(session: Session)
     found = refusal(session, text)
     assert (found.facts["line"], found.facts["column"]) == (1, text.index("'scan") + 1)
     session.execute("ALTER TABLE t SET ('scan.startup.mode' = 'earliest-offset')")
+    read(session)
+    text = "ALTER TABLE t SET ('json.timestamp-format.standard' = 'ISO')"
+    found = refusal(session, text)
+    assert "Option 'json.timestamp-format.standard' cannot be 'ISO'. Allowed: " in found.message
+    assert found.facts["column"] == text.index("'json") + 1
+    session.execute(text.replace("ISO", "ISO-8601"))
     read(session)
 
 

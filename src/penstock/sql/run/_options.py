@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 
 from penstock.errors import OptionError, PenstockError, SchemaError, SqlError
+from penstock.formats import registry
 from penstock.options.parse import check_declared
 from penstock.options.warn import said_elsewhere
 from penstock.sql.connectors.datagen.plan import plan_of
@@ -51,7 +52,8 @@ def _check_each(table: Table, options: dict[str, str]) -> None:
                 "primary-key",
             )
         with said_elsewhere():
-            check_declared(options)
+            for spec in check_declared(options):
+                registry.check_declared(spec)
     elif connector == JDBC:
         check_each(options)
     elif connector == FILESYSTEM:
