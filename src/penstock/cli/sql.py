@@ -118,7 +118,23 @@ def _stop(spark: Any) -> None:
     with suppress(Exception):  # Spark may have ended, which PySpark says in many ways
         for query in spark.streams.active:
             query.stop()
-    spark.stop()
+    with _java_may_have_ended():
+        spark.stop()
+
+
+@contextmanager
+def _java_may_have_ended() -> Iterator[None]:
+    """Leave out what fails because the Java process of Spark has ended: there is nothing left to clear up.
+
+    An error that came before is not hidden by the same error again.
+    """
+    from penstock.spark.java_process import is_of_ended_java  # noqa: PLC0415 - lazy
+
+    try:
+        yield
+    except Exception as error:
+        if not is_of_ended_java(error):
+            raise
 
 
 def _texts(files: list[Path]) -> list[str] | None:
@@ -165,7 +181,10 @@ def _spark(conf: list[str]) -> tuple[Any, bool]:
     with importing():
         spark = builder.getOrCreate()
     if is_ours and hasattr(spark, "sparkContext"):
+        from penstock.spark.java_process import mute_end_of_java  # noqa: PLC0415 - lazy
+
         spark.sparkContext.setLogLevel("ERROR")
+        mute_end_of_java(spark.sparkContext)
         _use_few_tasks(spark)
     return spark, is_ours
 
@@ -205,7 +224,8 @@ def _run(spark: Any, texts: list[str] | None, shown: Format, *, explain: bool, s
         except KeyboardInterrupt as signal_:
             raise _stopped(shell, signal_, stop_timeout_ms) from None
         finally:
-            session.stop()
+            with _java_may_have_ended():
+                session.stop()
 
 
 def _stopped(shell: Shell, came: KeyboardInterrupt, timeout_ms: int) -> StoppedError:
@@ -213,7 +233,7 @@ def _stopped(shell: Shell, came: KeyboardInterrupt, timeout_ms: int) -> StoppedE
     from penstock.sql.shell.run import CONTINUES, CUT_OFF, FINISHED, INTERRUPTED, StoppedError  # noqa: PLC0415 - lazy
 
     is_cut_off = True
-    with suppress(KeyboardInterrupt):
+    with suppress(KeyboardInterrupt), _java_may_have_ended():  # a signal to all processes ends Java at once
         is_cut_off = not shell.stop_after_batch(timeout_ms)
     if isinstance(came, Terminated):
         return StoppedError(CUT_OFF, _TERMINATED) if is_cut_off else StoppedError(CONTINUES, FINISHED)

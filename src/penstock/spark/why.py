@@ -74,7 +74,7 @@ def why(failed: Any) -> Why | None:
         error = failed.exception()
     if not isinstance(error, BaseException):
         return None
-    for each in _chain(error):
+    for each in chain(error):
         if isinstance(each, PenstockError):
             return Why(f"{type(each).__module__}.{type(each).__qualname__}", each.message, dict(each.facts))
         found = _in_text(str(each))
@@ -83,7 +83,7 @@ def why(failed: Any) -> Why | None:
     return None
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
+def chain(error: BaseException) -> Iterator[BaseException]:
     """Yield the error and its causes, each once."""
     seen: set[int] = set()
     current: BaseException | None = error

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import importlib
+import logging
+import subprocess
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
-from typer.testing import CliRunner
+from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]  # it has no types
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+from typer.testing import CliRunner, Result
 
 from penstock.cli import app
 from penstock.cli._interrupts import Terminated
 from penstock.cli.sql import _stopped
+from penstock.errors import SqlError
+from penstock.spark.java_process import JAVA_GONE
 
 
 @pytest.mark.parametrize("explain", [[], ["--explain"]])
@@ -69,3 +78,71 @@ def test_the_status_says_whether_a_batch_was_cut_off(
     found = _stopped(shell, came, 7)
     assert found.status == status
     assert ("start the same script once more before you change it" in str(found)) is is_cut_off
+
+
+class Java:
+    """The Java process of Spark. When it has ended, a call fails as Py4J makes it fail."""
+
+    def __init__(self, *, has_ended: bool) -> None:
+        self.has_ended = has_ended
+
+    def wait(self, timeout_s: float) -> int:
+        if not self.has_ended:
+            raise subprocess.TimeoutExpired("java", timeout_s)
+        return -9
+
+    def call(self, *_: Any, **__: Any) -> Any:
+        raise Py4JNetworkError("An error occurred while trying to connect to the Java server")
+
+
+def run_while_java_ends(monkeypatch: pytest.MonkeyPatch, java: Java, run: Any) -> Result:
+    """Run a script whose statements do `run`. Each call that clears up after it fails."""
+    monkeypatch.setattr(SparkContext, "_gateway", MagicMock(proc=java))
+    for logger in (
+        logging.getLogger(),
+        logging.getLogger("py4j"),
+        logging.getLogger("SQLQueryContextLogger"),
+    ):
+        monkeypatch.setattr(logger, "filters", [*logger.filters])  # the command changes them
+        monkeypatch.setattr(logger, "level", logger.level)
+    spark = MagicMock(stop=java.call)
+    command = importlib.import_module("penstock.cli.sql")  # the package has a function of that name
+    monkeypatch.setattr(command, "_spark", lambda _: (spark, True))
+    monkeypatch.setattr(command, "_handle_ctrl_c", lambda **_: None)
+    monkeypatch.setattr("penstock.sql.run.session.Session", lambda *_: MagicMock(jobs=[], stop=java.call))
+    monkeypatch.setattr("penstock.sql.shell.run.Shell", lambda *_: MagicMock(run=run))
+    return CliRunner().invoke(app, ["sql"], input="SELECT 1;")
+
+
+def test_the_end_of_the_java_process_is_told_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    java = Java(has_ended=True)
+    found = run_while_java_ends(monkeypatch, java, java.call)
+    assert (found.exit_code, found.stderr) == (1, f"penstock: {JAVA_GONE}\n")
+    assert isinstance(found.exception, SystemExit)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "told"),
+    [
+        (PySparkException("[A] no memory"), 1, "penstock: A job failed: [A] no memory\n"),
+        (SqlError("wrong"), 2, "penstock: wrong\n"),
+    ],
+)
+def test_clearing_up_without_java_does_not_hide_the_first_error(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, status: int, told: str
+) -> None:
+    found = run_while_java_ends(monkeypatch, Java(has_ended=True), MagicMock(side_effect=error))
+    assert (found.exit_code, found.stderr) == (status, told)
+
+
+def test_another_error_of_py4j_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    java = Java(has_ended=False)
+    found = run_while_java_ends(monkeypatch, java, java.call)
+    assert isinstance(found.exception, Py4JNetworkError)
+
+
+def test_a_signal_that_ends_java_too_has_cut_a_batch_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    java = Java(has_ended=True)
+    monkeypatch.setattr(SparkContext, "_gateway", MagicMock(proc=java))
+    shell: Any = MagicMock(stop_after_batch=java.call)
+    assert _stopped(shell, Terminated(), 7).status == 143

@@ -205,3 +205,11 @@ def test_a_session_stops_each_job_and_removes_its_views() -> None:
         session.stop()
     assert good.stop.call_count == 2
     session._binder.close.assert_called_once_with()
+
+
+def test_an_error_of_clearing_up_does_not_hide_why_the_job_failed() -> None:
+    query = Query(stop_error=ConnectionRefusedError("Java has ended"))
+    query.awaitTermination = MagicMock(side_effect=ValueError("first"))  # type: ignore[attr-defined]
+    with pytest.raises(ValueError, match="first"):
+        Job("job", [query]).wait()
+    assert not query.isActive

@@ -106,7 +106,8 @@ class Job:
                 self.stop()
             raise
         except BaseException:
-            self.stop()
+            with contextlib.suppress(Exception):  # the first error says more, also if Java has ended
+                self.stop()
             raise
         return True
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.errors import OptionError, PenstockError, SchemaError, SqlError, SqlFailedError
+from penstock.spark.java_process import JAVA_GONE, is_of_ended_java
 from penstock.spark.one_thread import left_to_the_start
 from penstock.spark.stop_after_batch import can_stop_after_batch
 from penstock.sql.connectors.sessions import reason
@@ -60,11 +61,24 @@ def failures() -> Iterator[None]:
     except PenstockError as error:
         raise StoppedError(str(error), FAILED) from error
     except Exception as error:
-        message = reason(error)
+        message = _of_spark(error)
         if message is None:
             raise
         _log.debug("a job failed", exc_info=error)
-        raise StoppedError(f"A job failed: {message}", FAILED) from error
+        raise StoppedError(message, FAILED) from error
+
+
+def _of_spark(error: Exception) -> str | None:
+    """Return what an error of Spark or of its Java process means; None for another error."""
+    try:
+        message = reason(error)
+    except Exception as again:  # it asks Java for the text
+        if not is_of_ended_java(again):
+            raise
+        return JAVA_GONE
+    if message is not None:
+        return f"A job failed: {message}"
+    return JAVA_GONE if is_of_ended_java(error) else None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,67 @@
+"""java_process: whether an error came because the Java process of Spark has ended.
+
+Runs on the driver, for Spark classic whose Java PySpark has started. Without Java each call fails, and Py4J
+says so in many ways: its own error, a connection that is refused, an end of a stream. Invariant: an error
+counts only if it came from PySpark's connection, and if the process itself has ended.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import traceback
+from typing import Any
+
+from penstock.spark.why import chain
+
+JAVA_GONE = (
+    "The Java process of Spark has gone: it was killed, or had no memory left. The log of the system or of "
+    "the container says whether its memory was the reason ('OOM killer', 'OOMKilled'). The option of Spark "
+    "spark.driver.memory sets how much it may take. Nothing is lost: start the script again. A stream "
+    "continues from its checkpoint and repeats the batch that was cut off: a table with exactly-once holds "
+    "its rows once, another one may hold them twice. An INSERT in batch mode writes all of its rows again."
+)
+_ENDS_S = 5.0
+"""Java's connections are closed a moment before the system says that the process has ended."""
+
+
+def is_of_ended_java(error: BaseException) -> bool:
+    """Return whether an error, or one that caused it, came because the Java process of Spark has ended."""
+    return any(_is_of_connection(each) for each in chain(error)) and _has_ended()
+
+
+def _is_of_connection(error: BaseException) -> bool:
+    if type(error).__module__ == "py4j.protocol":
+        return not hasattr(error, "java_exception")  # with it, Java has answered
+    if not isinstance(error, ConnectionError | EOFError):
+        return False
+    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+    return any(frame.f_globals.get("__name__", "").startswith(("py4j.", "pyspark.")) for frame in frames)
+
+
+def _has_ended() -> bool:
+    from pyspark import SparkContext  # noqa: PLC0415 - the module loads without PySpark
+
+    process: subprocess.Popen[bytes] | None
+    process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - there is no public way
+    if process is None:
+        return False
+    try:
+        process.wait(_ENDS_S)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def mute_end_of_java(context: Any) -> None:
+    """Keep PySpark's server of accumulators from printing a traceback when Java, its client, has ended."""
+    server = getattr(context, "_accumulatorServer", None)
+    if server is None:
+        return
+    tell = server.handle_error
+
+    def handle_error(request: Any, address: Any) -> None:
+        if not isinstance(sys.exc_info()[1], ConnectionError | EOFError):
+            tell(request, address)
+
+    server.handle_error = handle_error
