@@ -15,6 +15,13 @@ from penstock.sql.language.source import without_secrets
 _RAISED = re.compile(r"^[\w.]+(?:Exception|Error): (?P<said>.+)$", re.MULTILINE)
 """The last line of a traceback of Python, which Spark puts into the message of its own error."""
 
+_NOT_CONNECTED = "Python worker failed to connect back"
+_NO_PYTHON = (
+    "It means: Spark could not start its Python in time, usually because the machine is too busy. Nothing is "
+    "lost: start the script again, with fewer INSERTs at a time or more cores. A stream continues from its "
+    "checkpoint, and an INSERT in batch mode writes all of its rows again. If it fails each time, also on a "
+    "quiet machine, look at spark.pyspark.python: Spark may have another Python."
+)
 _ADVICE = re.compile(r" (?:Use `?try_\w+`? [^.]*\. )?If necessary set [^.]*\"spark\.[^\"]*\" to [^.]*\.")
 """What Spark says of functions and options that SQL does not have."""
 
@@ -36,12 +43,17 @@ def first_line(error: BaseException) -> str | None:
 
 
 def reason(error: BaseException) -> str | None:
-    """Return why a job failed: the whole message of penstock's error, else what `first_line` returns."""
+    """Return why a job failed: the whole message of penstock's error, else what `first_line` returns.
+
+    An error of Spark that does not say what to do is explained in the same line.
+    """
     first = first_line(error)
     if first is None:
         return None
     found = why(error)
-    return first if found is None else without_secrets(found.message)
+    if found is not None:
+        return without_secrets(found.message)
+    return f"{first} {_NO_PYTHON}" if _NOT_CONNECTED in first else first
 
 
 def is_stopped(session: Any) -> bool:

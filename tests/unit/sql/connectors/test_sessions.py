@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.errors import PySparkException
 
-from penstock.sql.connectors.sessions import first_line
+from penstock.sql.connectors.sessions import first_line, reason
 
 OF_A_BATCH = """[FOREACH_BATCH_USER_FUNCTION_ERROR] Message: Traceback (most recent call last):
   File "job.py", line 7, in show
@@ -41,3 +41,20 @@ def test_a_password_is_not_shown() -> None:
     told = first_line(PySparkException("cannot reach jdbc:postgresql://me:hunter2@host/db"))
     assert told is not None
     assert "hunter2" not in told
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "[STREAM_FAILED] Query [id = a, runId = b] terminated with exception: Python worker failed to connect back.",
+        "org.apache.spark.SparkException: Job aborted due to stage failure: Lost task 0.0 in stage 1.0: "
+        "org.apache.spark.SparkException: Python worker failed to connect back.",
+    ],
+)
+def test_a_python_that_could_not_start_is_explained(said: str) -> None:
+    told = reason(PySparkException(f"{said}\n\nJVM stacktrace:\n\tat x.y"))
+    assert told is not None
+    assert told.startswith(f"{said} It means: Spark could not start its Python in time")
+    assert "fewer INSERTs at a time or more cores" in told
+    assert "\n" not in told
+    assert reason(PySparkException("[A] it failed")) == "[A] it failed"
