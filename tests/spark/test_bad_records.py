@@ -112,7 +112,8 @@ def test_the_recipe_of_the_page_puts_each_dead_letter_back_once(
         run_query()
     assert sorted((row.id, row.amount) for row in seen) == [(16, 1.0), (17, 12.5), (18, 12.5)]
     written = [record for record in judge.consume_all(bootstrap, topic) if record.key == b"k17"]
-    assert [(record.value, list(record.headers)) for record in written] == [
+    # librdkafka and penstock may choose different topic partitions for a key, so no order is known.
+    assert sorted((record.value, list(record.headers)) for record in written) == [
         (b'{"id": 17, "amount": 12,50}', source),
         (b'{"id": 17, "amount": 12.50}', source),
     ]

@@ -5,10 +5,10 @@ repeats it at the next start. Here Spark's own loop ends instead, as it does at 
 trigger `availableNow`: its state is set to TERMINATED, which the loop reads before it plans a batch.
 
 Spark reads the state once more after it has planned a batch, and interrupts the batch then. So the state is
-set only while a batch writes, or between two batches that are both in the logs. If the next batch has been
-begun meanwhile, the state is set back. Invariant: a batch that writes is finished, in the target and in
-Spark's commit log. Spark may still interrupt a batch at the moment in which it begins, before it writes. The
-log says so then.
+set only while a batch writes, or while the thread pauses between two batches that are both in the logs. If
+the next batch has been begun meanwhile, the state is set back. Invariant: a batch that writes is finished, in
+the target and in Spark's commit log. Spark may still interrupt a batch at the moment in which it begins,
+before it writes. The log says so then.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from penstock.spark.connect import is_connect
 
 _log = logging.getLogger(__name__)
 _LOOK_MS = 20
-_PLANS, _RUNS, _WRITES, _SLEEPS = "constructNextBatch", "runBatch", "SQLExecution$.", "waitTillTime"
+_PLANS, _RUNS, _WRITES, _WAITS = "constructNextBatch", "runBatch", "SQLExecution$.", "waitTillTime"
 """Functions of Spark on the stack of a query's thread: what it does."""
+_SLEEPS = "Thread.sleep"
+"""On the stack while the thread waits for its trigger, or for new rows."""
 
 
 def stop_after_batch(query: Any, timeout_ms: int | None = None) -> bool:
@@ -116,9 +118,11 @@ class _Running:
     def has_ended(self) -> bool:
         """Look at the query once. Return whether it has ended."""
         if not self._thread.isAlive():
+            # Spark's loop may have ended between a look at it and the setting back of its state.
+            self._state.set(self._terminated)
             return True
         # Nothing is cut off by `stop` then, because no batch begins when the sleep ends.
-        if self._lets_loop_end() and _SLEEPS in self._stack():
+        if self._lets_loop_end() and _WAITS in self._stack():
             self._query.stop()
         return False
 
@@ -150,7 +154,8 @@ class _Running:
     def _may_end(self, stack: str) -> bool:
         if _RUNS in stack:
             return _WRITES in stack
-        return _PLANS not in stack and self._is_between_batches()
+        # Without a pause the next batch would be planned before its beginning could be seen.
+        return _SLEEPS in stack and _PLANS not in stack and self._is_between_batches()
 
     def _is_between_batches(self) -> bool:
         planned, done = (
