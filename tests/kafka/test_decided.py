@@ -40,7 +40,8 @@ def test_no_answer_after_the_decision(bootstrap: str, sink: SinkUnderTest, query
     settings = replace(sink.settings, default_api_timeout_ms=3_000, request_timeout_ms=1_500)
     impatient = replace(sink, settings=settings)
     with silent_from(Step.DECIDED, bootstrap), impatient.driver() as committing:
-        with pytest.raises(DecidedError, match=f"recover --prefix {sink.prefix} --yes") as raised:
+        command = rf"recover --prefix {sink.prefix} --bootstrap-server \S+ --yes"
+        with pytest.raises(DecidedError, match=command) as raised:
             committing.commit(reports)
         assert ("Do not run it again" in raised.value.message) == query_id.startswith(BATCH_WRITE_PREFIX)
     with sink.driver() as driver:
