@@ -67,6 +67,8 @@ def record_of(line: bytes, number: int) -> dict[str, Any]:
     unknown = sorted(fields.keys() - _FIELDS)
     if unknown:
         raise _wrong(number, f"expected only the fields {', '.join(sorted(_FIELDS))}, got {unknown[0]!r}")
+    if "offset" in fields and "headers" not in fields:
+        raise _wrong(number, "the record was printed without --headers, so its headers would be lost")
     if not {"value", f"value{_BASE64}"} & fields.keys():
         raise _wrong(number, "expected a field 'value' (null is a tombstone)")
     return {
@@ -94,7 +96,10 @@ def _bytes_of(fields: Mapping[str, Any], name: str, number: int) -> bytes | None
     encoded, told = fields.get(f"{name}{_BASE64}"), fields.get(name)
     try:
         if encoded is not None:
-            return base64.b64decode(encoded, validate=True)
+            value = base64.b64decode(encoded, validate=True)
+            if told is None or told == as_text(value):
+                return value
+            raise _wrong(number, f"'{name}' and '{name}{_BASE64}' differ. Remove the one that is not right")
         if told is None or isinstance(told, str):
             return None if told is None else told.encode()
     except (ValueError, TypeError) as error:

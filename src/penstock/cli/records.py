@@ -122,6 +122,10 @@ def _reader_of_lines(
     Raises:
         OptionError: the options exclude each other.
     """
+    if separator == "":
+        raise OptionError(
+            "Expected a text for --key-separator, got none. Nothing was written.", option="--key-separator"
+        )
     if as_json and separator is not None:
         raise OptionError(
             "Expected --json or --key-separator, got both. The key is in the JSON. Nothing was written.",

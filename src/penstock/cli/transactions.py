@@ -192,6 +192,12 @@ def abort(  # noqa: PLR0913, PLR0917 - each is an option of the command
             "transaction of another program). Nothing was changed.",
             option="--prefix",
         )
+    if transactional_id is not None and (query, resolution, log_topic) != (None, None, None):
+        raise OptionError(
+            "--query, --resolution and --log-topic are for --prefix. A transaction of another program has no "
+            "decision. Nothing was changed.",
+            option="--transactional-id",
+        )
     with _asking(bootstrap_server, name, command_config) as cluster:
         if transactional_id is not None:
             _abort_foreign(cluster, transactional_id, yes=yes, as_json=as_json)

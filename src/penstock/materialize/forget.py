@@ -52,12 +52,13 @@ def forget(target: SqlTable, *, is_wanted: bool) -> Kept:
 
     with transaction(target.connect, dialect, end) as cursor:
         session = Session(target.table, str(target), dialect, cursor)
-        session.lock()
+        if is_wanted:  # a look must not make the running query wait
+            session.lock()
         name = session.marked_name()
         found = None
         if session.is_found(MARKERS):
-            # The update waits for a batch that is being applied.
-            session.execute(f"UPDATE {MARKERS} SET target = target WHERE target = {PARAMETER}", name)
+            if is_wanted:  # the update waits for a batch that is being applied
+                session.execute(f"UPDATE {MARKERS} SET target = target WHERE target = {PARAMETER}", name)
             session.execute(f"SELECT query_id, batch_id FROM {MARKERS} WHERE target = {PARAMETER}", name)
             found = cursor.fetchone()
         if found is None:
@@ -66,7 +67,8 @@ def forget(target: SqlTable, *, is_wanted: bool) -> Kept:
                 "the table and the database."
             )
         has_rows = session.is_found(session.table) and session.has_rows()
-        if has_rows:
+        if is_wanted and has_rows:
             session.execute(f"DELETE FROM {session.table}")
-        session.execute(f"DELETE FROM {MARKERS} WHERE target = {PARAMETER}", name)
+        if is_wanted:
+            session.execute(f"DELETE FROM {MARKERS} WHERE target = {PARAMETER}", name)
     return Kept(str(found[0]), int(found[1]), has_rows)

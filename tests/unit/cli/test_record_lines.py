@@ -58,6 +58,8 @@ def test_a_line_by_hand_needs_a_value_only() -> None:
         ('{"value": "x", "headers": [{"name": "a"}]}', "expected 'headers' as a list"),
         ('{"value": "x", "timestamp": "2026-11-22T15:04:05"}', "expected a 'timestamp' like"),
         ('{"value": "x", "timestamp": 5}', "expected a 'timestamp' like"),
+        ('{"value": "x", "offset": 7}', "printed without --headers"),
+        ('{"value": "repaired", "value_base64": "/w=="}', "'value' and 'value_base64' differ"),
     ],
 )
 def test_a_line_that_is_not_a_record_is_an_error_without_its_text(line: str, told: str) -> None:

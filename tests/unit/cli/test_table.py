@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from penstock.cli import app
 from penstock.errors import MaterializeError, OptionError
 from penstock.materialize import SqlTable
+from penstock.materialize.forget import forget
 from tests.unit.materialize.changes import batch
 
 
@@ -37,6 +38,20 @@ def test_forget_deletes_rows_and_marker_only_with_yes(tmp_path: Path) -> None:
     assert other.apply(batch(1, [])), "the other table of the database"
     with closing(sqlite3.connect(file)) as connection:
         assert connection.execute("SELECT id FROM one").fetchall() == [(3,)]
+
+
+def test_a_look_changes_nothing_for_the_running_query(tmp_path: Path) -> None:
+    file, statements = tmp_path / "shop.db", list[str]()
+    SqlTable("t", lambda: sqlite3.connect(file), "sqlite").apply(batch(0, [(1, "a", "+I")]))
+
+    def traced() -> sqlite3.Connection:
+        connection = sqlite3.connect(file)
+        connection.set_trace_callback(statements.append)
+        return connection
+
+    assert forget(SqlTable("t", traced, "sqlite"), is_wanted=False).has_rows
+    assert [each for each in statements if each.startswith(("DELETE", "UPDATE", "INSERT"))] == []
+    assert any(each.startswith("SELECT") for each in statements)
 
 
 def test_forget_of_a_missing_table_deletes_the_marker(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from penstock.cli import app, transactions
 from penstock.client.net.connection import close_shared_connections
-from penstock.errors import PenstockError
+from penstock.errors import OptionError, PenstockError
 
 
 @pytest.mark.parametrize("spelling", ["--bootstrap-server", "--bootstrap-servers", "-b"])
@@ -34,3 +34,11 @@ def test_help_shows_flags_without_a_value() -> None:
     shown = CliRunner().invoke(app, ["transactions", "abort", "--help"]).stdout
     assert "--yes" in shown
     assert "bool" not in shown
+
+
+@pytest.mark.parametrize("given", [["--query", "q"], ["--resolution", "write-again"], ["--log-topic", "t"]])
+def test_options_of_a_decision_are_not_for_a_foreign_transaction(given: list[str]) -> None:
+    command = ["transactions", "abort", "--transactional-id", "billing-7", "-b", "localhost:1", *given]
+    error = CliRunner().invoke(app, command).exception
+    assert isinstance(error, OptionError)
+    assert "are for --prefix" in str(error)

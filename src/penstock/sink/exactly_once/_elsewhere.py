@@ -89,7 +89,9 @@ def find_written(
         holders = [each for each in _move(found, log.place, batch, take) if each.holds(batch)]
     left = log.moved_to(batch.query_id)
     came_back_from = [each.log.place for each in found if each.log.place in left]
-    return Found(holders, bool(others) or log.decision(batch.query_id) is not None, came_back_from)
+    # A trace without a decision is of a start that failed before it wrote anything.
+    is_known = log.decision(batch.query_id) is not None or any(each.decision is not None for each in others)
+    return Found(holders, is_known, came_back_from)
 
 
 def _move(

@@ -133,6 +133,20 @@ def test_a_new_query_on_a_known_prefix_may_fail_each_time_and_writes_nothing(
     assert len(warnings_of(caplog)) == 1, "of the batch that was allowed"
 
 
+def test_a_start_that_failed_under_another_prefix_makes_no_query_known() -> None:
+    """It leaves a trace in its log, because it searches for the query. A trace does not count."""
+    cluster = FakeCluster()
+    run_batch(cluster, "older", 0)
+    run_batch(cluster, "other", 0, prefix="b")
+    for prefix in ("b", PREFIX, "b"):
+        side = DriverSide(TransactionNames(prefix), cluster, cluster, fails_on_new_query=True)
+        reports = [run_task(cluster, side.recover(), 0, 0, query_id="newer")]
+        with pytest.raises(NewQueryError):
+            side.commit(reports)
+        side.abort(reports)
+    assert len(cluster.committed) == 2
+
+
 def test_what_does_not_warn_does_not_fail() -> None:
     cluster = FakeCluster()
     run_batch(cluster, f"{BATCH_WRITE_PREFIX}1", 0, side=strict(cluster))
