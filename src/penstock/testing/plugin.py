@@ -1,4 +1,7 @@
-"""The fixtures of penstock for pytest, which loads this module in every run (entry point `pytest11`).
+"""The fixtures of penstock for pytest. The user's conftest.py names this module in `pytest_plugins`.
+
+It is not an entry point `pytest11`: with one, pytest would rewrite the assertions of the whole package
+`penstock` in every run, and warn if `penstock` was imported earlier.
 
 Runs in tests only. Invariant: importing it costs nearly nothing. A fixture imports what it needs when a test
 asks for it.

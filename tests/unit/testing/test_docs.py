@@ -9,7 +9,8 @@ from pathlib import Path
 
 PAGE = Path(__file__).parents[3] / "docs" / "testing.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-EXAMPLES = [each for each in BLOCKS if "DevCluster" not in each]
+CONFTEST = [each for each in BLOCKS if each.startswith("pytest_plugins")]
+EXAMPLES = [each for each in BLOCKS if "DevCluster" not in each and each not in CONFTEST]
 
 
 def test_the_example_of_the_fake_kafka_runs() -> None:
@@ -18,10 +19,12 @@ def test_the_example_of_the_fake_kafka_runs() -> None:
 
 
 def test_the_example_for_pytest_passes(tmp_path: Path) -> None:
-    """Run it as a user does: in a folder of its own, where only the plugin gives fixtures."""
+    """Run it as a user does: in a folder of its own, with the conftest.py of the page, after an import."""
+    (conftest,) = CONFTEST
+    (tmp_path / "conftest.py").write_text(f"import penstock.testing\n\n{conftest}")
     (code,) = [each for each in EXAMPLES if "def test_" in each]
     (tmp_path / "test_example.py").write_text(code)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "penstock.testing.plugin"]
+    command = [sys.executable, "-m", "pytest", "-q", "-W", "error::pytest.PytestWarning"]
     told = subprocess.run(
         [*command, "-p", "no:cacheprovider", "."], cwd=tmp_path, capture_output=True, text=True, check=False
     )
