@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import traceback
@@ -261,3 +262,54 @@ def test_a_long_error_of_java_keeps_what_spark_searches_for(text: str, is_cut: b
         assert CAUSE in shown
         assert len(str(raised.value)) < 700
         assert "Some.scala" not in shown
+
+
+OVERFLOWS_FROM = 1_000
+"""Characters for which Java's default stack surely suffices, also for code that is not compiled."""
+SEARCHED = re.compile(r"py4j.protocol.Py4JJavaError: An error occurred while calling(.*)", re.DOTALL)
+WORKER = "org.apache.spark.SparkException: Job aborted: Task 0 in stage 3.0 failed 1 times"
+CRASHED = """Fatal Python error: Segmentation fault
+
+Current thread 0x00007f (most recent call first):
+  File "/home/me/job.py", line 12 in my_udf"""
+FRAMES = "\n".join(f'  File "/spark/worker.py", line {n}, in process' for n in range(60))
+RAISED = (
+    f"Traceback (most recent call last):\n{FRAMES}\nValueError: at last the reason\n  at (a place of ours)"
+)
+REMOTE = "An error occurred while calling o60.count.\n"
+
+
+def of_java(text: str) -> str:
+    """Return the text that Spark gets for an error of Java in a function for `foreachBatch`."""
+
+    def fail() -> None:
+        raise Py4JJavaError(text)
+
+    with pytest.raises(RuntimeError) as raised:
+        short_errors_of_batches(fail)()
+    return "".join(traceback.format_exception(raised.value))
+
+
+@pytest.mark.parametrize(
+    "reason", [CRASHED, RAISED, f"{RAISED}\n{CRASHED}\npy4j.protocol.Py4JJavaError: {REMOTE}"]
+)
+def test_a_long_error_of_java_loses_nothing_but_the_calls_of_java(reason: str) -> None:
+    """Spark does not search a text without an interruption: its regular expression does not begin."""
+    shown = of_java(f"{REMOTE}: {WORKER}: {reason}\n{CALLS}\n\t... 7 more\nCaused by: {WORKER}\n{CALLS}")
+    said = shown.replace("an error occurred", "An error occurred")
+    assert f"py4j.protocol.Py4JJavaError: {REMOTE}: {WORKER}: {reason}\nCaused by: {WORKER}\n" in said
+    assert SEARCHED.search(shown) is None
+
+
+@pytest.mark.parametrize(
+    "behind", ["", f"\nCaused by: {WORKER}: {RAISED}"], ids=["at the end", "in the middle"]
+)
+def test_a_cut_of_an_interrupted_error_is_marked(behind: str) -> None:
+    shown = of_java(f"{REMOTE}: {WORKER}: {RAISED}\n{CALLS}\n{CAUSE}{behind}\n{CALLS}")
+    found = SEARCHED.search(shown)
+    assert found is not None
+    assert len(found[1]) < OVERFLOWS_FROM
+    assert WORKER in found[1]
+    assert " ...\n" in found[1]
+    assert "ValueError: at last the reason" in found[1]
+    assert "java.lang.InterruptedException" in found[1]

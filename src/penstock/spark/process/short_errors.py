@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
@@ -41,6 +42,15 @@ _WRITTEN_BY_OTHERS = frozenset({*_BELOW_US, *sys.stdlib_module_names}) - {"__mai
 """Packages whose code runs below ours and is not the user's."""
 _LONG = 600
 """Characters of an error of Java that Spark's regular expression surely takes."""
+_CALL = re.compile(r"\s+(?:at [\w.$/<>@-]+\(|\.\.\. \d+ more)")
+"""Begins a line of Java's stack trace."""
+_SEARCHED = "py4j.protocol.Py4JJavaError: An error occurred while calling"
+_INTERRUPTIONS = (
+    "java.lang.InterruptedException",
+    "java.io.InterruptedIOException",
+    "java.nio.channels.ClosedByInterruptException",
+)
+"""Spark's regular expression (StreamExecution.PROXY_ERROR) is `_SEARCHED`, any text, and one of these."""
 _TRACEBACK = "Traceback (most recent call last)"
 
 
@@ -82,9 +92,10 @@ def short_errors_of_batches(function: Callable[P, T]) -> Callable[P, T]:
     """Shorten the errors of a function for `foreachBatch` that nothing but Spark calls.
 
     The error of a job that it runs comes from PySpark, with the calls of Java. It becomes the error of
-    penstock that is its cause. Another long error of Java loses the calls: when a query is stopped, Spark
-    searches the text for the reason with a regular expression that recurses for each character, and a long
-    text ends in a StackOverflowError of 1,024 lines.
+    penstock that is its cause. Another long error of Java loses the calls of Java and keeps all else, unless
+    it tells of an interruption: when a query is stopped, Spark searches the text for that with a regular
+    expression that recurses for each character. A long text would end in a StackOverflowError of 1,024 lines,
+    so it is cut.
     """
 
     @wraps(function, updated=())  # the function may be an object, whose attributes are its own
@@ -130,13 +141,26 @@ def _short(error: Exception) -> PenstockError | None:
 
 
 def _without_calls(error: Exception) -> Exception | None:
-    """Return a long error of Java with its causes only; None for another error."""
+    """Return a long error of Java without the calls of Java; None for another error."""
     text = str(error)
     if type(error).__name__ != "Py4JJavaError" or len(text) < _LONG or not is_on(Switch.SHORT_ERRORS):
         return None
-    lines = text.splitlines()
-    kept = [*lines[:2], *(line for line in lines[2:] if line.startswith("Caused by: "))]
-    return RuntimeError(f"py4j.protocol.Py4JJavaError: {chr(10).join(kept)[:_LONG]}")
+    kept = "\n".join(line for line in text.split("\n") if _CALL.match(line) is None)
+    interruption = next((name for name in _INTERRUPTIONS if name in kept), None)
+    if interruption is not None:
+        return RuntimeError(f"py4j.protocol.Py4JJavaError: {_cut(kept, interruption)}")
+    # Spark would find nothing. The small letter keeps it from searching, so the text may have any length.
+    whole = f"py4j.protocol.Py4JJavaError: {kept}"
+    return RuntimeError(whole.replace(_SEARCHED, _SEARCHED.replace(": An", ": an")))
+
+
+def _cut(text: str, interruption: str) -> str:
+    """Return a text that Spark can search: beginning and end of a long one, and the name that is searched."""
+    if len(text) <= _LONG:
+        return text
+    half = _LONG // 2
+    short = f"{text[:half]} ...\n... {text[-half:]}"
+    return short if interruption in short else f"{short}\nCaused by: {interruption}"
 
 
 def _shorten(error: Exception) -> None:
