@@ -1,18 +1,25 @@
 """A record as a line: JSON that keeps all of it, and text for people.
 
 Runs in commands. Pure. Invariant: `record_of(json_line(record))` has the same key, value, headers and
-timestamp, also if they are null or not UTF-8.
+timestamp, also if they are null, not UTF-8, or after the year 9999.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
-from datetime import datetime
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
 
 from penstock.errors import RowError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_MAX_TIMESTAMP_MS = (2**63 - 1) // 1000
+"""The last time that fits into the microseconds of a batch, in the year 294246."""
 
 _BASE64 = "_base64"
 """The end of the name of a field with the bytes of a text that is not UTF-8."""
@@ -20,6 +27,21 @@ _PLACE = ("topic", "partition", "offset")
 _FIELDS = frozenset(
     (*_PLACE, "timestamp", "headers", *(f"{n}{end}" for n in ("key", "value") for end in ("", _BASE64)))
 )
+
+
+def records_of(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+    """Yield the records of a batch. A timestamp that no datetime holds is a number of milliseconds."""
+    column = batch.schema.get_field_index("timestamp")
+    numbers = batch.column(column).cast("int64")
+    for record in batch.set_column(column, "timestamp", numbers).to_pylist():
+        yield {**record, "timestamp": _datetime_or_ms(record["timestamp"])}
+
+
+def _datetime_or_ms(timestamp_us: int) -> datetime | int:
+    try:
+        return _EPOCH + timedelta(microseconds=timestamp_us)
+    except OverflowError:
+        return timestamp_us // 1000
 
 
 def json_line(record: Mapping[str, Any], *, with_headers: bool) -> str:
@@ -79,8 +101,9 @@ def record_of(line: bytes, number: int) -> dict[str, Any]:
     }
 
 
-def _time(record: Mapping[str, Any]) -> str:
-    return str(record["timestamp"].isoformat(timespec="milliseconds"))
+def _time(record: Mapping[str, Any]) -> str | int:
+    at: datetime | int = record["timestamp"]
+    return at if isinstance(at, int) else at.isoformat(timespec="milliseconds")
 
 
 def _bytes_to_json(name: str, value: bytes | None) -> dict[str, str | None]:
@@ -120,16 +143,20 @@ def _headers_of(headers: Any, number: int) -> list[dict[str, Any]] | None:
     return [{"key": each["key"], "value": _bytes_of(each, "value", number)} for each in headers]
 
 
-def _timestamp_of(told: Any, number: int) -> datetime | None:
+def _timestamp_of(told: Any, number: int) -> datetime | int | None:
     if told is None:
         return None
+    if type(told) is int and abs(told) <= _MAX_TIMESTAMP_MS:
+        return told
     try:
         # Python 3.10 does not read the Z.
         at = datetime.fromisoformat(f"{told.removesuffix('Z')}+00:00" if told.endswith("Z") else told)
     except (ValueError, AttributeError):
         at = None
     if at is None or at.tzinfo is None:
-        raise _wrong(number, "expected a 'timestamp' like 2026-11-22T15:04:05.000+00:00, or null for now")
+        raise _wrong(
+            number, "expected a 'timestamp' like 2026-11-22T15:04:05.000+00:00, milliseconds, or null for now"
+        )
     return at
 
 

@@ -24,7 +24,7 @@ from penstock.cli.connecting import (
     find_cluster,
     naming,
 )
-from penstock.cli.record_lines import as_text, json_line, record_of, text_lines
+from penstock.cli.record_lines import as_text, json_line, record_of, records_of, text_lines
 from penstock.errors import OptionError, RowError, UnknownTopicOrPartitionError
 
 if TYPE_CHECKING:
@@ -277,7 +277,7 @@ def _records(connections: KafkaConnections, ranges: Iterable[OffsetRange]) -> Ge
 
     for offsets in ranges:
         for batch in fetch_range(connections, offsets, FetchSettings(), read_committed=True):
-            yield from batch.to_pylist()
+            yield from records_of(batch)
 
 
 def _counted(count: int) -> str:
