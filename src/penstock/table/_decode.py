@@ -136,7 +136,8 @@ class TableDecoder:
 
     def _left_out(self, found: LeftOut | None) -> LeftOut | None:
         """Return the fields without those that the table takes from the key."""
-        names = frozenset() if found is None else found.names - set(self._table.schema.names)
+        taken = {*self._table.schema.names, *self._table.key_schema.names}  # the key's without their prefix
+        names = frozenset() if found is None else found.names - taken
         return LeftOut(found.value_index, names) if found is not None and names else None
 
     def _origin(self, name: str) -> tuple[str, str]:

@@ -102,6 +102,22 @@ def test_fields_that_are_left_out_are_said(
     ]
 
 
+def test_a_field_that_the_table_takes_from_the_key_with_a_prefix_is_not_left_out() -> None:
+    options = {
+        "value.format": "debezium-json",
+        "key.format": "json",
+        "key.fields": "k_id",
+        "key.fields-prefix": "k_",
+        "value.fields-include": "EXCEPT_KEY",
+    }
+    schema = pa.schema([("k_id", pa.int64()), ("name", pa.string()), ("row_kind", pa.string())])
+    decoder = TableDecoder(make_table(schema, table_spec(options)))
+    found = decoder.decode(records(json.dumps({"op": "c", "after": NEW}).encode(), key=b'{"id": 1}'))
+    assert found.rows.to_pylist() == [{"k_id": 1, "name": "a", "row_kind": "+I"}]
+    assert found.left_out is not None
+    assert found.left_out.names == {"city"}
+
+
 @pytest.mark.parametrize("value", [b"{", b"[1]", b"null", b'{"op": "c"}', b"[" * 100_000, b"\xff"])
 def test_a_message_that_cannot_be_read_says_nothing(value: bytes, caplog: pytest.LogCaptureFixture) -> None:
     decoder = TableDecoder(make_table(ROWS, table_spec({"format": "debezium-json"})))
