@@ -34,6 +34,8 @@ _STAGED_DELETED = "penstock_deleted"
 _NO_BATCH = -1
 """The number of the batch of a table that a query has taken, before its first batch."""
 _ATTEMPTS = 10
+_WRITER_WITH_FEATURES = 7
+"""The version of Delta's protocol for writers from which a table names its features."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class DeltaTable:
                 ) from error
 
     def check_existing(self, columns: pa.Schema, keys: Sequence[str]) -> None:
-        """Check before a query starts that the table has these columns and keys, if it has rows.
+        """Check before a query starts that penstock made the table, and the columns and keys if it has rows.
 
         Raises:
             MaterializeError: it has others, or penstock has not made it.
@@ -81,8 +83,8 @@ class DeltaTable:
         if not _deltalake().DeltaTable.is_deltatable(self.uri, self._options):
             return
         table = self._newest()
+        check_made_by_penstock(table.metadata().configuration, str(self))
         if not _is_empty(table):
-            check_made_by_penstock(table.metadata().configuration, str(self))
             self._check_columns(table, keys, columns)
 
     def apply(self, batch: Batch) -> bool:
@@ -95,36 +97,45 @@ class DeltaTable:
         conflict = _deltalake().exceptions.CommitFailedError
         for _ in range(_ATTEMPTS):
             table = self._open(batch)
-            new = marker_of(batch)
-            new = Marker(new.query_id, new.batch_id, f"{_number_of(new.digest):x}")
-            stored = self._stored(table, batch)
-            is_repeated = is_applied(stored, new, str(self))
-            if stored is None:
-                self._check_no_rows(table)
-            else:
-                check_commits(table, BATCH, stored.batch_id, str(self))
-            if is_repeated:
-                return False
-            self._check_columns(table, batch.keys, batch.upserted().schema)
             try:
-                _commit(table, batch, new)
+                return self._apply_to(table, batch)
             except conflict as error:
                 if not self._has_moved(table):
                     raise
-                failed = error
-                continue  # another commit has come between: read the marker again
-            return True
+                failed = error  # another commit has come between: read the marker again
         raise MaterializeError(
             f"{self} was changed by other writers in each of {_ATTEMPTS} attempts to apply batch "
             f"{batch.batch_id}. Nothing of the batch was written. Spark will repeat it when the query starts "
             "again. Run OPTIMIZE and other writers less often."
         ) from failed
 
-    def _open(self, batch: Batch) -> Any:
-        """Return the newest version of the table.
+    def _apply_to(self, table: Any, batch: Batch) -> bool:
+        """Apply a batch to a version of the table; return False if it was applied before.
 
-        The first batch creates the table if it is missing, and takes an empty one of another query.
+        The first batch takes an empty table of another query, and gives it its columns. Each commit fails if
+        a newer version is there. If the driver dies between the commits, the next start continues.
         """
+        new = marker_of(batch)
+        new = Marker(new.query_id, new.batch_id, f"{_number_of(new.digest):x}")
+        stored = self._stored(table, batch)
+        if stored is not None and unless_free(stored, new, lambda: _is_empty(table)) is None:
+            self._check_no_features(table, stored, new)
+            _take(table, batch)
+            stored = None
+        is_repeated = is_applied(stored, new, str(self))
+        if stored is None:
+            self._check_no_rows(table)
+            _set_columns(table, batch.upserted().schema)
+        else:
+            check_commits(table, BATCH, stored.batch_id, str(self))
+        if is_repeated:
+            return False
+        self._check_columns(table, batch.keys, batch.upserted().schema)
+        _commit(table, batch, new)
+        return True
+
+    def _open(self, batch: Batch) -> Any:
+        """Return the newest version of the table. The first batch creates the table if it is missing."""
         library = _deltalake()
         if not library.DeltaTable.is_deltatable(self.uri, self._options):
             if batch.batch_id:
@@ -134,27 +145,7 @@ class DeltaTable:
                     "written. Restore the table, or start with a new checkpoint."
                 )
             self._create(batch)
-        table = self._newest()
-        stored = self._stored(table, batch)
-        if stored is not None and unless_free(stored, marker_of(batch), lambda: _is_empty(table)) is None:
-            self._take(batch)
-            return self._newest()
-        return table
-
-    def _take(self, batch: Batch) -> None:
-        """Replace the empty table of another query, in one commit, by one without a batch."""
-        library = _deltalake()
-        library.DeltaTable.create(
-            self.uri,
-            library.Schema.from_arrow(batch.upserted().schema),
-            mode="overwrite",
-            configuration=new_properties(batch),
-            storage_options=self._options,
-            commit_properties=library.CommitProperties(
-                app_transactions=[library.Transaction(BATCH, _NO_BATCH)]
-            ),
-            raise_if_key_not_exists=False,
-        )
+        return self._newest()
 
     def _create(self, batch: Batch) -> None:
         """Create the table, unless another driver creates it at the same time, with the same properties."""
@@ -198,6 +189,23 @@ class DeltaTable:
                 "table, or name another one."
             )
 
+    def _check_no_features(self, table: Any, stored: Marker, new: Marker) -> None:
+        """Raise MaterializeError if the table has features of Delta that a change of its properties extends.
+
+        deltalake 1.6 then adds the feature `variantType`, and readers that do not have it refuse the table.
+        """
+        protocol = table.protocol()
+        if protocol.min_writer_version >= _WRITER_WITH_FEATURES:
+            features = ", ".join(sorted(protocol.writer_features or []))
+            raise MaterializeError(
+                f"{self} is empty and kept by query {stored.query_id}. Query {new.query_id} cannot take it, "
+                f"because it has the table features {features} (`timestampNtz` is of a column without a time "
+                "zone): many readers could not read it afterwards. Nothing was written. Delete the folder "
+                "of the table, and start this query again.",
+                query_id=new.query_id,
+                stored_query_id=stored.query_id,
+            )
+
     def _check_columns(self, table: Any, keys: Sequence[str], columns: pa.Schema) -> None:
         """Raise MaterializeError unless the table has these keys and columns."""
         properties = table.metadata().configuration
@@ -209,6 +217,32 @@ class DeltaTable:
 
     def _has_moved(self, table: Any) -> bool:
         return bool(self._newest().version() > table.version())
+
+
+def _take(table: Any, batch: Batch) -> None:
+    """Give an empty version of the table of another query to the query of a batch, without a batch."""
+    library = _deltalake()
+    # Without retries a commit fails if there is a newer version: the other query may have added rows.
+    table.alter.set_table_properties(
+        new_properties(batch),
+        raise_if_not_exists=False,
+        commit_properties=library.CommitProperties(
+            app_transactions=[library.Transaction(BATCH, _NO_BATCH)], max_commit_retries=0
+        ),
+    )
+
+
+def _set_columns(table: Any, columns: pa.Schema) -> None:
+    """Give an empty version of the table these columns, if it has others."""
+    library = _deltalake()
+    if table.schema() != library.Schema.from_arrow(columns):
+        library.write_deltalake(
+            table,
+            columns.empty_table(),
+            mode="overwrite",
+            schema_mode="overwrite",
+            commit_properties=library.CommitProperties(max_commit_retries=0),
+        )
 
 
 def _commit(table: Any, batch: Batch, new: Marker) -> None:
@@ -242,8 +276,10 @@ def _merge(table: Any, batch: Batch, properties: Any) -> None:
 
 
 def _is_empty(table: Any) -> bool:
-    """Return whether a version of the table has no rows."""
-    return not table.file_uris() or not table.to_pyarrow_dataset().count_rows()
+    """Return whether a version of the table has no rows. It reads files until it finds one with rows."""
+    return not table.file_uris() or not any(
+        each.count_rows() for each in table.to_pyarrow_dataset().get_fragments()
+    )
 
 
 def _quoted(name: str) -> str:

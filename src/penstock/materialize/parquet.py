@@ -3,8 +3,9 @@
 Runs on the driver. Guarantee: a version is visible when its manifest is, so a reader sees all changes of a
 batch or none. The manifest holds the marker too. Files never change: a version writes the buckets that its
 batch touches, and names the files of the others. The name of a manifest has a hash of its marker. Two drivers
-on one checkpoint usually write equal versions, and either may win. If the versions differ, the later one is
-taken back.
+on one checkpoint usually write equal versions, and either may win. A driver that finds another version than
+those it has read, and its own, takes its own back. So of two drivers or queries that write at once, at least
+one stops.
 """
 
 from __future__ import annotations
@@ -120,7 +121,9 @@ class ParquetTable:
     def newest(self) -> Version | None:
         """Return the newest version; None if there is none."""
         files = open_files(self.folder)
-        found = _manifests(files)
+        return self._newest_of(files, _manifests(files))
+
+    def _newest_of(self, files: Files, found: Mapping[int, list[str]]) -> Version | None:
         if not found:
             return None
         number, names = max(found.items())
@@ -137,14 +140,17 @@ class ParquetTable:
         """Publish the version that a batch makes; return False if it was published before.
 
         Raises:
-            MaterializeError: the batch does not follow the newest version, or has other columns or keys.
+            MaterializeError: the batch does not follow the newest version, or has other columns or keys, or
+                another driver has published a version at the same time.
         """
-        files, newest, new = open_files(self.folder), self.newest(), marker_of(batch)
+        files, new = open_files(self.folder), marker_of(batch)
+        found = _manifests(files)
+        newest, known, unused = self._newest_of(files, found), _in_order(found), list[str]()
         if newest is not None:
             version = newest
             if unless_free(version.marker, new, lambda: _is_empty(files, version)) is None:
-                self._forget(files)
-                newest = None
+                unused = self._forget(files, known)
+                newest, known = None, []
         if is_applied(None if newest is None else newest.marker, new, str(self)):
             return False
         upserted = batch.upserted()
@@ -153,8 +159,10 @@ class ParquetTable:
         self._check_columns(newest, batch.keys, upserted.schema)
         written = dict(newest.files) | _write_buckets(files, newest, batch, upserted)
         version = Version(new, newest.keys, newest.columns, newest.bucket_count, written)
-        self._publish(files, version)
-        self._clean(files)
+        published = self._publish(files, version, known)
+        for file in unused:
+            files.delete(file)
+        self._clean(files, published)
         return True
 
     def _check_columns(self, version: Version, keys: Sequence[str], columns: pa.Schema) -> None:
@@ -164,39 +172,48 @@ class ParquetTable:
                 str(self), (keys, columns.names), (version.keys, found), version.marker.query_id
             )
 
-    def _publish(self, files: Files, version: Version) -> None:
-        """Write the manifest of a version.
+    def _publish(self, files: Files, version: Version, known: Sequence[str]) -> list[str]:
+        """Write the manifest of a version. Return the names of all manifests.
+
+        Args:
+            files: of the table.
+            version: the new one.
+            known: the names of the manifests that were read for it.
 
         Raises:
-            MaterializeError: another driver has published another version of the batch.
+            MaterializeError: another driver has published another version since they were read.
         """
         number, name = version.marker.batch_id, _name_of(version.marker)
         if name in _manifests(files).get(number, []):  # some stores hide a file while it is replaced
-            return
+            return [*known, name]
         with files.create(f"{_VERSIONS}/{name}") as sink:
             sink.write(version.to_json())
-        others = [other for other in _manifests(files).get(number, []) if other != name]
+        published = _in_order(_manifests(files))
+        others = [other for other in published if other != name and other not in known]
         if others:
             files.delete(f"{_VERSIONS}/{name}")
             raise MaterializeError(
-                f"Another driver has published batch {number} of {self} with other rows at the same time. "
-                "This version was taken back. Stop one of the drivers: a table has one query, and a query "
-                "one driver.",
+                f"Another driver has published batch {int(others[-1][:10])} of {self} ({others[-1]}), while "
+                f"this one wrote batch {number} of query {version.marker.query_id}. This version was taken "
+                "back. Stop one of the drivers: a table has one query, and a query one driver.",
+                query_id=version.marker.query_id,
                 batch_id=number,
             )
+        return published
 
-    def _forget(self, files: Files) -> None:
-        """Delete all versions of an empty table, the newest one last, and then the files that they name."""
-        names = [name for _, of_number in sorted(_manifests(files).items()) for name in of_number]
+    def _forget(self, files: Files, names: Sequence[str]) -> list[str]:
+        """Delete the known versions of an empty table, the newest one last. Return the files that they name.
+
+        The files stay until the next version is published. If the old query has published one meanwhile,
+        that version may need them.
+        """
         named = {file for name in names for file in _read(files, self, name).files.values()}
         for name in names:
             files.delete(f"{_VERSIONS}/{name}")
-        for file in sorted(named):
-            files.delete(file)
+        return sorted(named)
 
-    def _clean(self, files: Files) -> None:
-        """Delete the oldest versions, and the files that only they name."""
-        names = [name for _, of_number in sorted(_manifests(files).items()) for name in of_number]
+    def _clean(self, files: Files, names: Sequence[str]) -> None:
+        """Delete the oldest of some versions, and the files that only they name."""
         old, kept = names[: -self.versions_kept], names[-self.versions_kept :]
         if not old:
             return
@@ -255,6 +272,11 @@ def _manifests(files: Files) -> dict[int, list[str]]:
         if matched := _NAME.fullmatch(name):
             found.setdefault(int(matched[1]), []).append(name)
     return found
+
+
+def _in_order(found: Mapping[int, list[str]]) -> list[str]:
+    """Return the names of manifests, the newest one last."""
+    return [name for _, of_number in sorted(found.items()) for name in of_number]
 
 
 def _read(files: Files, table: ParquetTable, name: str) -> Version:

@@ -236,6 +236,32 @@ def test_types_and_names(tmp_path: Path) -> None:
     assert deltalake.DeltaTable(str(tmp_path)).to_pyarrow_table().num_rows == 0
 
 
+def test_an_empty_table_is_taken_with_all_types(tmp_path: Path) -> None:
+    schemas = []
+    columns = pa.schema([pa.field(name, kind, name != "bytes") for name, (kind, _) in VALUES.items()])
+    first = Batch("query-2", 0, ("small",), LastRows(("small",), columns).schema.empty_table())
+    for name in ("taken", "created"):
+        target = DeltaTable(str(tmp_path / name))
+        if name == "taken":
+            target.apply(batch(0, []))
+        assert target.apply(first)
+        table = deltalake.DeltaTable(target.uri)
+        schemas.append((table.schema(), table.protocol(), table.metadata().configuration))
+    assert schemas[0] == schemas[1]
+    assert table.version() == 1, "a new table gets its columns once"
+
+
+def test_an_empty_table_with_features_is_not_taken(tmp_path: Path) -> None:
+    """The change of properties would add a feature that many readers do not have."""
+    columns = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us"))])
+    none = LastRows(("id",), columns).schema.empty_table()
+    target = DeltaTable(str(tmp_path))
+    target.apply(Batch(QUERY, 0, ("id",), none))
+    with pytest.raises(MaterializeError, match=r"features timestampNtz .* Delete the folder of the table"):
+        target.apply(Batch("query-2", 0, ("id",), none))
+    assert target.apply(Batch(QUERY, 1, ("id",), none))
+
+
 def test_what_a_table_cannot_hold_is_an_error_before_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     target = DeltaTable("table", {"secret": "hidden"})
     assert "hidden" not in repr(target)

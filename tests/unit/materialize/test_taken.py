@@ -17,8 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import MaterializeError
-from penstock.materialize import DeltaTable, IcebergTable, ParquetTable, SqlTable
+from penstock.materialize import DeltaTable, IcebergTable, ParquetTable, SqlTable, delta, parquet
 from penstock.materialize.batch import Batch, LastRows
+from penstock.materialize.marker import marker_of
+from penstock.state.files import open_files
 from tests.examples import examples
 from tests.unit.materialize.changes import COLUMNS, HISTORIES, QUERY, Change, after, batch
 
@@ -211,7 +213,7 @@ def test_rows_of_another_writer_in_a_delta_table_that_was_taken_are_an_error(tmp
     deltalake: Any = pytest.importorskip("deltalake")
     target = DeltaTable(str(tmp_path))
     target.apply(batch(0, []))
-    target._open(batch(0, [], NEW))
+    delta._take(target._newest(), batch(0, [], NEW))
     deltalake.write_deltalake(str(tmp_path), pa.table({"id": [9], "na%me": ["x"]}), mode="append")
     with pytest.raises(MaterializeError, match="has rows that penstock did not write"):
         target.apply(batch(0, ROW, NEW))
@@ -240,3 +242,127 @@ def test_an_empty_table_is_taken_with_other_columns(tmp_path: Path, made: Callab
     rows = pa.Table.from_pylist([{"id": 1, "na%me": "a", "city": "Rome"}], schema=MORE)
     place.target.apply(Batch(NEW, 0, ("id",), LastRows(("id",), MORE).last_rows(rows)))
     place.target.check_existing(MORE, ["id"])
+
+
+def once_after(monkeypatch: pytest.MonkeyPatch, module: Any, step: str, work: Callable[[], Any]) -> None:
+    """Do some work when a step has ended for the first time."""
+    original = getattr(module, step)
+
+    def patched(*given: Any, **named: Any) -> Any:
+        monkeypatch.setattr(module, step, original)
+        result = original(*given, **named)
+        work()
+        return result
+
+    monkeypatch.setattr(module, step, patched)
+
+
+def first_of_new(columns: pa.Schema) -> Batch:
+    """Return the first batch of a new query that has these columns."""
+    rows = pa.Table.from_pylist([{"id": 2, "na%me": "b"}], schema=columns)
+    return Batch(NEW, 0, ("id",), LastRows(("id",), columns).last_rows(rows))
+
+
+@pytest.mark.parametrize("columns", [COLUMNS, MORE])
+@pytest.mark.parametrize("late", [[(7, "late", "+I")], []])
+@pytest.mark.parametrize(
+    ("made", "step"), [(in_delta, "_is_empty"), (in_parquet, "_is_empty"), (in_parquet, "_write_buckets")]
+)
+def test_a_new_query_never_replaces_rows_that_the_old_one_commits_meanwhile(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    made: Callable[[Path], Place],
+    step: str,
+    late: list[Change],
+    columns: pa.Schema,
+) -> None:
+    place = made(tmp_path)
+    place.target.apply(batch(0, ROW))
+    place.target.apply(batch(1, [(1, "a", "-D")]))
+    target, by_old = place.target, batch(2, late)
+    module = delta if made is in_delta else parquet
+    if step == "_write_buckets":  # the old query has read its last version before the new one deletes it
+        begun = target.newest()
+        once_after(monkeypatch, module, step, lambda: publish(target, begun, by_old))
+    else:
+        once_after(monkeypatch, module, step, lambda: target.apply(by_old))
+    if made is in_delta and not late:
+        assert target.apply(first_of_new(columns)), "the table is still empty"
+        found = delta._deltalake().DeltaTable(target.uri).to_pyarrow_table().to_pylist()
+        assert found == [dict.fromkeys(columns.names) | {"id": 2, "na%me": "b"}]
+        return
+    with pytest.raises(MaterializeError, match=r"is not empty|Another driver has published batch 2 of"):
+        target.apply(first_of_new(columns))
+    assert place.rows() == after({}, late)
+    assert target.apply(batch(3, ROW)), "the old query continues"
+
+
+def publish(target: ParquetTable, begun: parquet.Version, new: Batch) -> None:
+    """Publish a version over another one that was read before."""
+    files = open_files(target.folder)
+    written = dict(begun.files) | parquet._write_buckets(files, begun, new, new.upserted())
+    marker = marker_of(new)
+    version = parquet.Version(marker, begun.keys, begun.columns, begun.bucket_count, written)
+    with files.create(f"_versions/{parquet._name_of(marker)}") as sink:
+        sink.write(version.to_json())
+
+
+def test_an_old_query_of_parquet_takes_its_version_back_if_a_new_one_took_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = in_parquet(tmp_path)
+    place.target.apply(batch(0, []))
+    once_after(
+        monkeypatch, parquet, "_write_buckets", lambda: place.target.apply(batch(0, [(2, "b", "+I")], NEW))
+    )
+    with pytest.raises(MaterializeError, match=r"published batch 0 of .* wrote batch 1 of query query-1\. "):
+        place.target.apply(batch(1, ROW))
+    assert place.rows() == {2: "b"}
+    assert place.target.apply(batch(1, [(3, "c", "+I")], NEW))
+
+
+def test_a_version_that_appears_after_the_last_look_deletes_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old query takes its version back a moment later."""
+    target = ParquetTable(str(tmp_path), 1, versions_kept=1)
+    late = tmp_path / "_versions" / f"0000000006-{'0' * 16}.json"
+    once_after(monkeypatch, ParquetTable, "_publish", lambda: late.write_bytes(b""))
+    assert target.apply(batch(0, ROW))
+    late.unlink()
+    assert pa.concat_tables([pq.read_table(path) for path in target.paths()]).num_rows == 1
+
+
+def test_a_driver_may_die_between_the_commits_that_take_a_delta_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deltalake: Any = pytest.importorskip("deltalake")
+    place = in_delta(tmp_path)
+    place.target.apply(batch(0, []))
+    once_after(monkeypatch, delta, "_take", die)
+    with pytest.raises(KeyboardInterrupt):
+        place.target.apply(first_of_new(MORE))
+    with pytest.raises(MaterializeError, match=r"is kept by query query-2"):
+        place.target.apply(batch(1, ROW))
+    assert place.target.apply(first_of_new(MORE))
+    found = deltalake.DeltaTable(place.target.uri).to_pyarrow_table().to_pylist()
+    assert found == [{"id": 2, "na%me": "b", "city": None}]
+
+
+def test_an_empty_delta_table_of_another_writer_is_refused_before_the_start(tmp_path: Path) -> None:
+    deltalake: Any = pytest.importorskip("deltalake")
+    deltalake.DeltaTable.create(str(tmp_path), deltalake.Schema.from_arrow(COLUMNS))
+    with pytest.raises(MaterializeError, match="was not made by penstock"):
+        DeltaTable(str(tmp_path)).check_existing(COLUMNS, ["id"])
+
+
+def test_a_start_reads_a_delta_table_until_it_finds_a_row(tmp_path: Path) -> None:
+    deltalake: Any = pytest.importorskip("deltalake")
+    target = DeltaTable(str(tmp_path))
+    for number in range(3):
+        target.apply(batch(number, [(number, "a", "+I")]))
+    _, *others = deltalake.DeltaTable(str(tmp_path)).to_pyarrow_dataset().get_fragments()
+    assert len(others) == 2
+    for each in others:
+        (tmp_path / each.path).unlink()
+    target.check_existing(COLUMNS, ["id"])
