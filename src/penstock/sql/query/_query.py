@@ -40,6 +40,8 @@ _OPERATORS_BEHIND = ("distinct", "order", "limit", "offset")
 """Clauses of a SELECT that compare its columns."""
 _OPERATORS_BEFORE = ("joins", "where", "group", "having", "with_")
 """Clauses of a SELECT whose rows do not come as its table gives them."""
+_OPERATORS_OF_COLUMNS = ("joins", "laterals", "group", "having")
+"""Clauses of a SELECT that take the columns of its table with them into an operator."""
 _SET_WORDS = {exp.Union: "UNION", exp.Except: "EXCEPT", exp.Intersect: "INTERSECT"}
 
 
@@ -214,10 +216,14 @@ class Query:
         return place is not None and 0 <= place < len(self._free) and self._free[place]
 
     def is_free_column(self, node: exp.Expr) -> bool:
-        """Return whether a node is a column of the outermost SELECT that `is_free`."""
+        """Return whether a node is a column of the outermost SELECT that `is_free`.
+
+        The table computes its columns when it is read. So an operator would keep them with their rows, and the
+        SELECT has to read this table alone.
+        """
         output = node.parent if isinstance(node.parent, exp.Alias) else node
         select = output.parent
-        if type(node) is not exp.Column or select is None:
+        if type(node) is not exp.Column or select is None or not _reads_one_table(select):
             return False
         return any(output is each for each in select.expressions) and self.is_free(select, output)
 
@@ -487,6 +493,12 @@ def _place_of(output: exp.Expr, outputs: list[exp.Expr], width: int) -> int | No
     if not any(stars[: place + 1]):
         return place
     return None if any(stars[place:]) else width - len(outputs) + place
+
+
+def _reads_one_table(select: exp.Expr) -> bool:
+    """Return whether a SELECT has no other table and no other query, also not in WHERE."""
+    is_alone = not any(select.args.get(each) for each in _OPERATORS_OF_COLUMNS)
+    return is_alone and sum(1 for _ in select.find_all(exp.Query)) == 1
 
 
 def _keeps_versions(tree: exp.Expr) -> bool:

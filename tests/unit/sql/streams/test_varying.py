@@ -184,6 +184,7 @@ def test_metadata_of_change_data_is_copied(query: str) -> None:
         "SELECT a.i, CURRENT_TIMESTAMP FROM c AS a JOIN t AS b ON a.i = b.i",
         "SELECT i, p FROM v",
         "SELECT i, p AS q FROM v",
+        "SELECT i, p FROM v WHERE i > 1",
     ],
 )
 def test_a_clock_goes_into_a_column_by_which_the_table_finds_no_row(query: str) -> None:
@@ -204,6 +205,12 @@ def test_a_clock_goes_into_a_column_by_which_the_table_finds_no_row(query: str) 
         "SELECT i, x FROM w",
         "SELECT i, p + INTERVAL '1' DAY FROM v",
         "SELECT * FROM v",
+        "SELECT v.i, v.p FROM v JOIN t ON v.i = t.i",
+        "SELECT v.i, v.p FROM v, t WHERE v.i = t.i",
+        "SELECT i, p FROM v WHERE i IN (SELECT i FROM t)",
+        "SELECT i, p FROM v WHERE EXISTS (SELECT 1 FROM t WHERE t.i = v.i)",
+        "SELECT (SELECT MAX(i) FROM t), p FROM v",
+        "WITH q AS (SELECT i FROM t) SELECT i, p FROM v WHERE i IN (SELECT i FROM q)",
         "SELECT i, x FROM (SELECT i, NOW() AS x FROM c)",
         "SELECT i, ltz FROM c WHERE ltz > NOW()",
         "SELECT i, NOW() FROM c UNION ALL SELECT i, ltz FROM c",
@@ -212,6 +219,22 @@ def test_a_clock_goes_into_a_column_by_which_the_table_finds_no_row(query: str) 
 def test_it_is_refused_in_other_columns_and_parts(query: str) -> None:
     with pytest.raises(SqlError, match="over rows that change"):
         translated(query, FakeBinder(TABLES), (False, True))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT a.i, NOW() FROM c AS a LEFT JOIN t AS b ON a.i = b.i",
+        "SELECT i, NOW() FROM c WHERE i IN (SELECT i FROM t)",
+        "SELECT i, NOW(), (SELECT MAX(i) FROM t) FROM c",
+    ],
+)
+def test_a_clock_of_the_outermost_select_is_computed_behind_the_operators(query: str) -> None:
+    binder = FakeBinder(TABLES)
+    sql = translated(query, binder, (False, True, True)).sql
+    assert binder.steps
+    assert "current_timestamp" not in str(binder.steps)
+    assert "current_timestamp" in sql
 
 
 def test_the_message_says_why_and_what_to_do() -> None:
