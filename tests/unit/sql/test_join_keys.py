@@ -18,6 +18,8 @@ BY_VALUE = CLEANUP.format("value predicate: (ts#1-T1000ms <= 17672)")
         (f"[f(a#1, b#2)[0], e#3-T0ms], [x[(1, 2)]#3L, e#4-T1000ms], {BY_KEY}", False),
         (f"[id#1L, ts#2-T1000ms], [id#3L, cast(until#4 as timestamp)], {BY_KEY}", True),
         (f"[id#1L, ts#2-T1000ms], [id#3L, ts#4-T1000ms + INTERVAL '-20' SECOND], {BY_KEY}", True),
+        (f"[id#1L, event-time#2-T1000ms], [id#3L, a.b (UTC)#4-T1000ms], {BY_KEY}", False),
+        (f"[id#1L, ts#2-T1000ms], [id#3L, days#4 + ts#5-T1000ms], {BY_KEY}", True),
         (f"[id#1L, ts#2], [id#3L, ts#4-T1000ms], {BY_KEY}", True),
         (f"[id#1L, ... 30 more fields], [id#3L, ... 30 more fields], {BY_KEY}", True),
         (f"[id#1L], [id#3L], {BY_VALUE}", False),

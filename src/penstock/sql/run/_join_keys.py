@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 
 _JOIN, _KEY = "StreamingSymmetricHashJoin ", re.compile(r"key predicate: \(input\[(\d+)")
-_MARKED = re.compile(r"\w+#\d+-T\d+ms")
+_MARKED = re.compile(r"[^#]+#\d+-T\d+ms")
+"""A column alone. Its name is printed as it is. A sum with another column has a second #."""
 
 
 def forgets_by_one_side(plan: str) -> bool:
