@@ -33,7 +33,7 @@ from penstock.sql.query._varying_columns import without_varying
 from penstock.sql.query.expressions.expressions import Expressions
 from penstock.sql.query.piece import Binder, OtherStateError, Script, UnknownTypeError, column_list, quoted
 from penstock.sql.query.rows import INSERTS, KIND, Feature, Relation, Rows, Selected, shaped
-from penstock.sql.query.steps import Aggregation, Step, WindowEnds
+from penstock.sql.query.steps import Aggregation, PlainTimes, Step
 
 _HINTS_LEFT_OUT = ("BROADCAST", "SHUFFLE_HASH", "SHUFFLE_MERGE", "NEST_LOOP", "LOOKUP")
 _OPERATORS_BEHIND = ("distinct", "order", "limit", "offset")
@@ -218,7 +218,7 @@ class Query:
     def is_free_column(self, node: exp.Expr) -> bool:
         """Return whether a node is a column of the outermost SELECT that `is_free`.
 
-        The table computes its columns when it is read. So an operator would keep them with their rows, and the
+        The table computes its columns when it is read, so an operator would keep them with their rows. The
         SELECT has to read this table alone.
         """
         output = node.parent if isinstance(node.parent, exp.Alias) else node
@@ -291,7 +291,7 @@ class Query:
         expressions.only(tree, "this", "expression", "distinct", "order", "limit", "offset", "with_")
         word, is_distinct = _SET_WORDS[type(tree)], bool(tree.args.get("distinct"))
         left, right = self.query(tree.this, names), self.query(tree.expression, names)
-        left, right = self._same_windows(left, right, tree)
+        left, right = self._same_times(left, right, tree)
         changes = left.rows.changes or right.rows.changes
         texts = [shaped(each.sql, each.rows, changes=changes is not None) for each in (left, right)]
         rows = Rows(changes)
@@ -309,23 +309,34 @@ class Query:
         every = "" if is_distinct else " ALL"
         return self.ended(f"({texts[0]}) {word}{every} ({texts[1]})", tree, expressions, rows)
 
-    def _same_windows(self, left: Selected, right: Selected, tree: exp.Expr) -> tuple[Selected, Selected]:
-        """Return two queries of which Spark takes a column for the end of a window only if it is one in both.
+    def _same_times(self, left: Selected, right: Selected, tree: exp.Expr) -> tuple[Selected, Selected]:
+        """Return two queries of which Spark takes a column for a time with a watermark only if both have one.
 
         Spark asks the first query alone what a column means, and would drop rows of the second one as late.
+        The ends of windows are such columns too.
         """
         sides = [left, right]
         parts = [self.window_parts(each.sql) for each in sides]
-        if not any(parts):
+        marks = [self.watermarks(each.sql) or frozenset() for each in sides]
+        if not any((*parts, *marks)):
             return left, right
         names = [[name for name, _ in self.columns(each.sql, tree)] for each in sides]
-        shown = [[found.get(name) for name in of_side] for found, of_side in zip(parts, names, strict=True)]
-        if shown[0] == shown[1]:
+        times = [
+            [(part.get(name), name in mark) for name in of_side if name not in each.rows.hidden]
+            for each, part, mark, of_side in zip(sides, parts, marks, names, strict=True)
+        ]
+        if times[0] == times[1]:
             return left, right
-        for place, each in enumerate(sides):
-            view = self.cut(WindowEnds(self.whole(each.sql), None, (), ()), tree)
-            sides[place] = Selected(f"SELECT * FROM {view}", each.rows)
-        return sides[0], sides[1]
+        left, right = (self._plain(each, of_side, tree) for each, of_side in zip(sides, names, strict=True))
+        return left, right
+
+    def _plain(self, side: Selected, names: list[str], tree: exp.Expr) -> Selected:
+        """Return a query whose times are plain values. Two of its columns may have one name."""
+        keys = [f"`p{place}`" for place in range(len(names))]
+        query = f"SELECT * FROM ({side.sql}) AS `__side`({', '.join(keys)})"
+        view = self.cut(PlainTimes(self.whole(query), None), tree)
+        back = ", ".join(f"{key} AS {quoted(name)}" for key, name in zip(keys, names, strict=True))
+        return Selected(f"SELECT {back} FROM {view}", side.rows)
 
     def distinct(self, sql: str, rows: Rows, tree: exp.Expr) -> tuple[Rows, str]:
         """Return the different rows of a stream: what is known of them, and a query."""

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.errors import SqlError
 from penstock.sql.query.rows import OFFSET, PARTITION, Rows
-from penstock.sql.query.steps import RegularJoin, SessionRows, WindowEnds
+from penstock.sql.query.steps import PlainTimes, RegularJoin, SessionRows, WindowEnds
 from tests.unit.sql.fake_binder import FakeBinder, translated
 from tests.unit.sql.streams.cutting import STREAMS, TUMBLE, cut
 
@@ -137,10 +137,44 @@ def test_a_union_keeps_the_ends_of_windows_if_both_queries_have_them() -> None:
     translated("SELECT s, e FROM u UNION ALL SELECT i, e FROM u", binder)
     assert binder.steps == []
     translated("SELECT s, e FROM u UNION ALL SELECT e, s FROM u", binder)
-    assert [each for each in binder.steps if isinstance(each, WindowEnds)] == [
-        WindowEnds(f"SELECT {columns} FROM `u` AS `u`", None, (), ())
+    assert binder.steps == [
+        PlainTimes(f"SELECT * FROM (SELECT {columns} FROM `u` AS `u`) AS `__side`(`p0`, `p1`)", None)
         for columns in ("`s` AS `s`, `e` AS `e`", "`e` AS `e`, `s` AS `s`")
     ]
+
+
+@pytest.mark.parametrize(
+    ("other", "is_kept"),
+    [
+        ("SELECT u.i, u.ltz FROM u", True),
+        ("SELECT u.i, u.ltz AS other FROM u", True),
+        ("SELECT u.i, u.ts FROM u", False),
+        ("SELECT u.ltz, u.i FROM u", False),
+        ("SELECT c.i, c.ltz FROM c", True),
+    ],
+)
+def test_a_union_keeps_a_watermark_if_both_queries_have_it_in_the_same_column(
+    other: str, is_kept: bool
+) -> None:
+    for query in (
+        "SELECT t.i, t.ltz FROM t UNION ALL " + other,
+        other + " UNION ALL SELECT t.i, t.ltz FROM t",
+    ):
+        binder = FakeBinder(STREAMS)
+        binder.has_watermarks = True
+        translated(query, binder)
+        assert [type(each) for each in binder.steps] == ([] if is_kept else [PlainTimes, PlainTimes])
+
+
+def test_a_union_of_a_watermark_and_another_time_keeps_its_names() -> None:
+    binder = FakeBinder(STREAMS)
+    binder.has_watermarks = True
+    sql = translated("SELECT u.ltz, u.ltz FROM u UNION ALL SELECT u.ltz, u.ts FROM u", binder).sql
+    left, right = (
+        "SELECT `p0` AS `ltz`, `p1` AS `ltz` FROM `cut1`",
+        "SELECT `p0` AS `ltz`, `p1` AS `ts` FROM `cut2`",
+    )
+    assert sql == f"({left}) UNION ALL ({right})"
 
 
 @pytest.mark.parametrize(
