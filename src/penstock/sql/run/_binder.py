@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from penstock.changelog.row_kinds import ROW_KIND
 from penstock.errors import OptionError, SchemaError, StateError
 from penstock.spark.connect import is_connect
-from penstock.spark.native import WATERMARK, analyzed_plan, has_watermark
+from penstock.spark.native import WATERMARK, analyzed_plan, has_watermark, watermark_count
 from penstock.spark.one_thread import left_to_the_start
 from penstock.sql.connectors.options import WrongOptionError
 from penstock.sql.connectors.sessions import is_stopped
@@ -32,7 +32,7 @@ from penstock.sql.query.varying import VaryingCall, varying_column
 from penstock.sql.query.zones import SET_UTC, NeedsUtcError, depends_on_zone, has_zone
 from penstock.sql.run import _tables as tables
 from penstock.sql.run._checkpoints import definition_of
-from penstock.sql.run._cuts import Notes, Reads, cut_of, many_hops, normalize_of, windows_of
+from penstock.sql.run._cuts import Notes, cut_of, many_hops, normalize_of, windows_of
 from penstock.sql.run._explain import plan_text
 from penstock.sql.run._join_keys import forgets_by_one_side
 from penstock.sql.run._late_rows import check_drift
@@ -72,6 +72,23 @@ class Found:
     operators: int
 
 
+@dataclass(frozen=True)
+class _Made:
+    """A view of Spark that a statement uses again, and what a query that uses it has to know.
+
+    Attributes:
+        relation: the view.
+        definitions: of what it uses.
+        notes: what was found while it was made.
+        has_interval_join: whether Spark forgets rows of a join in it by their times.
+    """
+
+    relation: Relation
+    definitions: Mapping[str, str]
+    notes: Notes
+    has_interval_join: bool
+
+
 class SparkBinder:
     """The tables of one session for translations; see `penstock.sql.query.piece.Binder`."""
 
@@ -79,8 +96,8 @@ class SparkBinder:
         self._spark = spark
         self._catalog = catalog
         self._settings = settings
-        self._views: dict[tuple[Any, ...], tuple[Relation, dict[str, str], Reads]] = {}
-        """The views of this statement, each with the definitions that it uses and what it reads."""
+        self._views: dict[tuple[Any, ...], _Made] = {}
+        """The views of this statement."""
         self._definitions: dict[str, str] = {}
         """Those that the query of now uses."""
         self._has_interval_join = False
@@ -165,42 +182,44 @@ class SparkBinder:
             has_place = False  # one DataFrame for all places where the table stands
         key = (found, options, self._settings.is_batch, has_place, is_raw, self._foreign_zone)
         if key in self._views:
-            made, inner, known = self._views[key]
-            self._definitions.update(inner)
-            if self._notes is not None:
-                self._notes.add_reads(known)
-            return made
+            return self._again(self._views[key])
         states = self._states.count if self._states is not None else 0
-        outer, self._definitions = (
-            self._definitions,
-            {".".join(self._catalog.key(parts)): definition_of(found)},
-        )
-        reads: Reads = {}
-        if isinstance(found, Table):
-            frame, rows, varying = self._table(found, dict(options), has_place=has_place, is_raw=is_raw)
-            time = time_of(found) if frame.isStreaming else None
-            made = Relation(self._named(frame), rows, time, varying if rows.changes is not None else ())
-        else:
-            with self._own_reads() as reads:
+        with self._made_apart() as notes:
+            self._definitions[".".join(self._catalog.key(parts))] = definition_of(found)
+            if isinstance(found, Table):
+                frame, rows, varying = self._table(found, dict(options), has_place=has_place, is_raw=is_raw)
+                time = time_of(found) if frame.isStreaming else None
+                made = Relation(self._named(frame), rows, time, varying if rows.changes is not None else ())
+            else:
                 frame, rows = self._view(found, has_place=has_place, is_raw=is_raw)
-            made = Relation(self._named(frame), rows, rows.time)
-        inner, self._definitions = self._definitions, outer
-        self._definitions.update(inner)
+                made = Relation(self._named(frame), rows, rows.time)
+            known = _Made(made, self._definitions, notes, self._has_interval_join)
         # An operator with a state must not stand twice in a query, so its view is not used again.
         if self._states is None or self._states.count == states:
-            self._views[key] = made, inner, reads
+            self._views[key] = known
         return made
 
+    def _again(self, known: _Made) -> Relation:
+        """Return a view of Spark that this query, or an earlier one of the statement, has made."""
+        self._definitions.update(known.definitions)
+        self._has_interval_join |= known.has_interval_join
+        if self._notes is not None:
+            self._notes.add_again(known.notes)
+        return known.relation
+
     @contextlib.contextmanager
-    def _own_reads(self) -> Iterator[Reads]:
-        """Return a context that collects the tables that are read in it. They are noted as well."""
-        notes = self._notes or Notes()
-        outer, notes.reads = notes.reads, {}
+    def _made_apart(self) -> Iterator[Notes]:
+        """Return a context that collects what is found in it. The query around it gets that as well."""
+        notes, definitions, has_join = self._notes, self._definitions, self._has_interval_join
+        self._notes, self._definitions, self._has_interval_join = Notes(), {}, False
         try:
-            yield notes.reads
+            yield self._notes
         finally:
-            inner, notes.reads = notes.reads, outer
-            notes.add_reads(inner)
+            inner, self._notes = self._notes, notes
+            if notes is not None:
+                notes.add(inner)
+            self._definitions = {**definitions, **self._definitions}
+            self._has_interval_join |= has_join
 
     def _table_of_spark(self, name: str) -> Relation | None:
         if not self._spark.catalog.tableExists(name):
@@ -215,6 +234,9 @@ class SparkBinder:
         zoned = next((each for each in frame.schema.fields if has_zone(each.dataType.simpleString())), None)
         if self._foreign_zone is not None and zoned is not None:
             raise ValueError(depends_on_zone(f"the TIMESTAMP '{zoned.name}' of {name}", self._foreign_zone))
+        # The view may be a SELECT of this session that has an interval join.
+        if frame.isStreaming and not is_connect(self._spark):  # Connect does not show what Spark forgets
+            self._has_interval_join |= watermark_count(frame) > 1
         return Relation(name)
 
     def _named(self, frame: Any) -> str:

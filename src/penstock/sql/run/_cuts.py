@@ -104,6 +104,26 @@ class Notes:
         for each, rows in reads.items():
             self.reads.setdefault(each, rows)
 
+    def add(self, notes: Notes) -> None:
+        """Add what was found while a part of the query was bound."""
+        self.add_reads(notes.reads)
+        self.cuts += notes.cuts
+        self.hops += notes.hops
+        self.varying += notes.varying
+        self.drops_late_rows |= notes.drops_late_rows
+
+    def add_again(self, notes: Notes) -> None:
+        """Add what was found in a view that is used again. What is known from its first use stays once."""
+        self.add(
+            Notes(
+                notes.reads,
+                [each for each in notes.cuts if each not in self.cuts],
+                [each for each in notes.hops if each not in self.hops],
+                [each for each in notes.varying if each not in self.varying],
+                notes.drops_late_rows,
+            )
+        )
+
 
 def many_hops(count: int, place: str) -> list[str]:
     """Return a warning if a HOP puts each row into many windows.
