@@ -54,16 +54,18 @@ class _Ending:
         self._queries = queries
         self._timeout_ms = timeout_ms
         self._threads: list[threading.Thread] = []
-        self._came_s = 0.0
+        self._came_s = float("-inf")
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         """Begin to stop the queries: after their batches at the first signal, at once at the next one."""
         now_s = time.monotonic()
+        came_s, self._came_s = self._came_s, now_s  # first, because the next signal may interrupt this call
+        if now_s - came_s < SAME_S:
+            return
         if not self._threads:
             self._start(self._stop_after_batch)
-        elif len(self._threads) == 1 and now_s - self._came_s >= SAME_S:
+        elif len(self._threads) == 1:
             self._start(self._stop_at_once)
-        self._came_s = now_s
 
     def wait(self) -> None:
         """Wait until what a signal has begun is done."""
@@ -71,8 +73,9 @@ class _Ending:
             thread.join()
 
     def _start(self, target: Any) -> None:
-        self._threads.append(threading.Thread(target=target, name="penstock-stop", daemon=True))
-        self._threads[-1].start()
+        thread = threading.Thread(target=target, name="penstock-stop", daemon=True)
+        self._threads.append(thread)
+        thread.start()
 
     def _stop_after_batch(self) -> None:
         _log.warning("Stopping after the batch. A second Ctrl-C or SIGTERM stops at once.")

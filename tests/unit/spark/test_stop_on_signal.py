@@ -39,6 +39,23 @@ def test_the_second_signal_stops_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
 
 
+@pytest.mark.parametrize("is_early", [True, False])
+def test_a_signal_within_the_first_handler_counts_as_the_same_one(*, is_early: bool) -> None:
+    begun: list[str] = []
+
+    class Interrupted(module._Ending):
+        def _start(self, target: Any) -> None:
+            begun.append(target.__name__)
+            if is_early and len(begun) == 1:
+                self(signal.SIGINT, None)
+            self._threads.append(MagicMock())
+            if not is_early:
+                self(signal.SIGINT, None)
+
+    Interrupted([], 1)(signal.SIGINT, None)
+    assert begun == ["_stop_after_batch"]
+
+
 @pytest.mark.parametrize(
     ("outcome", "said"),
     [(False, "did not end within 5 ms, so it is cut off"), (PenstockError("Connect"), "failed: Connect")],
