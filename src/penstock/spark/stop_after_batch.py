@@ -79,13 +79,26 @@ def stop_all_after_batch(queries: Sequence[Any], timeout_ms: int | None = None) 
 def stop_soon(queries: Sequence[Any], timeout_ms: int) -> None:
     """Stop queries after their batches if that takes no longer than `timeout_ms`, else at once.
 
-    It is for clearing up after another error, so it raises none of its own.
+    It is for clearing up after another error, so it raises none of its own. Ctrl-C ends the waiting: the
+    queries are stopped at once then, and KeyboardInterrupt is passed on.
     """
-    with contextlib.suppress(Exception):
-        stop_all_after_batch(queries, timeout_ms)
-    for query in queries:
+    try:
         with contextlib.suppress(Exception):
-            query.stop()
+            if not stop_all_after_batch(queries, timeout_ms):
+                warn_of_cut(timeout_ms)
+    finally:
+        for query in queries:
+            with contextlib.suppress(Exception):
+                query.stop()
+
+
+def warn_of_cut(timeout_ms: int) -> None:
+    """Log a warning that batches are cut off because they did not end in time."""
+    _log.warning(
+        "The batch did not end within %s ms, so it is cut off. The next start repeats it: start the "
+        "same query once more before you change it.",
+        timeout_ms,
+    )
 
 
 def can_stop_after_batch(query: Any) -> bool:

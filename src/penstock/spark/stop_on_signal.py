@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from penstock.spark.stop_after_batch import stop_all_after_batch
+from penstock.spark.stop_after_batch import stop_all_after_batch, warn_of_cut
 
 _log = logging.getLogger(__name__)
 SAME_S = 0.5
@@ -82,11 +82,7 @@ class _Ending:
         try:
             if stop_all_after_batch(self._queries, self._timeout_ms):
                 return
-            _log.warning(
-                "The batch did not end within %s ms, so it is cut off. The next start repeats it: start the "
-                "same query once more before you change it.",
-                self._timeout_ms,
-            )
+            warn_of_cut(self._timeout_ms)
         except Exception as error:  # noqa: BLE001 - a query that failed tells it to its own awaitTermination
             _log.warning("Stopping after the batch failed: %s", str(error).partition("\n")[0])
         self._stop_at_once()
