@@ -106,6 +106,20 @@ def can_stop_after_batch(query: Any) -> bool:
     return not is_connect(query)
 
 
+def check_stop_after_batch(query: Any) -> None:
+    """Check that `stop_after_batch` serves the query.
+
+    Raises:
+        PenstockError: Spark Connect does not give access to what runs the batches.
+    """
+    if not can_stop_after_batch(query):
+        raise PenstockError(
+            "Spark Connect cannot stop a query between two batches. The query still runs. Call "
+            "query.stop(). Before you change the query, start it once more as it is with "
+            "trigger(availableNow=True): that finishes the batch that was cut off, and ends by itself."
+        )
+
+
 class _Running:
     """A query that is about to stop. Each look moves it on if it can.
 
@@ -114,12 +128,7 @@ class _Running:
     """
 
     def __init__(self, query: Any) -> None:
-        if not can_stop_after_batch(query):
-            raise PenstockError(
-                "Spark Connect cannot stop a query between two batches. The query still runs. Call "
-                "query.stop(). Before you change the query, start it once more as it is with "
-                "trigger(availableNow=True): that finishes the batch that was cut off, and ends by itself."
-            )
+        check_stop_after_batch(query)
         self._query = query
         self._jvm = _jvm()
         self._execution = query._jsq.streamingQuery()  # noqa: SLF001 - there is no public way

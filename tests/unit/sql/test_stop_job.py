@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -13,6 +15,8 @@ from penstock.sql.run import job as module
 from penstock.sql.run.job import Job, Part
 from penstock.sql.shell.run import Shell, progress
 from penstock.sql.shell.select import Output
+
+WAIT_S = 10
 
 
 class Failure(Exception):
@@ -91,12 +95,40 @@ def test_a_job_that_fails_before_it_can_stop(monkeypatch: pytest.MonkeyPatch) ->
         jobs.stopped(job, with_savepoint=False)
 
 
+@pytest.mark.parametrize("outcome", [False, KeyboardInterrupt, "connect"])
+def test_a_job_that_has_not_stopped_is_still_watched(monkeypatch: pytest.MonkeyPatch, outcome: Any) -> None:
+    queries = [query(), query()]
+    queries[1].stop.side_effect = lambda: setattr(queries[1], "isActive", False)
+    told = threading.Event()
+    job = Job("j", queries)
+    job.watch(lambda _: told.set())
+    if outcome == "connect":
+        job.queries.append(of_connect())
+        with pytest.raises(PenstockError, match="The query still runs"):
+            job.stop_after_batch()
+        assert not job.is_stopping
+        job.queries.pop()
+    else:
+        monkeypatch.setattr(module, "stop_all_after_batch", MagicMock(side_effect=[outcome]))
+        with contextlib.suppress(KeyboardInterrupt):
+            assert not job.stop_after_batch(1)
+        assert job.is_stopping
+    queries[0].exception.return_value, queries[0].isActive = Failure("lost"), False
+    assert told.wait(WAIT_S), "the failure is noticed"
+    queries[1].stop.assert_called_once_with()
+    job.stop()
+    assert job.status == "FAILED"
+
+
+def of_connect() -> Any:
+    return type("Query", (), {"__module__": "pyspark.sql.connect.x", "isActive": True})()
+
+
 def test_a_job_of_spark_connect_is_left_as_it_is() -> None:
-    of_connect = type("Query", (), {"__module__": "pyspark.sql.connect.x", "isActive": True})()
     with pytest.raises(ValueError, match="It still runs"):
-        jobs.stopped(Job("j", [of_connect]), with_savepoint=False)
+        jobs.stopped(Job("j", [of_connect()]), with_savepoint=False)
     notes: list[str] = []
-    shell = Shell(MagicMock(jobs=[Job("j", [of_connect])]), Output(print), notes.append)
+    shell = Shell(MagicMock(jobs=[Job("j", [of_connect()])]), Output(print), notes.append)
     assert not shell.stop_after_batch(1)
     assert notes == ["Stopping j at once, because Spark Connect cannot stop after a batch."]
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
-from penstock.spark.stop_after_batch import stop_all_after_batch
+from penstock.spark.stop_after_batch import check_stop_after_batch, stop_all_after_batch
 from penstock.sql.connectors.sessions import reason
 from penstock.sql.run._ends import is_nearly_read, is_read
 
@@ -58,6 +58,7 @@ class Job:
         self.started_at = datetime.now(timezone.utc)
         self._is_stopped = False
         self._watcher: threading.Thread | None = None
+        self._on_failure: Callable[[Job], None] | None = None
         self._is_over = threading.Event()
 
     @property
@@ -78,6 +79,11 @@ class Job:
     def is_active(self) -> bool:
         """Return whether a query still runs."""
         return any(query.isActive for query in self.queries)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Return whether a stop was asked for, and a query still runs."""
+        return self._is_stopped and self.is_active
 
     def wait(self, timeout: float | None = None, *, stops_on_ctrl_c: bool = True) -> bool:
         """Wait until all queries have ended. A query over bounded tables ends by itself.
@@ -118,6 +124,7 @@ class Job:
             on_failure: is called with the job when it has failed, in another thread.
         """
         if (len(self.queries) > 1 or (self.queries and on_failure)) and self._watcher is None:
+            self._on_failure = on_failure
             self._watcher = threading.Thread(
                 target=self._watch, args=(on_failure,), name="penstock-sql-job", daemon=True
             )
@@ -150,7 +157,8 @@ class Job:
             timeout_ms: the longest time to wait; None for as long as it takes.
 
         Returns:
-            True if all have stopped; False if the time was up first.
+            True if all have stopped; False if the time was up first. Each query still stops after its batch
+            then, if that was begun. Call this again to wait longer.
 
         Raises:
             PenstockError: the queries are of Spark Connect, which cannot do that. They still run.
@@ -163,6 +171,14 @@ class Job:
         self._is_over.set()
         if self._watcher is not None and self._watcher is not threading.current_thread():
             self._watcher.join()
+
+    def _watch_again(self) -> None:
+        """Watch the queries as before `_end_watch`. `_is_stopped` stays: a query may still stop for it."""
+        with contextlib.suppress(Exception):  # Spark is gone, and its queries with it
+            if self._watcher is not None and self.is_active:
+                self._is_over.clear()
+                self._watcher = None
+                self.watch(self._on_failure)
 
     def _stop_queries(self) -> None:
         errors: list[Exception] = []
@@ -178,9 +194,19 @@ class Job:
 def stop_jobs_after_batch(jobs: Iterable[Job], timeout_ms: int | None = None) -> bool:
     """Stop several jobs at the same time, as `Job.stop_after_batch` does."""
     active = [job for job in jobs if job.is_active]
-    for job in active:
-        job._end_watch()  # noqa: SLF001 - of the same module
-    return stop_all_after_batch([query for job in active for query in job.queries], timeout_ms)
+    queries = [query for job in active for query in job.queries]
+    for query in queries:
+        check_stop_after_batch(query)
+    has_stopped = False
+    try:
+        for job in active:
+            job._end_watch()  # noqa: SLF001 - of the same module
+        has_stopped = stop_all_after_batch(queries, timeout_ms)
+    finally:
+        if not has_stopped:  # the time was up, Ctrl-C, or an error: queries may still run
+            for job in active:
+                job._watch_again()  # noqa: SLF001 - of the same module
+    return has_stopped
 
 
 def error_line(query: Any) -> str:

@@ -96,7 +96,15 @@ def _run(shell: Shell, text: str, *, explain: bool) -> None:
         with failures():
             shell.run(text, explain=explain)
     except StoppedError as error:
-        shell.note("Stopped." if error.status == INTERRUPTED else f"Error: {error}")
+        shell.note(_interrupted(shell) if error.status == INTERRUPTED else f"Error: {error}")
+
+
+def _interrupted(shell: Shell) -> str:
+    """Return what Ctrl-C has done to a statement. It ends the waiting of STOP JOB, not the stop."""
+    names = ", ".join(f"'{job.name}'" for job in shell.session.jobs if job.is_stopping)
+    if not names:
+        return "Stopped."
+    return f"Stopped waiting. Still to stop after the batch: {names}. SHOW JOBS; shows the states."
 
 
 class _Completer(Completer):  # type: ignore[misc]  # pyproject: its types are not read

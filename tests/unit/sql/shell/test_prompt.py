@@ -24,6 +24,7 @@ class FakeJob:
     name: str
     is_active: bool = True
     error: str = "topic gone"
+    is_stopping: bool = False
 
 
 @dataclass
@@ -56,7 +57,9 @@ class FakeShell:
         self.ran.append(text)
         if "wrong" in text:
             raise SqlError("Line 1, column 1: wrong")
-        if "stop" in text:
+        if "STOP JOB" in text:
+            self.session.jobs[0].is_stopping = True
+        if "stop" in text.lower():
             raise KeyboardInterrupt
 
 
@@ -92,6 +95,12 @@ def test_statements_over_lines_errors_and_leaving(tmp_path: Path) -> None:
     assert history.stat().st_mode & 0o077 == 0
     again = typed(f"{UP}{ENTER}quit;{ENTER}", tmp_path)
     assert again.ran == ["SET 'x.password' = '*******';"]
+
+
+def test_ctrl_c_during_stop_job_does_not_say_that_the_job_has_stopped(tmp_path: Path) -> None:
+    shell = typed(f"STOP JOB 'copy';{ENTER}{CTRL_D}", tmp_path)
+    assert "Stopped." not in shell.notes
+    assert any("Still to stop after the batch: 'copy'. SHOW JOBS;" in each for each in shell.notes)
 
 
 def test_a_batch_that_is_cut_off_and_a_job_that_fails_are_told(tmp_path: Path) -> None:
