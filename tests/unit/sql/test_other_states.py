@@ -176,7 +176,7 @@ class Job:
         insert = parse_script(f"INSERT INTO a {query}")[0].statement
         assert isinstance(insert, Insert)
         described = _checkpoints.described(insert, ("default_database", "a"))
-        _checkpoints.claim(str(self.checkpoint), described, definitions, may_change=False)
+        _checkpoints.note(str(self.checkpoint), _checkpoints.Noted(described, definitions))
 
     def refusal(self, query: str) -> SqlError:
         text = f"INSERT INTO a {query}"

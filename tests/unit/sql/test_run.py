@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -13,6 +15,7 @@ from penstock.sql.language.source import Source, without_secrets
 from penstock.sql.language.statements import CreateTable, CreateView, Insert
 from penstock.sql.language.write import statement_text
 from penstock.sql.run import _checkpoints
+from penstock.sql.run._inserts import Inserts, Write
 from penstock.sql.run._tables import with_idle_timeout
 from penstock.sql.run.catalog import Catalog, Table, View, altered, with_like
 from penstock.sql.run.settings import Settings
@@ -133,6 +136,31 @@ def insert_of(text: str) -> Insert:
     return found
 
 
+def claim(folder: str, query: str, definitions: Mapping[str, str], *, may_change: bool) -> None:
+    """Do what the start of one INSERT does to its folder."""
+    noted = _checkpoints.compare(folder, query, definitions, may_change=may_change)
+    if noted is not None:
+        _checkpoints.note(folder, noted)
+
+
+def test_a_refused_folder_leaves_the_notes_of_the_others(tmp_path: Path) -> None:
+    script = "INSERT INTO t SELECT a FROM u"
+    inserts = Inserts(MagicMock(), Catalog(), Settings(), MagicMock(), print)
+    inserts._settings.values["penstock.changed-query"] = "continue"
+    folders = [tmp_path / "a", tmp_path / "b"]
+    for folder in folders:
+        batches(folder, planned=4, done=4)
+        claim(str(folder), "old", {}, may_change=False)
+    (folders[1] / "penstock-sql" / "query.json").write_text('{"version": 9}')
+    before = (folders[0] / "penstock-sql" / "query.json").read_text()
+    streams = [Write(KEY, MagicMock(), "kafka", {}, insert_of(script)) for _ in folders]
+    with pytest.raises(SqlError, match="version 9"):
+        inserts._claim(streams, [str(each) for each in folders], Source(script))
+    assert (folders[0] / "penstock-sql" / "query.json").read_text() == before
+    inserts._claim(streams[:1], [str(folders[0])], Source(script))
+    assert (folders[0] / "penstock-sql" / "query.json").read_text() != before
+
+
 def test_a_checkpoint_belongs_to_its_query(tmp_path: Path) -> None:
     insert = insert_of("INSERT INTO t SELECT a FROM u")
     text = _checkpoints.described(insert, KEY)
@@ -142,15 +170,15 @@ def test_a_checkpoint_belongs_to_its_query(tmp_path: Path) -> None:
     folder = str(tmp_path / "checkpoint")
     (tmp_path / "checkpoint" / "offsets").mkdir(parents=True)
     batches(tmp_path / "checkpoint", planned=4, done=4)
-    _checkpoints.claim(folder, text, {}, may_change=False)
-    _checkpoints.claim(folder, text, {}, may_change=False)
+    claim(folder, text, {}, may_change=False)
+    claim(folder, text, {}, may_change=False)
     with pytest.raises(ValueError, match="belongs to another query, so its positions"):
-        _checkpoints.claim(folder, other, {}, may_change=False)
-    _checkpoints.claim(folder, other, {}, may_change=True)
-    _checkpoints.claim(folder, other, {}, may_change=False)
+        claim(folder, other, {}, may_change=False)
+    claim(folder, other, {}, may_change=True)
+    claim(folder, other, {}, may_change=False)
     (tmp_path / "checkpoint" / "penstock-sql" / "query.json").write_text('{"version": 9}')
     with pytest.raises(ValueError, match="version 9"):
-        _checkpoints.claim(folder, text, {}, may_change=True)
+        claim(folder, text, {}, may_change=True)
 
 
 def batches(checkpoint: Path, *, planned: int, done: int | None) -> None:
@@ -165,22 +193,22 @@ def batches(checkpoint: Path, *, planned: int, done: int | None) -> None:
 def test_a_batch_that_was_cut_off_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder = str(tmp_path)
     batches(tmp_path, planned=0, done=None)
-    _checkpoints.claim(folder, "old", {}, may_change=False)
+    claim(folder, "old", {}, may_change=False)
     with pytest.raises(ValueError, match=r"first batch was begun and not finished\. .* delete the folder"):
-        _checkpoints.claim(folder, "new", {}, may_change=False)
+        claim(folder, "new", {}, may_change=False)
     batches(tmp_path, planned=22, done=21)
     with pytest.raises(ValueError, match=r"Batch 22 was cut off: start the old script once before"):
-        _checkpoints.claim(folder, "new", {}, may_change=False)
-    _checkpoints.claim(folder, "old", {}, may_change=True)
+        claim(folder, "new", {}, may_change=False)
+    claim(folder, "old", {}, may_change=True)
     assert not caplog.records
-    _checkpoints.claim(folder, "new", {}, may_change=True)
+    claim(folder, "new", {}, may_change=True)
     assert "Batch 22 of the checkpoint" in caplog.text
     caplog.clear()
     batches(tmp_path, planned=22, done=22)
     with pytest.raises(ValueError, match="belongs to another query, so its") as error:
-        _checkpoints.claim(folder, "old", {}, may_change=False)
+        claim(folder, "old", {}, may_change=False)
     assert "cut off" not in str(error.value)
-    _checkpoints.claim(folder, "old", {}, may_change=True)
+    claim(folder, "old", {}, may_change=True)
     assert not caplog.records
 
 
@@ -213,14 +241,14 @@ def test_a_checkpoint_belongs_to_the_definitions_that_its_query_uses(
     (tmp_path / "offsets").mkdir()
     (tmp_path / "offsets" / "0").write_text("v1")
     folder, first, second = str(tmp_path), {"d.u": definition(text)}, {"d.u": definition(other)}
-    _checkpoints.claim(folder, "query", first, may_change=False)
+    claim(folder, "query", first, may_change=False)
     if is_same:
-        _checkpoints.claim(folder, "query", second, may_change=False)
+        claim(folder, "query", second, may_change=False)
         return
     with pytest.raises(ValueError, match=r"another query: 'd\.u' has another definition now"):
-        _checkpoints.claim(folder, "query", second, may_change=False)
-    _checkpoints.claim(folder, "query", second, may_change=True)
-    _checkpoints.claim(folder, "query", second, may_change=False)
+        claim(folder, "query", second, may_change=False)
+    claim(folder, "query", second, may_change=True)
+    claim(folder, "query", second, may_change=False)
 
 
 def test_a_checkpoint_of_the_first_version_learns_its_definitions(tmp_path: Path) -> None:
@@ -228,9 +256,9 @@ def test_a_checkpoint_of_the_first_version_learns_its_definitions(tmp_path: Path
     (tmp_path / "offsets" / "0").write_text("v1")
     (tmp_path / "penstock-sql").mkdir()
     (tmp_path / "penstock-sql" / "query.json").write_text('{"version": 1, "query": "query"}')
-    _checkpoints.claim(str(tmp_path), "query", {"v": "1"}, may_change=False)
+    claim(str(tmp_path), "query", {"v": "1"}, may_change=False)
     with pytest.raises(ValueError, match="'v' has another definition now"):
-        _checkpoints.claim(str(tmp_path), "query", {"v": "2"}, may_change=False)
+        claim(str(tmp_path), "query", {"v": "2"}, may_change=False)
 
 
 @pytest.mark.parametrize(
@@ -250,13 +278,13 @@ def test_an_insert_that_differs_has_another_claim(text: str, key: tuple[str, str
 def test_a_query_that_never_planned_a_batch_has_no_claim(tmp_path: Path) -> None:
     """Spark may refuse a query after its claim is written. The corrected one can start then."""
     folder = str(tmp_path / "checkpoint")
-    _checkpoints.claim(folder, "wrong", {}, may_change=False)
-    _checkpoints.claim(folder, "right", {}, may_change=False)
+    claim(folder, "wrong", {}, may_change=False)
+    claim(folder, "right", {}, may_change=False)
     (tmp_path / "checkpoint" / "offsets").mkdir()
     (tmp_path / "checkpoint" / "offsets" / "0").write_text("v1")
-    _checkpoints.claim(folder, "right", {}, may_change=False)
+    claim(folder, "right", {}, may_change=False)
     with pytest.raises(ValueError, match="belongs to another query"):
-        _checkpoints.claim(folder, "wrong", {}, may_change=False)
+        claim(folder, "wrong", {}, may_change=False)
 
 
 WITH_PASSWORD = "CREATE TABLE t (a INT) WITH ('properties.sasl.jaas.config' = 'x password=\"hunter2\";', 'ssl.password' 'hunter2')"

@@ -91,8 +91,8 @@ def check(folder: str, query: str, catalog: Catalog) -> None:
         raise ValueError(_refusal(without_secrets(folder), changed, begun))
 
 
-def claim(folder: str, query: str, definitions: Mapping[str, str], *, may_change: bool) -> None:
-    """Note the query in its folder of checkpoints, or compare it with the one that is noted.
+def compare(folder: str, query: str, definitions: Mapping[str, str], *, may_change: bool) -> Noted | None:
+    """Compare a query with the one that is noted in its folder of checkpoints, and write nothing.
 
     Args:
         folder: a path, or a URI of `pyarrow.fs`.
@@ -100,12 +100,15 @@ def claim(folder: str, query: str, definitions: Mapping[str, str], *, may_change
         definitions: of the views, tables and functions that it uses, by their names.
         may_change: whether another query may continue from the checkpoint.
 
+    Returns:
+        What `note` has to write before the query starts; None if that is noted already.
+
     Raises:
         ValueError: the checkpoint belongs to another query, or the folder cannot be read.
     """
     noted, begun = _read(folder)
     if noted == Noted(query, definitions):
-        return
+        return None
     changed = _changed(noted, query, definitions) if noted is not None else None
     if begun.planned is not None and changed is not None:
         if not may_change:
@@ -118,9 +121,15 @@ def claim(folder: str, query: str, definitions: Mapping[str, str], *, may_change
                 begun.planned,
                 without_secrets(folder),
             )
-    note = {"version": _VERSION, "query": query, "definitions": dict(sorted(definitions.items()))}
+    return Noted(query, definitions)
+
+
+def note(folder: str, noted: Noted) -> None:
+    """Note a query in its folder of checkpoints."""
+    definitions = dict(sorted((noted.definitions or {}).items()))
+    text = json.dumps({"version": _VERSION, "query": noted.query, "definitions": definitions})
     with open_files(folder).create(f"{_FOLDER}/{_FILE}") as sink:
-        sink.write(json.dumps(note).encode())
+        sink.write(text.encode())
 
 
 @dataclass(frozen=True)

@@ -235,14 +235,21 @@ class Inserts:
                 )
 
     def _claim(self, streams: list[Write], folders: list[str | None], source: Source) -> None:
+        """Note each query in its folder. All are compared first, so that a refusal changes no note."""
+        notes: dict[str, _checkpoints.Noted | None] = {}
         for write, folder in zip(streams, folders, strict=True):
             if folder is None:
                 continue
             query = _checkpoints.described(write.insert, write.key)
             try:
-                _checkpoints.claim(folder, query, write.definitions, may_change=self._may_change)
+                notes[folder] = _checkpoints.compare(
+                    folder, query, write.definitions, may_change=self._may_change
+                )
             except ValueError as error:
                 raise source.error(str(error), write.offset) from None
+        for folder, noted in notes.items():
+            if noted is not None:
+                _checkpoints.note(folder, noted)
 
     def job_name(self, writes: list[Write]) -> str:
         """Return the name of a job: `pipeline.name`, or one made of the tables."""
