@@ -26,6 +26,8 @@ _log = logging.getLogger(__name__)
 _LOOK_MS = 20
 _PLANS, _RUNS, _WRITES, _WAITS = "constructNextBatch", "runBatch", "SQLExecution$.", "waitTillTime"
 """Functions of Spark on the stack of a query's thread: what it does."""
+_CONTINUOUS = "ContinuousExecution"
+"""Spark's class of a query with the trigger `continuous`. It never looks at the state that ends the loop."""
 _SLEEPS = "Thread.sleep"
 """On the stack while the thread waits for its trigger, or for new rows."""
 
@@ -35,9 +37,9 @@ def stop_after_batch(query: Any, timeout_ms: int | None = None) -> bool:
 
     Every batch of the checkpoint is then complete, in the target and in Spark's commit log. So the next start
     repeats no batch, and the query may be changed before it (docs/change-a-job.md). It works with every
-    source, sink and trigger. A batch that an earlier run left unfinished is finished first. If a batch was
-    cut off all the same, by other means or at the moment in which it began, a warning says so: the next start
-    repeats it.
+    source and sink, and every trigger but `continuous`. A batch that an earlier run left unfinished is
+    finished first. If a batch was cut off all the same, by other means or at the moment in which it began, a
+    warning says so: the next start repeats it.
 
     Args:
         query: a running StreamingQuery of Spark classic.
@@ -48,7 +50,8 @@ def stop_after_batch(query: Any, timeout_ms: int | None = None) -> bool:
         `query.stop()` to cut the batch off.
 
     Raises:
-        PenstockError: the query is one of Spark Connect, which cannot stop between two batches.
+        PenstockError: the query is one of Spark Connect, which cannot stop between two batches, or has the
+            trigger `continuous`, which has no batches. It still runs.
         StreamingQueryException: the query failed, also if it failed before the call.
     """
     return stop_all_after_batch([query], timeout_ms)
@@ -124,14 +127,19 @@ class _Running:
     """A query that is about to stop. Each look moves it on if it can.
 
     Raises:
-        PenstockError: Spark Connect does not give access to what runs the batches.
+        PenstockError: Spark Connect does not give access to what runs the batches; or there are no batches.
     """
 
     def __init__(self, query: Any) -> None:
         check_stop_after_batch(query)
         self._query = query
-        self._jvm = _jvm()
         self._execution = query._jsq.streamingQuery()  # noqa: SLF001 - there is no public way
+        if str(self._execution.getClass().getSimpleName()) == _CONTINUOUS:
+            raise PenstockError(
+                "A query with the trigger 'continuous' has no batches to stop between. The query still runs. "
+                "Call query.stop(): the next start repeats what it has written since its last epoch."
+            )
+        self._jvm = _jvm()
         self._thread = self._execution.queryExecutionThread()
         self._state = self._execution.state()
         states = self._jvm.org.apache.spark.sql.execution.streaming.runtime

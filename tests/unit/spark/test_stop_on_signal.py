@@ -84,3 +84,12 @@ def test_spark_connect_is_refused() -> None:
     query = type("StreamingQuery", (), {"__module__": "pyspark.sql.connect.streaming.query"})()
     with pytest.raises(PenstockError, match="Spark Connect cannot stop a query between two batches"):
         penstock.stop_after_batch(query)
+
+
+def test_a_query_without_batches_is_refused() -> None:
+    query = MagicMock()
+    query._jsq.streamingQuery().getClass().getSimpleName.return_value = "ContinuousExecution"
+    query._jsq.streamingQuery().queryExecutionThread().isAlive.return_value = True
+    with pytest.raises(PenstockError, match="trigger 'continuous' has no batches"):
+        penstock.stop_after_batch(query, timeout_ms=0)
+    query.stop.assert_not_called()
