@@ -5,16 +5,29 @@ from __future__ import annotations
 from unittest.mock import MagicMock
 
 import pytest
+from pyspark.sql.types import (
+    ArrayType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 from penstock.errors import SqlError
 from penstock.sql.language.parse import parse_statement
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import CreateTable
+from penstock.sql.query.piece import spark_type
 from penstock.sql.query.zones import NeedsUtcError, has_zone, without_zone
 from penstock.sql.run import _tables as tables
 from penstock.sql.run._binder import SparkBinder
 from penstock.sql.run.catalog import Catalog, Table
+from penstock.sql.run.local_times import local_rows
 from penstock.sql.run.settings import Settings
+from tests.unit.sql import fake_binder
 from tests.unit.sql.fake_binder import FakeBinder, translated
 
 BERLIN = "Europe/Berlin"
@@ -70,10 +83,42 @@ def test_a_pattern_does_not_see_how_times_travel() -> None:
         ("struct<timestamp:bigint,a:array<timestamp>>", "struct<timestamp:bigint,a:array<timestamp_ntz>>"),
         ("map<string,timestamp>", "map<string,timestamp_ntz>"),
         ("struct<timestamp:bigint>", "struct<timestamp:bigint>"),
+        (
+            "struct<`a timestamp b`:int,`c``timestamp`:timestamp>",
+            "struct<`a timestamp b`:int,`c``timestamp`:timestamp_ntz>",
+        ),
+        ("struct<`a timestamp b`:int>", "struct<`a timestamp b`:int>"),
     ],
 )
 def test_types_without_a_zone(kind: str, expected: str) -> None:
     assert (without_zone(kind), has_zone(kind)) == (expected, kind != expected)
+
+
+NESTED = StructType(
+    [
+        StructField("order-id", IntegerType()),
+        StructField("at", TimestampType()),
+        StructField("a`b", ArrayType(MapType(StringType(), StructType([StructField("ü", LongType())])))),
+    ]
+)
+NESTED_SQL = "struct<`order-id`:int,at:timestamp,`a``b`:array<map<string,struct<`ü`:bigint>>>>"
+
+
+def test_fields_are_quoted_where_a_type_is_written_into_a_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert spark_type(NESTED) == NESTED_SQL
+    frame = MagicMock(schema=StructType([StructField("r", NESTED), StructField("i", IntegerType())]))
+    local_rows(frame)
+    local = NESTED_SQL.replace("at:timestamp", "at:timestamp_ntz")
+    frame.toDF("c0", "c1").selectExpr.assert_called_once_with(f"CAST(c0 AS {local}) AS c0", "c1")
+    binder = SparkBinder(MagicMock(), Catalog(), Settings())
+    monkeypatch.setattr(binder, "_analysed", lambda _: frame)
+    assert binder.column_types("SELECT") == [("r", NESTED_SQL), ("i", "int")]
+
+
+def test_a_field_that_is_quoted_gets_into_a_function_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(fake_binder.TYPES, "ltz", NESTED_SQL)
+    local = NESTED_SQL.replace("at:timestamp", "at:timestamp_ntz")
+    assert f"CAST(`ltz` AS {local})" in translated("SELECT py_upper(ltz) AS x FROM t", foreign()).sql
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ Runs on the driver. Invariant: the type of a piece is asked for only where the t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -14,6 +15,7 @@ from penstock.sql.language.statements import Options
 from penstock.sql.query.rows import INSERTS, Feature, Relation, Rows
 from penstock.sql.query.steps import Step
 
+_PLAIN_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
 
 
@@ -127,7 +129,7 @@ class Piece:
 
     @property
     def type(self) -> str:
-        """Return the type as Spark's simple string.
+        """Return the type as `spark_type` does.
 
         Raises:
             SqlError: Spark cannot tell it.
@@ -164,6 +166,26 @@ class Script:
 def quoted(name: str) -> str:
     """Return a name in backticks."""
     return f"`{name.replace('`', '``')}`"
+
+
+def spark_type(kind: Any) -> str:
+    """Return a type of Spark as its SQL reads it.
+
+    That is the simple string, with backticks around names of fields that need them, such as `order-id`.
+    """
+    name = kind.typeName()
+    if name == "array":
+        return f"array<{spark_type(kind.elementType)}>"
+    if name == "map":
+        return f"map<{spark_type(kind.keyType)},{spark_type(kind.valueType)}>"
+    if name == "struct":
+        return f"struct<{','.join(map(_field, kind.fields))}>"
+    return str(kind.simpleString())
+
+
+def _field(field: Any) -> str:
+    name = field.name if _PLAIN_NAME.fullmatch(field.name) else quoted(field.name)
+    return f"{name}:{spark_type(field.dataType)}"
 
 
 def literal(text: str) -> str:

@@ -15,7 +15,8 @@ import re
 from penstock.errors import SqlError
 from penstock.sql.language.flink_types import FlinkType
 
-_WITH_ZONE = re.compile(r"(?<!`)\btimestamp\b(?![:`])", re.IGNORECASE)
+_NAME_OR_ZONED = re.compile(r"`(?:[^`]|``)*`|\btimestamp\b(?!:)", re.IGNORECASE)
+"""A name in backticks, or a TIMESTAMP with a zone. A name without backticks has a colon behind it."""
 _ASK_FOR_ZONE = (
     "CURRENT_DATE",
     "CURRENT_ROW_TIMESTAMP",
@@ -55,13 +56,13 @@ def is_zoned(kind: FlinkType) -> bool:
 
 
 def has_zone(kind: str) -> bool:
-    """Return whether a type of Spark (its simple string) is or has a TIMESTAMP with a zone."""
-    return _WITH_ZONE.search(kind) is not None
+    """Return whether a type of Spark (from `spark_type`) is or has a TIMESTAMP with a zone."""
+    return any(not found[0].startswith("`") for found in _NAME_OR_ZONED.finditer(kind))
 
 
 def without_zone(kind: str) -> str:
     """Return the type of Spark in which each TIMESTAMP has no zone."""
-    return _WITH_ZONE.sub("timestamp_ntz", kind)
+    return _NAME_OR_ZONED.sub(lambda found: found[0] if found[0].startswith("`") else "timestamp_ntz", kind)
 
 
 def depends_on_zone(what: str, zone: str) -> str:

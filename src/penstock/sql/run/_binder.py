@@ -24,7 +24,14 @@ from penstock.sql.connectors.options import WrongOptionError
 from penstock.sql.connectors.sessions import is_stopped
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import ComputedColumn, Fragment, Options
-from penstock.sql.query.piece import OtherStateError, Translated, UnknownTypeError, UserFunction, quoted
+from penstock.sql.query.piece import (
+    OtherStateError,
+    Translated,
+    UnknownTypeError,
+    UserFunction,
+    quoted,
+    spark_type,
+)
 from penstock.sql.query.rows import KIND, Relation, Rows, VaryingColumn, shaped
 from penstock.sql.query.steps import Operation, PlainTimes, Step, TimedChanges, WindowChanges, WindowEnds
 from penstock.sql.query.translate import translate_expression, translate_query
@@ -231,7 +238,7 @@ class SparkBinder:
                 "other rows, all of them would count as inserts here: write its query in CREATE VIEW. If "
                 "they are only inserted, give the column another name."
             )
-        zoned = next((each for each in frame.schema.fields if has_zone(each.dataType.simpleString())), None)
+        zoned = next((each for each in frame.schema.fields if has_zone(spark_type(each.dataType))), None)
         if self._foreign_zone is not None and zoned is not None:
             raise ValueError(depends_on_zone(f"the TIMESTAMP '{zoned.name}' of {name}", self._foreign_zone))
         # The view may be a SELECT of this session that has an interval join.
@@ -334,7 +341,7 @@ class SparkBinder:
     def column_types(self, select: str) -> list[tuple[str, str]]:
         """Return names and types of the columns of a query."""
         fields = self._analysed(select).schema.fields
-        return [(field.name, field.dataType.simpleString()) for field in fields]
+        return [(field.name, spark_type(field.dataType)) for field in fields]
 
     def function(self, name: str) -> UserFunction | None:
         """Return a function that the user has created; None if there is none."""

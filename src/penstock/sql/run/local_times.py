@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.sql.query.piece import spark_type
 from penstock.sql.query.zones import has_zone, without_zone
 
 
 def local_rows(frame: Any) -> Any:
     """Return rows in which each TIMESTAMP is a local time in the zone that Spark has now, nested ones too."""
-    kinds = [field.dataType.simpleString() for field in frame.schema.fields]
+    kinds = [spark_type(field.dataType) for field in frame.schema.fields]
     if not any(map(has_zone, kinds)):
         return frame
     names = [f"c{place}" for place in range(len(kinds))]  # two columns may have one name

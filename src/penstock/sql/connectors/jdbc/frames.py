@@ -16,7 +16,7 @@ from penstock.spark.connect import is_connect
 from penstock.spark.process.short_errors import short_errors_of_batches
 from penstock.sql.connectors.jdbc.settings import JdbcSettings, connect_for, jdbc_settings
 from penstock.sql.connectors.sessions import first_line
-from penstock.sql.query.piece import quoted
+from penstock.sql.query.piece import quoted, spark_type
 from penstock.sql.query.rows import KIND
 
 
@@ -30,7 +30,7 @@ def open_jdbc(spark: Any, options: dict[str, str], schema: Any) -> Any:
     _check_columns(frame, schema.names, options)
     return frame.selectExpr(
         *(
-            f"CAST({quoted(each.name)} AS {each.dataType.simpleString()}) AS {quoted(each.name)}"
+            f"CAST({quoted(each.name)} AS {spark_type(each.dataType)}) AS {quoted(each.name)}"
             for each in schema.fields
         )
     )
