@@ -39,8 +39,6 @@ _STARTS = (
     "distinct",
     "windows",
 )
-_NOT_RANKED = ("group", "having", "distinct", "limit", "offset", "order", "with_")
-"""Clauses beside ROW_NUMBER() with which a query is not a Top-N."""
 
 
 @dataclass(frozen=True)
