@@ -54,14 +54,20 @@ def open_as_json(found: OpenTransaction) -> dict[str, Any]:
     description = found.description
     return {
         "transactional_id": description.identity.transactional_id,
+        **_described(description),
+        "is_decided": found.decided_by is not None,
+        "decided_by": None if found.decided_by is None else found.decided_by.where,
+    }
+
+
+def _described(description: TransactionDescription) -> dict[str, Any]:
+    return {
         "state": description.state.value,
         "producer_id": description.identity.producer_id,
         "producer_epoch": description.identity.producer_epoch,
         "started_at": _time(description.started_at_ms),
         "timeout_ms": description.timeout_ms,
         "topic_partitions": [list(each) for each in description.topic_partitions],
-        "is_decided": found.decided_by is not None,
-        "decided_by": None if found.decided_by is None else found.decided_by.where,
     }
 
 
@@ -83,12 +89,7 @@ def any_as_json(found: AnyTransaction) -> dict[str, Any]:
     return {
         "transactional_id": found.transactional_id,
         "prefix": found.prefix,
-        "state": description.state.value,
-        "producer_id": description.identity.producer_id,
-        "producer_epoch": description.identity.producer_epoch,
-        "started_at": _time(description.started_at_ms),
-        "timeout_ms": description.timeout_ms,
-        "topic_partitions": [list(each) for each in description.topic_partitions],
+        **_described(description),
         "start_offsets": [found.starts.get(each) for each in description.topic_partitions],
     }
 
