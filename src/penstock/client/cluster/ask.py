@@ -33,7 +33,7 @@ class Place(Protocol):
     """The broker that answers for a key, and the details that a request to it needs."""
 
     @property
-    def node_id(self) -> int: ...  # noqa: D102  # the broker
+    def node_id(self) -> int: ...
 
 
 K = TypeVar("K")
