@@ -1,4 +1,4 @@
-"""Each public function of the inner rooms has a docstring, unless it is short or its base class has one.
+"""Each public function of the inner rooms has a docstring, unless it is short or implements one that has.
 
 ruff asks the rooms of public names for every docstring (D102, D103). In the inner rooms a docstring such as
 "Return the topics." on `def topics()` told a reader what the line above it told.
@@ -26,8 +26,15 @@ class Classes:
             self._bases[node.name] |= {_last_name(base) for base in node.bases}
             self._methods[node.name] |= {each.name for each in node.body if isinstance(each, _Function)}
 
-    def inherits(self, owner: str, method: str) -> bool:
-        """Return whether a base class, or one of its own, has a method of that name."""
+    def implements(self, owner: str, method: str) -> bool:
+        """Return whether a base class, or a protocol of which the owner has all methods, has that method."""
+        return self._inherits(owner, method) or any(
+            method in self._methods[each] <= self._methods[owner]
+            for each, bases in self._bases.items()
+            if "Protocol" in bases and each != owner
+        )
+
+    def _inherits(self, owner: str, method: str) -> bool:
         waiting, seen = set(self._bases[owner]), {owner}
         while waiting:
             base = waiting.pop()
@@ -63,7 +70,7 @@ def undocumented(tree: ast.Module, classes: Classes) -> list[str]:
         for owner, node in public_functions(tree)
         if ast.get_docstring(node) is None
         and (node.body[-1].end_lineno or 0) - node.body[0].lineno >= SHORT
-        and not classes.inherits(owner, node.name)
+        and not classes.implements(owner, node.name)
     ]
 
 
@@ -85,6 +92,12 @@ def test_an_implementation_may_leave_it_to_its_base_class() -> None:
     base = "class A:\n    def f(self): ...\nclass B(A): ...\n"
     assert _found(f"{base}class C(B):\n    def f(self):\n{LONG}") == []
     assert _found(f"{base}class C(B):\n    def g(self):\n{LONG}") == ["5: g"]
+
+
+def test_an_implementation_may_leave_it_to_a_protocol() -> None:
+    base = "class P(Protocol):\n    def f(self): ...\n    def g(self): ...\n"
+    assert _found(f"{base}class C:\n    def g(self): ...\n    def f(self):\n{LONG}") == []
+    assert _found(f"{base}class C:\n    def f(self):\n{LONG}") == ["5: f"]
 
 
 def test_functions_of_penstock_have_the_docstrings_that_they_owe() -> None:

@@ -24,5 +24,4 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # kafka-pytho
         return self.keeper.token()
 
     def extensions(self) -> dict[str, str]:
-        """Return what is sent to the broker with each token."""
         return self.keeper.extensions

@@ -32,11 +32,9 @@ class AbortedTransactions:
             self._open.add(self._coming.pop()[1])
 
     def is_aborted(self, producer_id: int) -> bool:
-        """Return whether transactional data of the producer in this batch was aborted."""
         return producer_id in self._open
 
     def end(self, producer_id: int) -> None:
-        """Close the producer's transaction, because its abort marker was met."""
         self._open.discard(producer_id)
 
 

@@ -74,7 +74,6 @@ class Decompressor:
         return memoryview(self._memory)[:size]
 
     def release(self) -> None:
-        """Free the memory that an unusually large batch took."""
         if len(self._memory) > _RETAINED_BYTES:
             self._memory = bytearray()
 

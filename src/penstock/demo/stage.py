@@ -140,14 +140,12 @@ def progress_bars(console: Console) -> Progress:
 
 
 def finish(progress: Progress, bar: TaskID, rows: int, started: float) -> None:
-    """Show a bar as complete, with its rate."""
     rate = rows / max(time.monotonic() - started, 1e-3)
     progress.update(bar, total=rows, completed=rows, note=f"{rate:,.0f} records/s")
 
 
 @contextmanager
 def step(progress: Progress, description: str) -> Iterator[None]:
-    """Show a step that is done as a whole."""
     bar = progress.add_task(description, total=1, note="")
     yield
     progress.advance(bar, 1)

@@ -46,7 +46,6 @@ class ClusterRequest:
     port: int | None = None
 
     def to_json(self) -> str:
-        """Return the request as text for the background process."""
         return json.dumps(dataclasses.asdict(self), sort_keys=True)
 
     def digest(self) -> str:

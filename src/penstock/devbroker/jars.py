@@ -40,7 +40,6 @@ class JarSet:
     pins_file: str
 
     def pins(self) -> dict[str, str]:
-        """Return the SHA-256 of each jar by file name."""
         text = (Path(__file__).parent / self.pins_file).read_text(encoding="ascii")
         return {name: digest for digest, name in (line.split() for line in text.splitlines() if line)}
 
@@ -81,7 +80,6 @@ SPARK_AVRO_JARS = JarSet(
 
 
 def print_progress(message: str) -> None:
-    """Show progress on stderr."""
     sys.stderr.write(f"penstock: {message}\n")
     sys.stderr.flush()
 

@@ -35,12 +35,10 @@ class BrokerNode:
 
     @property
     def is_alive(self) -> bool:
-        """Return whether its process exists (also while it is paused)."""
         return self._process is not None and self._process.is_alive
 
     @property
     def pid(self) -> int | None:
-        """Return the process id of the broker; None when it does not run."""
         return self._process.pid if self._process is not None and self._process.is_alive else None
 
     def prepare(self, address: NodeAddress, properties: Mapping[str, str]) -> None:
@@ -54,7 +52,6 @@ class BrokerNode:
         self._log4j_file.write_text(LOG4J2, encoding="ascii")
 
     def format_data(self, cluster_id: str, bootstrap: bytes) -> None:
-        """Create its empty data folder."""
         format_storage(self.log_dir, cluster_id=cluster_id, node_id=self.node_id, bootstrap=bootstrap)
 
     def launch(self, java_command: Sequence[str]) -> None:
@@ -70,34 +67,27 @@ class BrokerNode:
         )
 
     def begin_stop(self) -> None:
-        """Tell it to end without waiting; `stop` waits for that."""
         if self._process is not None:
             self._process.send_signal(signal.SIGTERM)
 
     def stop(self) -> None:
-        """End it cleanly. Does nothing when it does not run."""
         if self._process is not None:
             self._process.stop()
 
     def kill(self) -> None:
-        """End it as a crash would."""
         if self._process is not None:
             self._process.kill()
 
     def pause(self) -> None:
-        """Pause it: its connections stay open, but it does not answer."""
         self._running().send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """End a pause."""
         self._running().send_signal(signal.SIGCONT)
 
     def wait_until_ended(self, timeout_s: float) -> bool:
-        """Wait for its process to end; return whether it has."""
         return self._process is None or self._process.wait(timeout_s)
 
     def log_excerpt(self) -> str:
-        """Return the lines of its log that explain a failure."""
         return log_excerpt(self.log_file)
 
     def _running(self) -> BrokerProcess:

@@ -44,7 +44,6 @@ def make_archive(progress: Progress = print_progress) -> bool:
 
 
 def make_archive_beside() -> None:
-    """Make the archive in a thread that ends with this process, for the next start."""
     threading.Thread(target=make_archive, args=(lambda _message: None,), daemon=True).start()
 
 

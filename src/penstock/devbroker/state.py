@@ -45,7 +45,6 @@ class ClusterState:
     broker_pids: tuple[int, ...] = ()
 
     def to_json(self) -> str:
-        """Return the text of the state file."""
         return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
 
     @classmethod
@@ -74,7 +73,6 @@ class StateFolder:
         self._state_file = self.folder / "state.json"
 
     def create(self) -> None:
-        """Make the folder, for this user alone."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def try_lock(self) -> IO[bytes] | None:
@@ -129,11 +127,9 @@ class StateFolder:
             request.unlink(missing_ok=True)
 
     def ask_to_stop(self, run_id: str) -> None:
-        """Ask the background process of that run_id, and no other, to stop."""
         self._stop_request(run_id).touch()
 
     def is_asked_to_stop(self, run_id: str) -> bool:
-        """Return whether the background process of that run_id was asked to stop."""
         return self._stop_request(run_id).exists()
 
     def _stop_request(self, run_id: str) -> Path:

@@ -47,7 +47,6 @@ class Finding:
 
 
 def good(subject: str, text: str) -> Finding:
-    """Return a finding that is as it should be."""
     return Finding(Level.GOOD, subject, text)
 
 

@@ -100,7 +100,6 @@ def gather(properties: KafkaProperties, wanted: Wanted) -> Facts:
 
 
 def python_facts(where: str) -> PythonFacts:
-    """Return the versions of this process."""
     python = ".".join(map(str, sys.version_info[:3]))
     return PythonFacts(where, python, {name: _installed(name) for name in PACKAGES})
 

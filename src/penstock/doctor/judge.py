@@ -20,7 +20,6 @@ _SAME_EVERYWHERE = ("penstock", "pyarrow", "pyspark")
 
 
 def judge(facts: Facts) -> list[Finding]:
-    """Return all findings, in the order in which a person would look."""
     return list(_findings(facts))
 
 

@@ -156,7 +156,6 @@ def metadata_name(column: str) -> str | None:
 
 
 def is_changelog(one: Format) -> bool:
-    """Return whether the rows of a format have row kinds."""
     return ROW_KIND in one.metadata.names
 
 
@@ -173,10 +172,8 @@ def excerpt(value: bytes) -> str:
 
 
 def failure(values: pa.Array, value_index: int, reason: str) -> RowFailure:
-    """Describe a value that could not be decoded."""
     return RowFailure(value_index, reason, excerpt(values[value_index].as_py() or b""))
 
 
 def selected(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
-    """Return the fields named in `columns`, in that order."""
     return schema if columns is None else pa.schema([schema.field(name) for name in columns])

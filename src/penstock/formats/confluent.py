@@ -52,7 +52,6 @@ class WriterSchemas:
         self._lookup_count = 0
 
     def start_batch(self) -> None:
-        """Begin to count the questions of a batch."""
         self._lookup_count = 0
 
     def schema(self, schema_id: int) -> RegisteredSchema | str:

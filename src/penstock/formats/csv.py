@@ -188,12 +188,10 @@ class CsvFormat:
             )
 
     def decoder(self, schema: pa.Schema, columns: Sequence[str] | None = None) -> Decoder:
-        """Make a decoder; see `Format.decoder`."""
         check_csv_schema(schema)
         return CsvDecoder(self, schema, columns)
 
     def encoder(self, schema: pa.Schema) -> Encoder:
-        """Make an encoder; see `Format.encoder`."""
         check_csv_schema(schema)
         return CsvEncoder(self)
 
@@ -223,7 +221,6 @@ class CsvDecoder:
         self._targets = [position.get(name, -1) for name in schema.names]
 
     def decode(self, values: pa.Array) -> DecodedRows:
-        """Decode values; see `Decoder.decode`."""
         decoded = _native.decode_csv(values, self._schema, self._options, self._targets)
         return decoded_rows(values, self._schema, self._columns, decoded, TimestampStandard())
 
@@ -235,7 +232,6 @@ class CsvEncoder:
         self._options = options
 
     def encode(self, rows: pa.RecordBatch) -> pa.Array:
-        """Encode rows; see `Encoder.encode`."""
         try:
             return _native_encode.encode_csv(rows, self._options)
         except _native_encode.RowFailed as failed:

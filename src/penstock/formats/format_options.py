@@ -26,7 +26,6 @@ def format_option(
 
 
 def flag_option(key: str, doc: str, *, default: bool = False) -> Option[bool]:
-    """Declare an option of a format that is true or false."""
     return format_option(key, BOOLEAN, doc, default)
 
 
@@ -51,7 +50,6 @@ class FormatOptions:
     texts: Mapping[str, str]
 
     def spelled(self, option: Option[Any]) -> str:
-        """Return the key as the user writes it."""
         return self.prefix + option.key
 
     def value(self, option: Option[T]) -> T | None:
@@ -68,7 +66,6 @@ class FormatOptions:
         return self.value_or_default(option)
 
     def value_or_default(self, option: Option[T]) -> T:
-        """Return the parsed value, the declared default when the option is not set."""
         return or_default(option, self.value(option))
 
     def required(self, option: Option[T]) -> T:

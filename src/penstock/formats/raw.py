@@ -91,11 +91,9 @@ class RawFormat:
         )
 
     def decoder(self, schema: pa.Schema, columns: Sequence[str] | None = None) -> Decoder:
-        """Make a decoder; see `Format.decoder`."""
         return RawDecoder(self, _only_field(schema), selected(schema, columns))
 
     def encoder(self, schema: pa.Schema) -> Encoder:
-        """Make an encoder; see `Format.encoder`."""
         return RawEncoder(self, _only_field(schema))
 
     @property
@@ -105,7 +103,6 @@ class RawFormat:
 
     @property
     def codec(self) -> str:
-        """Return Python's name of the charset."""
         return codecs.lookup(self.charset).name
 
     def text_of(self, value: bytes) -> str:
@@ -154,7 +151,6 @@ class RawDecoder:
         self._kind = field.type
 
     def decode(self, values: pa.Array) -> DecodedRows:
-        """Decode values; see `Decoder.decode`."""
         if self._options.line_delimiter is not None:
             return self._decode_lines(values)
         if self._kind == pa.binary():
@@ -276,7 +272,6 @@ class RawEncoder:
         self._field = field
 
     def encode(self, rows: pa.RecordBatch) -> pa.Array:
-        """Encode rows; see `Encoder.encode`."""
         column, line_delimiter = rows.column(0), self._options.line_delimiter
         if line_delimiter is not None and column.type == pa.string():
             # Encoded as one text, so that there is one byte order mark at most.

@@ -17,12 +17,10 @@ _ENTRIES = {entry.name: entry for entry in FORMATS}
 
 
 def format_names() -> tuple[str, ...]:
-    """Return the names of all formats."""
     return tuple(_ENTRIES)
 
 
 def format_class(name: str) -> FormatClass:
-    """Import the class of a format."""
     entry = _ENTRIES[name]
     found: FormatClass = getattr(importlib.import_module(entry.module), entry.class_name)
     return found

@@ -39,15 +39,12 @@ class GivenOptions:
     properties: KafkaProperties
 
     def has(self, option: Option[Any]) -> bool:
-        """Return whether the user set the option."""
         return option.key in self.texts
 
     def text(self, option: Option[Any]) -> str | None:
-        """Return the text of the user, None when the option is not set."""
         return self.texts.get(option.key)
 
     def value_or_default(self, option: Option[T]) -> T:
-        """Return the parsed value, the declared default when the option is not set."""
         return or_default(option, self.value(option))
 
     def value(self, option: Option[T]) -> T | None:

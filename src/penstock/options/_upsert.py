@@ -21,7 +21,6 @@ _START = "scan.startup."
 
 
 def is_upsert(given: GivenOptions) -> bool:
-    """Return whether the options are those of an upsert table."""
     return given.value(flink.CONNECTOR) == Connector.UPSERT_KAFKA.value
 
 

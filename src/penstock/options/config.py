@@ -44,7 +44,6 @@ class KafkaProperties:
     prefix: str = field(default="", compare=False)
 
     def get(self, name: str, default: str | None = None) -> str | None:
-        """Return the text of a property."""
         return dict(self.items).get(name, default)
 
     def spelled(self, name: str) -> str:
@@ -52,7 +51,6 @@ class KafkaProperties:
         return self.prefix + name
 
     def changed(self, name: str, value: str) -> KafkaProperties:
-        """Return the properties with `name` set to `value`."""
         others = [(one, text) for one, text in self.items if one != name]
         return KafkaProperties(tuple(sorted((*others, (name, value)))), self.prefix)
 
@@ -116,7 +114,6 @@ class OffsetsSpec:
 
     @property
     def places(self) -> frozenset[Where]:
-        """Return all places in it."""
         places = {where for _, where in self.each}
         return frozenset(places if self.others is None else {self.others, *places})
 
@@ -143,7 +140,6 @@ class DiscoveryInterval:
         return cls(interval_ms) if interval_ms else cls.ONCE
 
     def is_due(self, since_last_ms: int) -> bool:
-        """Return whether discovery is due, this many milliseconds after the last one."""
         return self.after_ms is not None and since_last_ms >= self.after_ms
 
 
@@ -232,7 +228,6 @@ class SourceConfig:
 
     @property
     def fails_on_removal(self) -> bool:
-        """Return whether a deleted topic partition is an error."""
         removal = self.fail_on_removed_partition
         return self.fail_on_data_loss if removal is None else removal
 

@@ -76,7 +76,6 @@ def declared_in(module: Mapping[str, object]) -> tuple[Option[Any], ...]:
 
 
 def shown_default(option: Option[Any]) -> str:
-    """Return the default for the reference page."""
     return option.default_text if option.default is None else option.type.render(option.default)
 
 
@@ -112,7 +111,6 @@ def parse_value(kind: ValueType[T], text: str, key: str) -> T:
 
 
 def raise_not_allowed(key: str, text: str, allowed: str) -> NoReturn:
-    """Raise the error for a value that is not allowed."""
     raise OptionError(
         f"Option '{key}' cannot be '{text}'. Allowed: {allowed}.", option=key, value=text, allowed=allowed
     ) from None

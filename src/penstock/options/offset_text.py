@@ -68,7 +68,6 @@ def parse_flink_offsets(text: str, topic_of_plain_form: str | None) -> Offsets:
 
 
 def format_flink_offsets(offsets: Offsets) -> str:
-    """Return offsets in the form that names topics."""
     return ";".join(f"topic:{tp.topic},partition:{tp.partition},offset:{offset}" for tp, offset in offsets)
 
 
@@ -84,7 +83,6 @@ def parse_topic_partitions(text: str) -> tuple[TopicPartition, ...]:
 
 
 def format_topic_partitions(topic_partitions: Iterable[TopicPartition]) -> str:
-    """Return topic partitions in the form of `topic-partitions`."""
     return ";".join(f"{topic}:{partition}" for topic, partition in topic_partitions)
 
 

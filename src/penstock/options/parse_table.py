@@ -88,7 +88,6 @@ def read_table(given: GivenOptions, dead_letters: DeadLetters) -> TableSpec | De
 
 
 def write_table(given: GivenOptions) -> TableSpec:
-    """Parse the table of a write; see `read_table`."""
     if is_upsert(given):
         check_upsert_write(given)
     return _table(given, BadRecordsSpec())

@@ -36,7 +36,6 @@ class ObjectKind:
     where: str
 
     def is_text(self, text: str) -> bool:
-        """Return whether the text begins like one that holds such an object."""
         return text.startswith(f"{self.version}:")
 
     def join(self, pickled: bytes, python_version: str) -> str:

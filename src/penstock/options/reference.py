@@ -154,7 +154,6 @@ def _option_text(option: Option[Any]) -> str:
 
 
 def _shared_section() -> str:
-    """Return the section of the names that are the same in both dialects."""
     shared = [option for option in FLINK_OPTIONS if option.dialect is Dialect.SHARED and option is not TOPIC]
     keys = ", ".join(_code(option.key) for option in shared if not option.key.endswith("*"))
     return _SHARED.format(keys=keys)

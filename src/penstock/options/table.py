@@ -39,7 +39,6 @@ def parse_metadata_columns(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def parse_share(text: str) -> float:
-    """Parse a share, a decimal number from 0 to 1."""
     if not _DECIMAL.fullmatch(text.strip()) or not 0 <= float(text) <= 1:
         raise ValueError("a number from 0 to 1, such as 0.5")
     return float(text)

@@ -108,7 +108,6 @@ class EventTimeSpec:
 
     @property
     def is_of_rows(self) -> bool:
-        """Return whether the times are in the rows, and not in the Kafka records."""
         return self.assigner != RECORD_TIMESTAMP
 
 

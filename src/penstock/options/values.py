@@ -54,7 +54,6 @@ class ValueType(Generic[T]):
 
     @property
     def is_secret(self) -> bool:
-        """Return whether a value must never be shown."""
         return self.name == "secret"
 
 
@@ -76,7 +75,6 @@ def _bounds(minimum: int, maximum: int) -> str:
 
 
 def integer(minimum: int = 0, maximum: int = INT_MAX, *, name: str = "integer") -> ValueType[int]:
-    """Return the type of whole numbers from `minimum` to `maximum`."""
     return ValueType(name, _bounds(minimum, maximum), lambda text: parse_integer(text, minimum, maximum))
 
 
@@ -197,7 +195,6 @@ def unique(items: Iterable[T]) -> tuple[T, ...]:
 
 
 def parse_text(text: str) -> str:
-    """Return the text without the spaces around it."""
     return text.strip()
 
 

@@ -39,7 +39,6 @@ def der_blocks(text: str, label: str) -> list[bytes]:
 
 
 def pem_of(label: str, der: bytes) -> str:
-    """Return DER as a block."""
     return _block(label, base64.b64encode(der).decode("ascii"))
 
 

@@ -43,7 +43,6 @@ class LoginModule:
         return self.class_name.rpartition(".")[2]
 
     def option(self, name: str) -> str | None:
-        """Return an option of the module."""
         return dict(self.options).get(name)
 
 

@@ -18,5 +18,4 @@ def search_sent_files(folders: Iterable[str]) -> None:
 
 
 def sent_file_folders() -> tuple[str, ...]:
-    """Return the folders that were named last."""
     return _folders

@@ -47,7 +47,6 @@ class TokenKeeper:
 
     @property
     def extensions(self) -> dict[str, str]:
-        """Return what is sent to the broker with each token."""
         return dict(self._login.extensions)
 
     def token(self) -> str:

@@ -140,7 +140,6 @@ class FixedPartitioner:
         self._spark_partition_id = spark_partition_id
 
     def partitions_of(self, rows: pa.RecordBatch, topic: str, partitions: Sequence[int]) -> pa.Int32Array:
-        """Return the same partition for each row."""
         chosen = partitions[self._spark_partition_id % len(partitions)]
         return pa.repeat(pa.scalar(chosen, pa.int32()), rows.num_rows)
 
@@ -179,7 +178,6 @@ class CustomPartitioner:
         self._is_open = False
 
     def partitions_of(self, rows: pa.RecordBatch, topic: str, partitions: Sequence[int]) -> pa.Int32Array:
-        """Ask it, and check its answer."""
         if not self._is_open:
             self._open()
         return ask_partitioner(self._name, self._partitioner, rows, topic, partitions)

@@ -54,33 +54,28 @@ class ConfiguredLookUps:
 
     @property
     def group_id(self) -> str | None:
-        """See `OffsetLookUps`."""
         return self._config.group_id
 
     def log_ends(
         self, topic_partitions: Collection[TopicPartition], end: LogEnd, *, wait: Wait = Wait.FOR_ALL
     ) -> Results[TopicPartition, int]:
-        """See `OffsetLookUps`."""
         if not topic_partitions:
             return Results()
         level = self._config.isolation_level
         return self._lookup.list_offsets(topic_partitions, end, level, wait=wait)
 
     def for_times(self, timestamps_ms: Mapping[TopicPartition, int]) -> Results[TopicPartition, int]:
-        """See `OffsetLookUps`."""
         if not timestamps_ms:
             return Results()
         return self._lookup.offsets_for_times(timestamps_ms, self._config.isolation_level)
 
     def committed(self, topic_partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """See `OffsetLookUps`."""
         group_id = self._config.group_id
         if group_id is None or not topic_partitions:
             return {}
         return self._lookup.committed_offsets(group_id, topic_partitions)
 
     def records(self, offset_range: OffsetRange) -> Iterator[pa.RecordBatch]:
-        """See `OffsetLookUps`."""
         return self._lookup.records(offset_range, self._config)
 
 
@@ -98,25 +93,20 @@ class FixedEnds:
 
     @property
     def group_id(self) -> str | None:
-        """See `OffsetLookUps`."""
         return self._look_ups.group_id
 
     def log_ends(
         self, topic_partitions: Collection[TopicPartition], end: LogEnd, *, wait: Wait = Wait.FOR_ALL
     ) -> Results[TopicPartition, int]:
-        """See `OffsetLookUps`."""
         if end is LogEnd.EARLIEST:
             return self._look_ups.log_ends(topic_partitions, end, wait=wait)
         return Results({tp: self._ends[tp] for tp in topic_partitions if tp in self._ends})
 
     def for_times(self, timestamps_ms: Mapping[TopicPartition, int]) -> Results[TopicPartition, int]:
-        """See `OffsetLookUps`."""
         return self._look_ups.for_times(timestamps_ms)
 
     def committed(self, topic_partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """See `OffsetLookUps`."""
         return self._look_ups.committed(topic_partitions)
 
     def records(self, offset_range: OffsetRange) -> Iterator[pa.RecordBatch]:
-        """See `OffsetLookUps`."""
         return self._look_ups.records(offset_range)

@@ -63,7 +63,6 @@ class LossPolicy:
 
     @classmethod
     def of(cls, config: SourceConfig) -> LossPolicy:
-        """Return the policy of a read."""
         return cls(config.fail_on_data_loss, config.fails_on_removal, config.properties.prefix)
 
     def report(self, error: DataLossError) -> None:

@@ -26,12 +26,10 @@ CONFIRMATION_PAUSE_S = 0.2
 
 
 def monotonic_ms() -> int:
-    """Return the milliseconds of a clock that never goes back."""
     return time.monotonic_ns() // 1_000_000
 
 
 def wall_clock_ms() -> int:
-    """Return the time in milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 

@@ -48,7 +48,6 @@ class FutureTimes:
             self._counted_to.pop(tp, None)
 
     def is_ignored(self, time_ms: int) -> bool:
-        """Return whether a timestamp is too far in the future."""
         return bool(self._max_skew_ms) and time_ms > self._now_ms + self._max_skew_ms
 
     def count(self, tp: TopicPartition, offsets: Collection[int], times_ms: Collection[int]) -> None:

@@ -62,7 +62,6 @@ def pack(
 
 
 def cost_us(one: SplitRange) -> int:
-    """Return the estimated cost of a range inside a task, in microseconds."""
     return RANGE_US + RECORD_US * len(one.offset_range)
 
 

@@ -43,7 +43,6 @@ class Window:
     is_put_off: bool = False
 
     def ending_at(self, ends: Positions) -> Window:
-        """Return the window with other ends."""
         return replace(self, ends=ends)
 
     @property
@@ -53,13 +52,11 @@ class Window:
 
     @property
     def reaches_stops(self) -> bool:
-        """Return whether the window reaches every stop of a bounded stream."""
         stops = self.stops
         return stops is not None and all(self.ends.get(tp, 0) >= stop for tp, stop in stops.items())
 
     @property
     def positions_after(self) -> dict[TopicPartition, int]:
-        """Return the positions after the window was read."""
         return {tp: max(offset, self.ends.get(tp, offset)) for tp, offset in self.begin.items()}
 
 

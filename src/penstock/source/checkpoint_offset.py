@@ -73,7 +73,6 @@ class Markers:
     planned_at_ms: int | None = None
 
     def to_json(self) -> OffsetJson:
-        """Return one entry for each marker that is set, sorted."""
         return {f"{_MARKER_PREFIX}{MARKER_VERSION} {key}": {} for key in sorted(self._keys())}
 
     def _keys(self) -> Iterator[str]:

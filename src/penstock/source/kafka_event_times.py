@@ -40,7 +40,6 @@ class KafkaRecordClock:
         self._settings: FetchSettings = replace(settings, default_api_timeout_ms=timeout_ms)
 
     def first_offsets_at(self, times_ms: Mapping[TopicPartition, int]) -> Results[TopicPartition, int]:
-        """See `RecordClock`."""
         wanted = {tp: Time(time_ms) for tp, time_ms in times_ms.items()}
         answers = log_offsets.list_offsets_each(
             self._connections, wanted, self._isolation_level, timeout_ms=STRAGGLERS_TIMEOUT_MS
@@ -51,7 +50,6 @@ class KafkaRecordClock:
     def read_times(
         self, ranges: Collection[OffsetRange], max_records: int
     ) -> Results[TopicPartition, RecordTimes]:
-        """See `RecordClock`."""
         times: dict[TopicPartition, RecordTimes] = {}
         errors: dict[TopicPartition, PenstockError] = {}
         with ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix="penstock-event-time") as threads:

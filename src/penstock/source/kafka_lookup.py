@@ -40,7 +40,6 @@ class KafkaOffsetLookup:
         self._short_waits = 0
 
     def describe_topics(self, topics: Iterable[str] | None) -> Mapping[str, TopicView]:
-        """See `OffsetLookup`."""
         found = log_offsets.describe_topics(self._connections, None if topics is None else list(topics))
         return {
             name: TopicView(
@@ -59,7 +58,6 @@ class KafkaOffsetLookup:
         *,
         wait: Wait = Wait.FOR_ALL,
     ) -> Results[TopicPartition, int]:
-        """See `OffsetLookup`."""
         timeout_ms = self._connections.settings.default_api_timeout_ms
         started = time.monotonic()
         wanted = dict.fromkeys(topic_partitions, end)
@@ -94,13 +92,11 @@ class KafkaOffsetLookup:
         return [(part, part_timeout_ms) for part, part_timeout_ms in parts if part]
 
     def log_sizes(self, topic_partitions: Collection[TopicPartition]) -> Results[TopicPartition, int]:
-        """See `OffsetLookup`."""
         return log_sizes(self._connections, topic_partitions, timeout_ms=STRAGGLERS_TIMEOUT_MS)
 
     def offsets_for_times(
         self, timestamps_ms: Mapping[TopicPartition, int], isolation_level: IsolationLevel
     ) -> Results[TopicPartition, int]:
-        """See `OffsetLookup`."""
         wanted = {tp: Time(time_ms) for tp, time_ms in timestamps_ms.items()}
         answers = log_offsets.list_offsets_each(self._connections, wanted, isolation_level)
         found = {tp: offset for tp, offset in answers.values.items() if offset != log_offsets.NO_OFFSET}
@@ -109,11 +105,9 @@ class KafkaOffsetLookup:
     def committed_offsets(
         self, group_id: str, topic_partitions: Collection[TopicPartition]
     ) -> Mapping[TopicPartition, int]:
-        """See `OffsetLookup`."""
         return log_offsets.committed_offsets(self._connections, group_id, topic_partitions)
 
     def records(self, offset_range: OffsetRange, config: SourceConfig) -> Iterator[pa.RecordBatch]:
-        """See `OffsetLookup`."""
         # Imported here because other planning reads no records.
         from penstock.client.fetch.fetcher import fetch_range  # noqa: PLC0415
         from penstock.client.settings import fetch_settings  # noqa: PLC0415
@@ -129,5 +123,4 @@ class KafkaOffsetLookup:
     def commit_offsets(
         self, group_id: str, positions: Mapping[TopicPartition, int], timeout_ms: int
     ) -> Mapping[TopicPartition, PenstockError]:
-        """Commit offsets to a group; return the topic partitions that were refused, and why."""
         return log_offsets.commit_offsets(self._connections, group_id, positions, timeout_ms=timeout_ms)

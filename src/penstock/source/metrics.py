@@ -108,7 +108,6 @@ class SourceMetrics:
             self._ran_since_ms = None
 
     def batch_times(self) -> list[BatchTimes]:
-        """Return the times of the last batches, oldest first."""
         with self._lock:
             return list(self._batch_times)
 
@@ -140,19 +139,16 @@ class SourceMetrics:
                 self._idle_since_ms = self._clock_ms()
 
     def commit_succeeded(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Note that the consumer group has these offsets now."""
         with self._lock:
             self._commits_succeeded += 1
             self._committed.update(positions)
 
     def commit_failed(self) -> None:
-        """Note that Kafka refused a commit, or a part of it."""
         with self._lock:
             self._commits_failed += 1
 
     @property
     def has_planned(self) -> bool:
-        """Return whether a batch was planned in this run."""
         return self._batches > 0
 
     def positions(self) -> dict[TopicPartition, int]:

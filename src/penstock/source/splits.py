@@ -36,7 +36,6 @@ class Split:
 
     @property
     def size(self) -> int:
-        """Return how many offsets the ranges have together."""
         return sum(len(each.offset_range) for each in self.ranges)
 
     def __reduce__(self) -> tuple[Callable[..., Split], tuple[tuple[_Plain, ...]]]:
@@ -50,7 +49,6 @@ class Split:
 
     @classmethod
     def of(cls, offset_range: OffsetRange, topic_id: str | None = None) -> Split:
-        """Return a split of one range."""
         return cls((SplitRange(offset_range, topic_id),))
 
 

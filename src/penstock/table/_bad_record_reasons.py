@@ -21,7 +21,6 @@ _OF_ONE_RECORD = re.compile(r"(?P<kept>\b(?:field|column) '[^']*')|'[^']*'|\"[^\
 
 
 def record_facts(records: pa.RecordBatch, row: int) -> dict[str, Any]:
-    """Return topic, partition and offset of a record."""
     return {name: records.column(name)[row].as_py() for name in ("topic", "partition", "offset")}
 
 

@@ -90,7 +90,6 @@ class TableDecoder:
 
     @property
     def schema(self) -> pa.Schema:
-        """The schema of the rows."""
         return self._schema
 
     @property

@@ -80,5 +80,4 @@ class TableEncoder:
 
 
 def column_of(rows: pa.RecordBatch, name: str) -> pa.Array:
-    """Return a column by its name."""
     return rows.column(rows.schema.get_field_index(name))

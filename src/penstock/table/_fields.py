@@ -43,17 +43,14 @@ class Table:
 
     @property
     def has_row_kinds(self) -> bool:
-        """Return whether the rows of the table have row kinds."""
         return self.upsert is not None or is_changelog(self.value_format)
 
     @property
     def format_metadata(self) -> pa.Schema:
-        """Return the metadata of the value format, and the row kind where the table has one."""
         return _ROW_KIND_METADATA if self.upsert is not None else self.value_format.metadata
 
     @property
     def row_kind(self) -> str | None:
-        """Return the column of the row kind; None for a table without one."""
         return next((column for column, key in self.metadata.items() if key == ROW_KIND), None)
 
 

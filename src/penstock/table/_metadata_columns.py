@@ -78,7 +78,6 @@ def _offsets(lists: pa.Array) -> list[int]:
 
 
 def read_timestamp_type(records: pa.RecordBatch) -> pa.Array:
-    """Return the names of timestamp types."""
     codes = records.column("timestamp_type").dictionary_encode()
     names = [TIMESTAMP_TYPES.get(code, NO_TIMESTAMP_TYPE) for code in codes.dictionary.to_pylist()]
     return pa.array(names, pa.string()).take(codes.indices)
@@ -110,7 +109,6 @@ def write_header_list(column: pa.Array) -> pa.Array:
 
 
 def write_headers(column: pa.Array) -> pa.Array:
-    """Turn a map into headers, in the map's order."""
     lists = [None if one is None else [{"key": k, "value": v} for k, v in one] for one in column.to_pylist()]
     return pa.array(lists, HEADERS_TYPE)
 

@@ -46,7 +46,6 @@ class Element(tuple[Any, ...]):
 
     @classmethod
     def of(cls, values: Sequence[Any], names: Sequence[str]) -> Element:
-        """Return a row with these values and names."""
         made = cls(values)
         made.names = names
         return made
@@ -80,7 +79,6 @@ class EventTimeDecoder:
 
     @property
     def record_columns(self) -> tuple[str, ...]:
-        """The KafkaRecords columns that `decode` needs."""
         needed = {*self._inner.record_columns, "timestamp"}
         return tuple(name for name in KAFKA_RECORDS.names if name in needed)
 

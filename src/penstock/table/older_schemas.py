@@ -98,7 +98,6 @@ class ElementsOf(KafkaRecordDeserializationSchema):
         _check_no_collector(user_object)
 
     def open(self) -> None:
-        """Open the schema of the user."""
         self._ended = set()
         if hasattr(self.user_object, "open"):
             self.user_object.open()

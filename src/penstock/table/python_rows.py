@@ -47,7 +47,6 @@ class PythonDecoder:
 
     @property
     def schema(self) -> pa.Schema:
-        """The schema of the rows."""
         return self._schema
 
     @property

@@ -76,7 +76,6 @@ class TableRowMaker:
 
     @property
     def columns(self) -> Sequence[str]:
-        """The columns of KafkaRecords that `rows` needs."""
         return self._decoder.record_columns
 
     def outcomes(self) -> dict[str, int]:

@@ -197,7 +197,6 @@ def _check_columns(table: Table) -> None:
 
 
 def _split(values: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Return the records without a value, and those with one."""
     is_null = values.is_null()
     deleted, upserted = pc.indices_nonzero(is_null), pc.indices_nonzero(pc.invert(is_null))
     return deleted.cast(pa.int32()), upserted.cast(pa.int32())
@@ -214,7 +213,6 @@ def _without_nulls(value: DecodedRows, records: pa.Array) -> DecodedRows:
 
 
 def _empty(values: pa.Array, value: DecodedRows, failures: _Failures) -> pa.Array:
-    """Return the records with an empty value that gave no row."""
     empty = pc.indices_nonzero(pc.equal(pc.fill_null(pc.binary_length(values), 1), 0)).cast(pa.int32())
     settled = pa.concat_arrays([value.indices(), failures.records()])
     return empty.filter(pc.invert(pc.is_in(empty, value_set=settled)))

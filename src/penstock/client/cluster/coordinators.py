@@ -45,12 +45,10 @@ class CoordinatorKind(IntEnum):
 
     @property
     def thing(self) -> str:
-        """Return the name for error messages."""
         return "group" if self is CoordinatorKind.GROUP else "transactional id"
 
     @property
     def find_versions(self) -> Versions:
-        """Return the versions of FindCoordinator that can look up these keys."""
         return FIND_COORDINATOR if self is CoordinatorKind.GROUP else FIND_COORDINATORS
 
 
@@ -200,7 +198,6 @@ _of_groups: _Caches = weakref.WeakKeyDictionary()
 
 
 def transaction_coordinators(connections: KafkaConnections) -> Coordinators:
-    """Return the cache of transaction coordinators that belongs to these connections."""
     return _cache(_of_transactions, connections, CoordinatorKind.TRANSACTION)
 
 

@@ -65,7 +65,6 @@ class _Leaders:
     def locate(
         self, keys: Collection[TopicPartition], before: Mapping[TopicPartition, Problem], timeout_ms: int
     ) -> tuple[dict[TopicPartition, Leader], dict[TopicPartition, Problem]]:
-        """See `Locator`."""
         for topic_partition in before:
             self._view.invalidate(topic_partition.topic)
         try:

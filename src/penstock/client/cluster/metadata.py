@@ -66,7 +66,6 @@ class TopicMetadata:
 
     @property
     def topic_partitions(self) -> list[TopicPartition]:
-        """Return all topic partitions, in order."""
         return [TopicPartition(self.topic, partition) for partition in sorted(self.partitions)]
 
 
@@ -176,7 +175,6 @@ class ClusterView:
         )
 
     def leader_of(self, topic_partition: TopicPartition, *, timeout_ms: int | None = None) -> Leader:
-        """Return the leader of one topic partition. Raises as `leaders_of()`."""
         return self.leaders_of([topic_partition], timeout_ms=timeout_ms)[topic_partition]
 
     def leaders_of(
@@ -348,7 +346,6 @@ def leader_problem(known: Mapping[str, TopicMetadata], topic_partition: TopicPar
 
 
 def leader_in(metadata: TopicMetadata, partition: int) -> Leader:
-    """Return the leader in this metadata, which must have one."""
     found = metadata.partitions[partition]
     return Leader(found.leader_id, found.leader_epoch, metadata.topic_id)
 
@@ -357,6 +354,5 @@ _views: weakref.WeakKeyDictionary[KafkaConnections, ClusterView] = weakref.WeakK
 
 
 def cluster_view(connections: KafkaConnections) -> ClusterView:
-    """Return the one view that belongs to these connections."""
     # `setdefault` is atomic, so that no lock is needed, which a forked child could inherit while it is held.
     return _views.get(connections) or _views.setdefault(connections, ClusterView(connections))

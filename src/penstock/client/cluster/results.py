@@ -25,7 +25,6 @@ class Results(Generic[K, V]):
     errors: dict[K, PenstockError] = field(default_factory=dict)
 
     def value_or_raise(self, key: K) -> V:
-        """Return the value of one key, or raise its error."""
         if key in self.errors:
             raise self.errors[key]
         return self.values[key]

@@ -72,7 +72,6 @@ class Attempts:
         self.cause, self.again_at, self._expires_at_s, self._backoff = None, None, None, None
 
     def begin(self) -> None:
-        """Begin to count the time, at the first attempt from a position."""
         if self._expires_at_s is None:
             self._expires_at_s = time.monotonic() - self._callers_time.seconds + self._timeout_s
 

@@ -40,7 +40,6 @@ class FetchPlace:
         self._log_ends: tuple[int, int, int] | None = None
 
     def saw(self, fetched: FetchedPartition) -> None:
-        """Remember the ends of the log from a good response."""
         self._log_ends = (fetched.log_start_offset, fetched.last_stable_offset, fetched.high_watermark)
 
     @property

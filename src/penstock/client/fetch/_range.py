@@ -96,7 +96,6 @@ class RangeFetch:
 
     @property
     def offset_range(self) -> OffsetRange:
-        """Return the range that is read."""
         return self.place.offset_range
 
     @property
@@ -106,17 +105,14 @@ class RangeFetch:
 
     @property
     def wants_leader(self) -> bool:
-        """Return whether the next step is to find the leader."""
         has_none = self.leader is None and self.candidate is None
         return has_none and not self.is_asked and self.attempts.again_at is None
 
     @property
     def wants_fetch(self) -> bool:
-        """Return whether the next step is a Fetch."""
         return not self.is_asked and self.attempts.again_at is None and self.leader is not None
 
     def time_is_up(self) -> PenstockError:
-        """Return the error for no progress in time."""
         if self._unknown is not None:
             return self.place.failed(self._unknown)
         return self.place.no_progress(self._settings.default_api_timeout_ms, self.attempts.cause)

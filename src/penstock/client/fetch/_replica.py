@@ -45,10 +45,8 @@ class Replica:
             self._banned_until = now + _FOLLOWER_BAN_SECONDS
 
     def is_follower(self, node_id: int) -> bool:
-        """Return whether this broker is the preferred follower."""
         return self._node_id != NO_REPLICA and node_id == self._node_id
 
     def ban_follower(self) -> None:
-        """Ask the leader only, for some time."""
         self._node_id, self._expires_at = NO_REPLICA, 0.0
         self._banned_until = time.monotonic() + _FOLLOWER_BAN_SECONDS

@@ -109,7 +109,6 @@ class RangeFetches:
         ] = None
 
     def __len__(self) -> int:
-        """Return how many ranges are not read yet."""
         return len(self._ranges)
 
     def receive(self) -> list[Event]:

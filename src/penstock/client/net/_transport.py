@@ -238,7 +238,6 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-
     """kafka-python's manager, with our transports."""
 
     def get_connection(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the connection to a node; the first call makes it."""
         return as_ours(super().get_connection(*args, **kwargs))
 
     def maybe_raise_auth_failure(self, node_id: Any) -> None:

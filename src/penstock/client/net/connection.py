@@ -100,7 +100,6 @@ class PendingResponse:
         return self._done.wait(wait_s - first_s)
 
     def log_silence(self, waited_s: float, left_s: float) -> None:
-        """Log that a caller has waited so long, and how long it goes on."""
         if self._on_silence is not None:
             self._on_silence(waited_s, left_s)
 
@@ -162,7 +161,6 @@ class KafkaConnections:
 
     @property
     def is_closed(self) -> bool:
-        """Return whether `close()` was called."""
         return self._closed.is_set()
 
     def __repr__(self) -> str:
@@ -257,7 +255,6 @@ class KafkaConnections:
         self._on_io_thread(self._manager.cluster.update_metadata, brokers_only)
 
     def knows_broker(self, node_id: NodeId) -> bool:
-        """Return whether a request can be addressed to this broker."""
         return self._manager.cluster.broker_metadata(node_id) is not None
 
     def new_backoff(self) -> Backoff:

@@ -51,7 +51,6 @@ class Patience(NamedTuple):
         return cls(now + timeout_ms / 1000, now + min(timeout_ms, UNKNOWN_TOPIC_GRACE_MS) / 1000)
 
     def ends_for(self, problem: Problem) -> float:
-        """Return the time when this problem becomes an error."""
         if problem.kind is ProblemKind.FINAL:
             return _NEVER
         return self.grace_ends if problem.kind is ProblemKind.UNKNOWN else self.deadline

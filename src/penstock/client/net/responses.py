@@ -23,11 +23,9 @@ class FirstResponse:
         """The responses that are still awaited, with the time at which their silence is logged."""
 
     def __len__(self) -> int:
-        """Return how many responses are awaited."""
         return len(self._open)
 
     def add(self, pending: PendingResponse) -> None:
-        """Await this response, too."""
         self._open[pending] = time.monotonic() + _SILENCE_S
         pending.add_done_callback(self._done.put)
 

@@ -19,11 +19,9 @@ class Versions(NamedTuple):
 
     @property
     def bounds(self) -> dict[str, Any]:
-        """Return the bounds as arguments of a kafka-python request."""
         return {"min_version": self.lowest, "max_version": self.highest}
 
     def has(self, version: int) -> bool:
-        """Return whether this version is within the bounds."""
         return self.lowest <= version and (self.highest is None or version <= self.highest)
 
     def also(self, other: Versions) -> Versions:

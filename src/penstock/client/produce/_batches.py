@@ -52,7 +52,6 @@ class ProducerBatch:
 
     @property
     def is_under_way(self) -> bool:
-        """Return whether an answer is awaited."""
         return self.node_id is not None
 
     @property

@@ -55,7 +55,6 @@ class PlannedRequest:
     planned_at_ms: int = 0
 
     def add(self, batch: ProducerBatch) -> None:
-        """Add a batch."""
         self.batches[batch.topic_partition] = batch
         self.size_bytes += len(batch.data)
 
@@ -91,7 +90,6 @@ class DeliveryQueue:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether everything added has been acknowledged."""
         return not self._busy
 
     def would_send(self, topic_partition: TopicPartition, now_ms: int, leader_id: int | None) -> bool:
@@ -240,7 +238,6 @@ class DeliveryQueue:
         return True
 
     def first_batch(self, topic_partition: TopicPartition) -> ProducerBatch:
-        """Return the oldest unacknowledged batch of a topic partition that has one."""
         return self._queues[topic_partition].batches[0]
 
     def expired(self, now_ms: int) -> ProducerBatch | None:

@@ -141,7 +141,6 @@ class FillingBatches:
             self._hand_on(piece)
 
     def close_all(self) -> None:
-        """Close every open batch."""
         for topic_partition in list(self._opened_at_ms):
             self.close(topic_partition)
 

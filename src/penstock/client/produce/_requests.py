@@ -107,7 +107,6 @@ def _broker_message(partition_response: Any) -> str:
 
 
 def init_producer_id_request() -> Any:
-    """Return the request for a new producer id, without a transactional id."""
     return InitProducerIdRequest(
         transactional_id=None, transaction_timeout_ms=0, producer_id=-1, producer_epoch=-1
     )
@@ -155,6 +154,5 @@ def log_end_request(topic_partition: TopicPartition) -> Any:
 
 
 def log_end(response: Any) -> tuple[int, int]:
-    """Return the error code and the offset of the answer to `log_end_request()`."""
     partition = response.topics[0].partitions[0]
     return partition.error_code, partition.offset

@@ -78,7 +78,6 @@ class ProducerTopics:
 
     @property
     def topic_ids(self) -> Mapping[str, UUID]:
-        """Return the known ids of the topics."""
         return self._topic_ids
 
     def ask(self, topics: Collection[str], done: Callable[[PenstockError | None], None]) -> None:

@@ -34,7 +34,6 @@ class ProducerIdentity:
 
     @property
     def is_idempotent(self) -> bool:
-        """Return whether batches carry sequence numbers."""
         return self.producer_id >= 0
 
 
@@ -43,7 +42,6 @@ ANONYMOUS = ProducerIdentity()
 
 
 def advance_sequence(sequence: int, record_count: int) -> int:
-    """Return the sequence number that lies `record_count` records after `sequence`."""
     return (sequence + record_count) % SEQUENCE_LIMIT
 
 

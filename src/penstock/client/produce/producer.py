@@ -134,7 +134,6 @@ class Producer:
 
     @property
     def acknowledged_record_count(self) -> int:
-        """Return the number of records acknowledged since the producer was made."""
         return self._delivery.acknowledged_record_count
 
     @property
@@ -184,7 +183,6 @@ class Producer:
         return self._topics.reload(topic, self._settings.max_block_ms)
 
     def has_open_batch(self, topic_partition: TopicPartition) -> bool:
-        """Return whether the next rows would go into a batch that already holds rows."""
         return self._filling.is_open(topic_partition)
 
     def append(

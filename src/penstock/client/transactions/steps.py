@@ -65,7 +65,6 @@ class TransactionIdentity:
 
     @property
     def producer_identity(self) -> ProducerIdentity:
-        """Return the identity that the record batches carry."""
         is_v1 = self.protocol is TransactionProtocol.V1
         produce = versions.PRODUCE_TRANSACTION_V1 if is_v1 else versions.PRODUCE_TRANSACTION_V2
         return ProducerIdentity(self.producer_id, self.producer_epoch, self.transactional_id, produce)

@@ -76,14 +76,12 @@ def expected_carriers(flights: pa.Table) -> pa.Table:
 
 
 def check_departures(database: Path, flights: pa.Table) -> Verdict:
-    """Compare the table in SQLite."""
     with closing(sqlite3.connect(database)) as connection:
         found = connection.execute(f"SELECT {', '.join(_COLUMNS)} FROM departures").fetchall()  # noqa: S608 - our own names
     return compare("departures", found, _rows(expected_departures(flights)))
 
 
 def check_carriers(files: Sequence[str], flights: pa.Table) -> Verdict:
-    """Compare the table in Parquet."""
     return compare("carriers", carriers_of(files), _rows(expected_carriers(flights)))
 
 

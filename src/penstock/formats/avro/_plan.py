@@ -132,7 +132,6 @@ class _Node:
 
 
 def reading_plan(schema: Schema, columns: pa.Schema) -> AvroPlan:
-    """Plan how values of a writer's schema become columns."""
     return _Compiler(schema, is_writing=False).plan(columns)
 
 

@@ -75,12 +75,10 @@ class AvroConfluentFormat:
         return cls(Subject.from_options(registry, given, topic), text)
 
     def decoder(self, schema: pa.Schema, columns: Sequence[str] | None = None) -> AvroConfluentDecoder:
-        """Make a decoder; see `Format.decoder`."""
         check_schema(self.name, schema)
         return AvroConfluentDecoder(registry_for(self.subject.registry), selected(schema, columns))
 
     def encoder(self, schema: pa.Schema) -> Encoder:
-        """Make an encoder; see `Format.encoder`."""
         check_schema(self.name, schema)
         self.subject.check()
         text = self.schema_text or schema_of(schema)

@@ -74,7 +74,6 @@ class AvroFormat:
         return cls(text)
 
     def decoder(self, schema: pa.Schema, columns: Sequence[str] | None = None) -> Decoder:
-        """Make a decoder; see `Format.decoder`."""
         check_schema(self.name, schema)
         written = parse_schema(self.schema_text or schema_of(schema))
         plan = reading_plan(written, schema)
@@ -83,7 +82,6 @@ class AvroFormat:
         return AvroDecoder(reading_plan(written, selected(schema, columns)), selected(schema, columns))
 
     def encoder(self, schema: pa.Schema) -> Encoder:
-        """Make an encoder; see `Format.encoder`."""
         check_schema(self.name, schema)
         return AvroEncoder(
             self.name, writing_plan(parse_schema(self.schema_text or schema_of(schema)), schema)
@@ -98,7 +96,6 @@ class AvroDecoder:
         self._schema = schema
 
     def decode(self, values: pa.Array) -> DecodedRows:
-        """Decode values; see `Decoder.decode`."""
         plan_of_value = pa.array([0] * len(values), pa.int32())
         decoded = _native.decode_avro(values, self._schema, [self._plan], plan_of_value, 0)
         return decoded_rows(values, self._schema, None, decoded)
@@ -113,7 +110,6 @@ class AvroEncoder:
         self._header = header
 
     def encode(self, rows: pa.RecordBatch) -> pa.Array:
-        """Encode rows; see `Encoder.encode`."""
         try:
             return _native_encode.encode_avro(rows, self._plan, self._header)
         except _native_encode.RowFailed as failed:

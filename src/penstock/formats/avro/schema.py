@@ -53,7 +53,6 @@ class Schema:
 
 
 def fullname(name: str, namespace: str) -> str:
-    """Return a name with its namespace."""
     return name if "." in name or not namespace else f"{namespace}.{name}"
 
 

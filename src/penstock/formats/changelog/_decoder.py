@@ -48,7 +48,6 @@ class Tool:
     hint: str = ""
 
     def operation_of(self, change: Change) -> str:
-        """Return the operation that stands for a change in a message to write."""
         return next(name for name, one in self.operations.items() if one is change)
 
 
@@ -99,11 +98,9 @@ class ChangelogDecoder(ABC):
         """Return the names of all fields of the rows in one value."""
 
     def _fields(self) -> list[pa.Field]:
-        """Return the fields of an envelope that rows and row kinds need."""
         return [*self._tool.layout.fields(self._row), pa.field(self._tool.operation, pa.string())]
 
     def decode(self, values: pa.Array) -> DecodedRows:
-        """Decode values; see `Decoder.decode`."""
         found = self._envelopes(values)
         rows = self._rows(found)
         metadata = {one.key: self._converted(one, found) for one in self._metadata}

@@ -142,7 +142,6 @@ class JsonChangelogEncoder:
         self._names = schema.names
 
     def encode(self, rows: pa.RecordBatch) -> pa.Array:
-        """Encode rows; see `Encoder.encode`."""
         json, name = self._messages.json, self._messages.name
         try:
             return _native_encode.encode_json(

@@ -54,10 +54,8 @@ class JsonChangelogFormat(ABC):
         """Return how the messages are read."""
 
     def decoder(self, schema: pa.Schema, columns: Sequence[str] | None = None) -> Decoder:
-        """Make a decoder; see `Format.decoder`."""
         check_schema(self.name, schema)
         return JsonChangelogDecoder(self.messages(), schema, columns)
 
     def encoder(self, schema: pa.Schema) -> Encoder:
-        """Make an encoder; see `Format.encoder`."""
         return JsonChangelogEncoder(self.messages(), schema)

@@ -67,11 +67,9 @@ class BeforeAfter(Layout):
         self._advice = advice
 
     def fields(self, rows: pa.Schema) -> list[pa.Field]:
-        """Return the fields of a message; see `Layout.fields`."""
         return [pa.field("before", pa.struct(list(rows))), pa.field("after", pa.struct(list(rows)))]
 
     def rows(self, messages: Messages, rows: pa.Schema, problems: Problems) -> Rows:
-        """Return the rows of all messages; see `Layout.rows`."""
         changes, before, after = messages.changes, messages.fields["before"], messages.fields["after"]
         has_old = having(changes, Change.UPDATE, Change.DELETE)
         has_new = having(changes, Change.INSERT, Change.UPDATE)
@@ -87,7 +85,6 @@ class BeforeAfter(Layout):
         )
 
     def written(self, rows: pa.RecordBatch, is_new: pa.Array) -> list[tuple[pa.Field, pa.Array]]:
-        """Return the fields of messages to write; see `Layout.written`."""
         before, after = self.fields(rows.schema)
         is_old = pc.invert(is_new)
         return [(before, _struct(rows, is_new)), (after, _struct(rows, is_old))]
@@ -100,12 +97,10 @@ class DataOld(Layout):
     """
 
     def fields(self, rows: pa.Schema) -> list[pa.Field]:
-        """Return the fields of a message; see `Layout.fields`."""
         changed = [one.with_nullable(True) for one in rows]
         return [pa.field("data", pa.struct(list(rows))), pa.field("old", pa.struct([*changed, _PRESENCE]))]
 
     def rows(self, messages: Messages, rows: pa.Schema, problems: Problems) -> Rows:
-        """Return the rows of all messages; see `Layout.rows`."""
         changes, data, old = messages.changes, messages.fields["data"], messages.fields["old"]
         updates = having(changes, Change.UPDATE)
         lacks_data = pc.and_(having(changes, Change.INSERT, Change.UPDATE, Change.DELETE), data.is_null())
@@ -126,7 +121,6 @@ class DataOld(Layout):
         )
 
     def written(self, rows: pa.RecordBatch, is_new: pa.Array) -> list[tuple[pa.Field, pa.Array]]:
-        """Return the fields of messages to write; see `Layout.written`."""
         return [(self.fields(rows.schema)[0], _struct(rows, None))]
 
 
@@ -134,11 +128,9 @@ class DataOldLists(Layout):
     """`data` is a list of rows, and `old` a list of what changed in each of them: Canal."""
 
     def fields(self, rows: pa.Schema) -> list[pa.Field]:
-        """Return the fields of a message; see `Layout.fields`."""
         return [one.with_type(pa.list_(one.type)) for one in DataOld().fields(rows)]
 
     def rows(self, messages: Messages, rows: pa.Schema, problems: Problems) -> Rows:
-        """Return the rows of all messages; see `Layout.rows`."""
         changes = self._checked(messages, problems)
         data = _lists_where(messages.fields["data"], pc.not_equal(changes, Change.NOTHING))
         parents = pc.list_parent_indices(data).cast(pa.int64())
@@ -175,7 +167,6 @@ class DataOldLists(Layout):
         return _without(changes, problems.messages())
 
     def written(self, rows: pa.RecordBatch, is_new: pa.Array) -> list[tuple[pa.Field, pa.Array]]:
-        """Return the fields of messages to write; see `Layout.written`."""
         offsets = positions(rows.num_rows + 1)
         data = self.fields(rows.schema)[0]
         return [(data, pa.ListArray.from_arrays(offsets, _struct(rows, None), type=data.type))]

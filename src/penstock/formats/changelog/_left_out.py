@@ -63,6 +63,5 @@ def avro_fields(schema: Any, rows: Iterable[str]) -> frozenset[str]:
 
 
 def _record_fields(kind: Any) -> list[Any]:
-    """Return the fields of a record, or of the record in a union."""
     branches = kind if isinstance(kind, list) else [kind]
     return [field for one in branches if isinstance(one, dict) for field in one.get("fields", ())]

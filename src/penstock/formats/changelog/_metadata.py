@@ -42,13 +42,11 @@ class Metadata:
 
 
 def metadata_schema(known: Sequence[Metadata]) -> pa.Schema:
-    """Return the schema of a changelog format's metadata: the row kind, and what its tool writes."""
     kind = pa.field(ROW_KIND, pa.string(), nullable=False)
     return pa.schema([kind, *(pa.field(one.key, one.type) for one in known)])
 
 
 def plain(key: str, field: str, kind: pa.DataType, *, in_payload: bool = True) -> Metadata:
-    """Declare metadata that is the field's value."""
     return Metadata(key, kind, pa.field(field, kind), lambda column: (column, None), in_payload)
 
 

@@ -35,7 +35,6 @@ class Problems:
             self._lasting.update(messages.to_pylist())
 
     def add_at(self, messages: pa.Array, reason: str | Callable[[int], str]) -> None:
-        """Note a reason for messages by their indices."""
         for message in messages.to_pylist():
             if message not in self._reasons:
                 self._reasons[message] = reason if isinstance(reason, str) else reason(message)
@@ -49,5 +48,4 @@ class Problems:
         return pa.array(sorted(self._lasting), pa.int64())
 
     def reason(self, message: int) -> str:
-        """Return why a message is bad."""
         return self._reasons[message]

@@ -52,26 +52,22 @@ def changes_of(operations: pa.Array, known: Mapping[str, Change]) -> pa.Array:
 
 
 def having(changes: pa.Array, *wanted: Change) -> pa.Array:
-    """Return whether each change is one of those that are wanted."""
     return pc.is_in(changes, value_set=pa.array(wanted, pa.int8()))
 
 
 def positions_of(mask: pa.Array) -> pa.Array:
-    """Return the positions (int64) where a mask is true."""
     return pc.indices_nonzero(mask).cast(pa.int64())
 
 
 def rows_at(
     columns: Sequence[pa.Array], changes: pa.Array, positions: pa.Array, kinds: Sequence[str]
 ) -> Rows:
-    """Take the rows at some positions of columns that have a row for each change."""
     is_all = len(positions) == len(changes)
     taken = list(columns) if is_all else [column.take(positions) for column in columns]
     return Rows(taken, positions, kinds_of(changes.take(positions), kinds))
 
 
 def kinds_of(changes: pa.Array, kinds: Sequence[str]) -> pa.Array:
-    """Return the row kinds of changes."""
     return pa.array(kinds, pa.string()).take(changes)
 
 

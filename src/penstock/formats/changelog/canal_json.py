@@ -70,11 +70,9 @@ class CanalJsonFormat(JsonChangelogFormat):
 
     @classmethod
     def own_options(cls, given: FormatOptions) -> dict[str, Any]:
-        """Return the filters of databases and tables."""
         return {"filters": _filters(given)}
 
     def messages(self) -> JsonMessages:
-        """Return how the messages are read."""
         return JsonMessages(
             self.name,
             Tool(DataOldLists(), "type", _OPERATIONS, _METADATA, "TRUNCATE"),

@@ -57,11 +57,9 @@ class DebeziumAvroConfluentFormat:
         return cls(AvroConfluentFormat.from_options(REGISTRY, given, spec.topic))
 
     def decoder(self, schema: pa.Schema, columns: Sequence[str] | None = None) -> Decoder:
-        """Make a decoder; see `Format.decoder`."""
         return _DebeziumAvroDecoder(self.inner, schema, columns)
 
     def encoder(self, schema: pa.Schema) -> Encoder:
-        """Make an encoder; see `Format.encoder`."""
         return _DebeziumAvroEncoder(self.inner, schema)
 
 
@@ -91,5 +89,4 @@ class _DebeziumAvroEncoder:
         self._inner = replace(inner, schema_text=text).encoder(columns)
 
     def encode(self, rows: pa.RecordBatch) -> pa.Array:
-        """Encode rows; see `Encoder.encode`."""
         return self._inner.encode(envelopes_to_write(_TOOL, rows, self._names, _NAME))

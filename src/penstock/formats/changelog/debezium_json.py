@@ -66,11 +66,9 @@ class DebeziumJsonFormat(JsonChangelogFormat):
 
     @classmethod
     def own_options(cls, given: FormatOptions) -> dict[str, Any]:
-        """Return whether messages hold their schema."""
         return {"has_schema": given.flag(SCHEMA_INCLUDE)}
 
     def messages(self) -> JsonMessages:
-        """Return how the messages are read."""
         hint = "" if self.has_schema else _NO_SCHEMA
         tool = Tool(BeforeAfter(NO_BEFORE), "op", OPERATIONS, _METADATA, TRUNCATE, hint)
         return JsonMessages(self.name, tool, self.json, "payload" if self.has_schema else None)

@@ -42,5 +42,4 @@ class MaxwellJsonFormat(JsonChangelogFormat):
     options: ClassVar[Sequence[Option[Any]]] = json_options(_NAME)
 
     def messages(self) -> JsonMessages:
-        """Return how the messages are read."""
         return JsonMessages(self.name, Tool(DataOld(), "type", _OPERATIONS, _METADATA), self.json)

@@ -25,7 +25,6 @@ class JsonEncoder:
         self._schema = schema
 
     def encode(self, rows: pa.RecordBatch) -> pa.Array:
-        """Encode rows; see `Encoder.encode`."""
         options = self._options
         try:
             return _native_encode.encode_json(

@@ -63,12 +63,10 @@ class JsonConfluentFormat:
         return cls(Subject.from_options(REGISTRY, given, spec.topic), inner, given.value(REGISTRY.schema))
 
     def decoder(self, schema: pa.Schema, columns: Sequence[str] | None = None) -> Decoder:
-        """Make a decoder; see `Format.decoder`."""
         check_schema(self.name, schema)
         return JsonConfluentDecoder(JsonDecoder(self.inner, schema, columns, HEADER_BYTES))
 
     def encoder(self, schema: pa.Schema) -> Encoder:
-        """Make an encoder; see `Format.encoder`."""
         self.subject.check()
         text = self.schema_text or json.dumps(json_schema_of(schema))
         return JsonConfluentEncoder(self.subject, text, self.inner.encoder(schema))
@@ -81,7 +79,6 @@ class JsonConfluentDecoder:
         self._inner = inner
 
     def decode(self, values: pa.Array) -> DecodedRows:
-        """Decode values; see `Decoder.decode`."""
         ids = _native.schema_ids(values)
         has_no_header = pc.equal(ids, NO_HEADER)
         # A value without the header becomes null, which gives no row in JSON. Its failure is added below.
@@ -110,7 +107,6 @@ class JsonConfluentEncoder:
 
 
 def json_schema_of(columns: pa.Schema) -> dict[str, Any]:
-    """Make the JSON Schema of a table's rows."""
     return _object([*columns])
 
 

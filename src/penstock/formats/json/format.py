@@ -129,16 +129,13 @@ class JsonFormat:
 
     @property
     def separator(self) -> str:
-        """The character between a date and a time."""
         return "T" if self.timestamp_standard == "ISO-8601" else " "
 
     def decoder(self, schema: pa.Schema, columns: Sequence[str] | None = None) -> Decoder:
-        """Make a decoder; see `Format.decoder`."""
         check_schema(self.name, schema)
         return JsonDecoder(self, schema, columns)
 
     def encoder(self, schema: pa.Schema) -> Encoder:
-        """Make an encoder; see `Format.encoder`."""
         from penstock.formats.json._encoder import JsonEncoder  # noqa: PLC0415 - a reader needs no encoder
 
         return JsonEncoder(self, schema)
@@ -157,7 +154,6 @@ class JsonDecoder:
         self._schema = schema if options.fail_on_missing_field else selected(schema, columns)
 
     def decode(self, values: pa.Array) -> DecodedRows:
-        """Decode values; see `Decoder.decode`."""
         decoded = _native.decode_json(
             values,
             self._schema,

@@ -165,10 +165,8 @@ _TYPE_NAMES = {
 
 
 def is_enum(field: Any) -> bool:
-    """Return whether a field holds an enum."""
     return bool(field.cpp_type == _ENUM)
 
 
 def is_message(field: Any) -> bool:
-    """Return whether a field holds messages."""
     return bool(field.cpp_type == _MESSAGE)

@@ -336,7 +336,6 @@ class _Compiler:
 
 
 def _all_fields(descriptor: Any) -> list[Any]:
-    """Return the fields of a message and its extensions, by number."""
     extensions = descriptor.file.pool.FindAllExtensions(descriptor) if descriptor.is_extendable else ()
     return sorted([*descriptor.fields, *extensions], key=lambda one: one.number)
 

@@ -101,7 +101,6 @@ class ProtobufConfluentFormat:
         )
 
     def decoder(self, schema: pa.Schema, columns: Sequence[str] | None = None) -> Decoder:
-        """Make a decoder; see `Format.decoder`."""
         defaults = self.read_default_values
         if self.message_type is None:
             check_names(self.name, schema.names)
@@ -115,7 +114,6 @@ class ProtobufConfluentFormat:
         return ProtobufConfluentDecoder(found, wanted, self.ignore_parse_errors)
 
     def encoder(self, schema: pa.Schema) -> Encoder:
-        """Make an encoder; see `Format.encoder`."""
         check_names(self.name, schema.names)
         self.subject.check()
         message_type = self.message_type or type_for(schema)
@@ -146,10 +144,9 @@ class _OnePlan:
         self._plan = plan
 
     def start_batch(self) -> None:
-        """See `Plans`."""
+        pass
 
     def plan(self, _schema_id: int, _indexes: tuple[int, ...]) -> ProtobufPlan | str:
-        """See `Plans`."""
         return self._plan
 
 
@@ -165,11 +162,9 @@ class _WriterPlans:
         self._plans: dict[tuple[int, tuple[int, ...]], ProtobufPlan | str] = {}
 
     def start_batch(self) -> None:
-        """See `Plans`."""
         self._schemas.start_batch()
 
     def plan(self, schema_id: int, indexes: tuple[int, ...]) -> ProtobufPlan | str:
-        """See `Plans`."""
         key = (schema_id, indexes)
         if key not in self._plans:
             pool = self._pool(schema_id)

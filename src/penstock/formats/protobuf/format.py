@@ -95,14 +95,12 @@ class ProtobufFormat:
         )
 
     def decoder(self, schema: pa.Schema, columns: Sequence[str] | None = None) -> Decoder:
-        """Make a decoder; see `Format.decoder`."""
         plan, wanted = plan_of_own(
             self.name, self.message_type, schema, columns, reads_defaults=self.read_default_values
         )
         return ProtobufDecoder(plan, wanted, self.ignore_parse_errors)
 
     def encoder(self, schema: pa.Schema) -> Encoder:
-        """Make an encoder; see `Format.encoder`."""
         check_names(self.name, schema.names)
         check_depth(self.name, schema)
         plan = writing_plan(self.message_type.descriptor(), schema, self.null_literal)
@@ -146,7 +144,6 @@ class ProtobufDecoder:
         self._ignores = ignore_parse_errors
 
     def decode(self, values: pa.Array) -> DecodedRows:
-        """Decode values; see `Decoder.decode`."""
         zeros = pa.repeat(pa.scalar(0, pa.int32()), len(values))
         decoded = _native.decode_protobuf(values, self._schema, [self._plan], zeros, zeros)
         found = decoded_rows(values, self._schema, None, decoded)
@@ -162,7 +159,6 @@ class ProtobufEncoder:
         self._header = header
 
     def encode(self, rows: pa.RecordBatch) -> pa.Array:
-        """Encode rows; see `Encoder.encode`."""
         try:
             return _native_encode.encode_protobuf(rows, self._plan, self._header)
         except _native_encode.RowFailed as failed:

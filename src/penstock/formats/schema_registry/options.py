@@ -104,7 +104,6 @@ class RegistryOptions:
         )
 
     def all(self) -> tuple[Option[Any], ...]:
-        """Every option, for parsing and for the reference page."""
         return tuple(each for each in vars(self).values() if isinstance(each, Option))
 
     def settings(self, given: FormatOptions) -> RegistrySettings:

@@ -58,7 +58,6 @@ class Property:
 
     @property
     def is_secret(self) -> bool:
-        """Return whether the value must never be shown."""
         return self.type.is_secret
 
 

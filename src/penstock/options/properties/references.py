@@ -79,6 +79,5 @@ def can_refer(name: str) -> bool:
 
 
 def has_reference(text: str, names: Iterable[str] = DEFAULT_PROVIDERS) -> bool:
-    """Return whether a text refers to one of these providers."""
     known = set(names)
     return any(match[1].lower() in known for match in REFERENCE.finditer(text))

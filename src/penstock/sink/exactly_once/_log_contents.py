@@ -52,7 +52,6 @@ class LogContents:
         self.is_started = False
 
     def decisions(self) -> dict[str, Decision]:
-        """Return the newest decision of each query id; errors as `decision`."""
         found = ((query_id, self.decision(query_id)) for query_id in self._newest)
         return {query_id: decision for query_id, decision in found if decision is not None}
 
@@ -66,7 +65,6 @@ class LogContents:
         return self._decoded[query_id]
 
     def moved_to(self, query_id: str) -> list[Place]:
-        """Return the prefixes to which the query has moved; errors as `decision`."""
         places = [self._place(newest) for (moved, _), newest in self._moved.items() if moved == query_id]
         return [place for place in places if place is not None]
 

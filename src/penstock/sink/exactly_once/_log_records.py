@@ -76,7 +76,6 @@ class LogRecord(NamedTuple):
 
 
 def key_of(prefix: str, query_id: str) -> bytes:
-    """Return the key of the records about a query."""
     return json.dumps({"prefix": prefix, "query_id": query_id}, sort_keys=True).encode()
 
 

@@ -37,6 +37,5 @@ def observe(observer: Observer | None) -> None:
 
 
 def reached(step: Step) -> None:
-    """Announce a step."""
     if _observer is not None:
         _observer(step)

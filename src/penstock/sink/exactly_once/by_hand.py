@@ -66,7 +66,6 @@ class TransactionTools:
 
     @property
     def log_topic(self) -> str:
-        """Return the name of the decision log."""
         return self._log.topic
 
     def log_problem(self) -> str | None:
@@ -78,7 +77,6 @@ class TransactionTools:
         return None
 
     def has_log(self) -> bool:
-        """Return whether the decision log's topic exists."""
         return self._log.is_open or self._log.open(create=False)
 
     def decisions(self) -> list[Decision]:

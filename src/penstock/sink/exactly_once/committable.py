@@ -45,7 +45,6 @@ class Committable:
 
     @property
     def content(self) -> RecordDigest:
-        """Return count and digest of the records."""
         return RecordDigest.from_text(self.record_count, self.digest)
 
     def to_json(self) -> dict[str, Any]:

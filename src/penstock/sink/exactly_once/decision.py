@@ -98,12 +98,10 @@ class Decision:
 
     @property
     def is_batch_write(self) -> bool:
-        """Return whether this is about a batch write, which Spark never replays."""
         return is_batch_write(self.query_id)
 
     @property
     def is_named_write(self) -> bool:
-        """Return whether this is about a batch write with `sink.write-id`."""
         return is_named_write(self.query_id)
 
     @property
@@ -118,15 +116,12 @@ class Decision:
 
     @property
     def where(self) -> str:
-        """Return how messages call the batch."""
         return where(self.query_id, self.batch_id)
 
     def with_outcome(self, outcome: Outcome) -> list[Committable]:
-        """Return the committables of this outcome."""
         return [each.committable for each in self.transactions if each.outcome is outcome]
 
     def content_of(self, *outcomes: Outcome) -> RecordDigest:
-        """Return count and digest of the records in the transactions of these outcomes."""
         contents = (each.committable.content for each in self.transactions if each.outcome in outcomes)
         return sum(contents, RecordDigest())
 
@@ -239,5 +234,4 @@ def _each_once(topics: Iterable[TargetTopic]) -> tuple[TargetTopic, ...]:
 
 
 def now_ms() -> int:
-    """Return the present time in the unit of decisions."""
     return time.time_ns() // 1_000_000

@@ -150,5 +150,4 @@ def _driver_side(connections: KafkaConnections, settings: ExactlyOnceSettings) -
 
 
 def log_topic_of(settings: ExactlyOnceSettings) -> str:
-    """Return the topic of the decision log."""
     return settings.log_topic or settings.names.default_log_topic

@@ -34,7 +34,6 @@ class AnyTransaction:
 
     @property
     def transactional_id(self) -> str:
-        """Return its name."""
         return self.description.identity.transactional_id
 
     @property

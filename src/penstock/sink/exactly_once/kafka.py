@@ -70,13 +70,11 @@ class KafkaSinkTransactions:
         self._steps = Transactions(connections)
 
     def protocol(self) -> TransactionProtocol:
-        """Return the protocol that the cluster has agreed on."""
         return self._steps.protocol()
 
     def init_producer(
         self, transactional_id: str, *, transaction_timeout_ms: int, protocol: TransactionProtocol
     ) -> TransactionIdentity:
-        """Take a transactional id."""
         return self._steps.init_producer(
             transactional_id, transaction_timeout_ms=transaction_timeout_ms, protocol=protocol
         )
@@ -84,15 +82,12 @@ class KafkaSinkTransactions:
     def end(
         self, identities: Collection[TransactionIdentity], *, is_commit: bool
     ) -> dict[TransactionIdentity, EndResult]:
-        """Commit or abort transactions."""
         return self._steps.end(identities, is_commit=is_commit)
 
     def describe(self, transactional_ids: Collection[str]) -> dict[str, TransactionDescription | None]:
-        """Describe transactional ids."""
         return self._steps.describe(transactional_ids)
 
     def list_open(self, is_wanted: Callable[[str], bool]) -> list[TransactionListing]:
-        """List open transactions."""
         return self._steps.list_open(is_wanted)
 
     def max_timeout_ms(self) -> int | None:
@@ -100,7 +95,6 @@ class KafkaSinkTransactions:
         return max_transaction_timeout_ms(self._connections)
 
     def end_in_log(self, witness: Witness, identity: TransactionIdentity) -> TransactionEnd:
-        """Read from the log, by its marker, how a transaction ended."""
         return transaction_end(self._connections, witness, identity)
 
     def topic_ids(self, topics: Collection[str]) -> dict[str, str | None]:

@@ -65,7 +65,6 @@ class DecisionLog:
 
     @property
     def topic(self) -> str:
-        """Return the name of the log's topic."""
         return self._store.topic
 
     @property
@@ -75,7 +74,6 @@ class DecisionLog:
 
     @property
     def is_open(self) -> bool:
-        """Return whether the log was opened in this process."""
         return self._incarnation is not None
 
     @property
@@ -234,7 +232,6 @@ class DecisionLog:
 
     @property
     def place(self) -> Place:
-        """Return the prefix and its topic."""
         return Place(self._prefix, self.topic)
 
     def at(self, place: Place) -> DecisionLog:

@@ -98,7 +98,6 @@ class DecisionTopic:
 
     @property
     def topic(self) -> str:
-        """Return the topic's name."""
         return self._topic_partition.topic
 
     def incarnation(self, *, is_expected: bool) -> str | None:
@@ -226,7 +225,6 @@ class DecisionTopic:
         append_plainly(self._connections, self._topic_partition, key, value, timeout_ms=timeout_ms)
 
     def other(self, topic: str) -> DecisionTopic:
-        """Return another topic of the same cluster."""
         return DecisionTopic(self._connections, topic, self._settings)
 
     def mentions(self, text: bytes) -> Iterator[tuple[str, bytes]]:

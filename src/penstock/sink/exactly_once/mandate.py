@@ -111,7 +111,6 @@ def _check_whole(prefix: str, query_id: str, batch_id: int, known: KnownBatch, b
 
 
 def known_batch(decision: Decision) -> KnownBatch:
-    """Return the part of a decision that tasks need."""
     lost = decision.with_outcome(Outcome.LOST) if decision.status is DecisionStatus.LOST else []
     lost_ids = frozenset(each.spark_partition_id for each in lost)
     return KnownBatch(decision.batch_id, decision.status, lost_ids, decision.at_ms)

@@ -63,12 +63,10 @@ class TransactionNames:
 
     @property
     def timeout_option(self) -> str:
-        """Return the option of the tasks' time-out as the user has to write it."""
         return f"{self.property_prefix}transaction.timeout.ms"
 
     @property
     def committer_id(self) -> str:
-        """Return the driver's transactional id."""
         return self.prefix + _COMMITTER_SUFFIX
 
     @property
@@ -85,7 +83,6 @@ class TransactionNames:
         return self.command("abort", "--query", query_id, "--resolution", resolution, "--yes")
 
     def data_id(self, spark_partition_id: int, attempt: int) -> str:
-        """Return the transactional id of one attempt at one Spark partition."""
         return f"{self.prefix}-{spark_partition_id}-{attempt}"
 
     def parse(self, transactional_id: str) -> DataTransactionName | None:
@@ -96,7 +93,6 @@ class TransactionNames:
         return DataTransactionName(int(match["spark_partition_id"]), int(match["attempt"]))
 
     def claims(self, transactional_id: str) -> bool:
-        """Return whether the id belongs to this prefix, with data or the committer's."""
         return transactional_id == self.committer_id or self.parse(transactional_id) is not None
 
 
