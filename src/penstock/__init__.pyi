@@ -60,8 +60,8 @@ from penstock.api.older.watermarks import (
 )
 from penstock.api.older.watermarks import Duration as Duration
 from penstock.api.older.watermarks import WatermarkStrategy as WatermarkStrategy
+from penstock.observe.bar import batch_progress as batch_progress
 from penstock.observe.bar import progress as progress
-from penstock.observe.batch_bar import batch_progress as batch_progress
 from penstock.sink.custom_partitioner import KafkaPartitioner as KafkaPartitioner
 from penstock.spark.run_until_bounded import run_until_bounded as run_until_bounded
 from penstock.spark.stop_after_batch import stop_after_batch as stop_after_batch

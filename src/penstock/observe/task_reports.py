@@ -1,6 +1,7 @@
 """Carry the figures of source tasks to the process that plans the query, in datagrams.
 
-`Sender` runs on executors, `Receiver` in the planning process (docs/decisions/0009-metrics-of-tasks.md).
+`Sender` runs on executors, `Receiver` in the planning process (docs/decisions/0009-metrics-of-tasks.md). For
+`penstock.batch_progress` the receiver is in the user's program, and `tell_plan` in the process that plans.
 Invariants: sending never waits, not even for a name server, and never fails a task; a datagram that is lost,
 late or comes twice never makes a total wrong for good; memory is bounded, whatever arrives.
 """
@@ -199,6 +200,20 @@ def datagrams_to(address: ReportAddress) -> tuple[socket.socket, Any]:
     sender = socket.socket(family, socket.SOCK_DGRAM)
     sender.setblocking(False)
     return sender, to
+
+
+def tell_plan(address: ReportAddress, offsets: int) -> None:
+    """Tell a progress bar how many offsets a batch read will pass. Raise nothing, and do not wait.
+
+    Args:
+        address: of the program that watches.
+        offsets: of all splits.
+    """
+    message = json.dumps({"token": address.token, "planned": offsets}).encode()
+    with suppress(OSError):
+        sender, to = datagrams_to(address)
+        with sender:
+            sender.sendto(message, to)
 
 
 def _check_can_be_sent_to(host: str, numeric: str) -> None:

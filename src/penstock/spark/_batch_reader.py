@@ -50,8 +50,7 @@ class PenstockReader(DataSourceReader):
         )
         if self._config.progress_to is None:
             return [SplitPartition(split) for split in splits]
-        from penstock.observe.batch_reports import tell_plan  # noqa: PLC0415 - only if somebody watches
-        from penstock.observe.task_reports import ReportAddress  # noqa: PLC0415 - the same
+        from penstock.observe.task_reports import ReportAddress, tell_plan  # noqa: PLC0415 - only if watched
 
         report_to = ReportAddress(*self._config.progress_to)
         tell_plan(report_to, sum(split.size for split in splits))

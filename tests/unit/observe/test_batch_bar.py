@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pyarrow as pa
@@ -14,8 +15,8 @@ from rich.console import Console
 import penstock
 from penstock.errors import UnsupportedOptionError
 from penstock.observe import task_reports
-from penstock.observe.batch_reports import PlanBoard, tell_plan
-from penstock.observe.task_reports import ReportAddress
+from penstock.observe.bar import _BatchReads
+from penstock.observe.task_reports import ReportAddress, tell_plan
 from penstock.options.parse import parse_read
 from penstock.source.splits import Split, SplitRange
 from penstock.spark import splits
@@ -92,10 +93,11 @@ def test_an_error_of_the_block_is_not_hidden() -> None:
 
 
 def test_messages_of_others_are_ignored() -> None:
-    board = PlanBoard()
-    for offsets in (None, -1, "7", 1.5, True):
-        board.take({"planned": offsets})
-    assert board.planned() == 0
+    reads = _BatchReads("127.0.0.1")
+    with closing(reads.receiver):
+        for offsets in (None, -1, "7", 1.5, True):
+            reads.take_plan({"planned": offsets})
+        assert reads.passed() == (0, None)
     tell_plan(ReportAddress("256.0.0.1", 9, "t"), 5)  # no such host
 
 
