@@ -86,7 +86,7 @@ arch: $(SETUP) ## The layers between the rooms
 
 docs: $(SETUP) ## Write the generated pages
 	$(BIN)/python -m penstock.options.reference
-	$(BIN)/python -m penstock.api.older.conformance
+	$(BIN)/python -m penstock.flink.legacy.conformance
 
 ci: lint types arch test ## What .ci/run runs
 

@@ -1,28 +1,15 @@
 """penstock: what Flink users have with Kafka, for PySpark users. This module has public names only.
 
-`__init__.pyi` lists the names and their modules. `penstock.extend` has the classes that users subclass.
+`__init__.pyi` lists the names and their modules. docs/api/README.md lists the other public modules.
 Invariant: `import penstock` is fast. A name loads its module, and PySpark if needed, when it is first used.
 """
 
-from __future__ import annotations
-
-import importlib
-import re
-from pathlib import Path
-from typing import Any
+from penstock._lazy import names_of_stub
 
 __version__ = "0.1.0"
 
-_LIST = Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")
-_HOMES = {name: home for home, name in re.findall(r"^from ([\w.]+) import \(?\s*(\w+) as \2\b", _LIST, re.M)}
-__all__ = ["__version__", *_HOMES]  # noqa: PLE0604 - names, all of them
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'penstock' has no attribute {name!r}")
-    return getattr(importlib.import_module(home), name)
+_names, __getattr__ = names_of_stub(__name__, __file__)
+__all__ = ["__version__", *_names]  # noqa: PLE0604 - names, all of them
 
 
 def __dir__() -> list[str]:

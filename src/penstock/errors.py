@@ -48,6 +48,8 @@ has its facts as attributes; none holds a secret.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -244,3 +246,28 @@ class CheckpointError(PenstockError):
 
 class DevBrokerError(PenstockError):
     """The development broker failed."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The error of penstock that ended a query or a job, as `penstock.explain_failure` finds it.
+
+    Attributes:
+        name: of the error's class, e.g. `penstock.errors.PrefixTakenError`.
+        message: what happened, what it means for the data, what to do.
+        facts: the error's facts (topic, offset ...) if the error itself is available. Empty if Spark has
+            passed on only its text, which it does for every error of its Python processes.
+    """
+
+    name: str
+    message: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def error_class(self) -> type[PenstockError]:
+        """Return the class, for `issubclass`; PenstockError if this version does not have it."""
+        found = globals().get(self.name.rpartition(".")[2])
+        return found if isinstance(found, type) and issubclass(found, PenstockError) else PenstockError
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.message}"

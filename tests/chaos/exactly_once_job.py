@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock import (
+from penstock.flink.legacy import (
     FlinkKafkaConsumer,
     FlinkKafkaProducer,
     KeyedDeserializationSchema,

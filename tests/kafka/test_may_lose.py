@@ -8,10 +8,11 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from penstock import FlinkKafkaProducer09, SimpleStringSchema
 from penstock.client.produce.pool import close_kept_producers
 from penstock.devbroker import DevCluster
 from penstock.errors import ProduceError
+from penstock.flink import SimpleStringSchema
+from penstock.flink.legacy import FlinkKafkaProducer09
 from penstock.options.config import SinkConfig
 from penstock.options.parse import parse_write
 from penstock.options.warn import forget_warnings

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.api._pickling import to_text
+from penstock.flink._pickling import to_text
 from penstock.options.config import SourceConfig
 from penstock.options.parse import parse_read
 from penstock.options.python_objects import ASSIGNER, DESERIALIZER

@@ -49,7 +49,7 @@ def main(folder: Path, bootstrap: str, topic: str, closed_port: str) -> None:
         try:
             query.awaitTermination(PATIENCE_S)
         finally:
-            say(f"why: {penstock.why(query)}")
+            say(f"why: {penstock.explain_failure(query)}")
             query.stop()
 
     def counted(checkpoint: str) -> None:

@@ -286,7 +286,7 @@ def check_readable(error: BaseException, name: str, sentence: str, line_max: int
     lines = str(error).splitlines()
     place = next(i for i, line in enumerate(lines, 1) if f"penstock.errors.{name}: {sentence}" in line)
     assert place <= line_max, f"the sentence is on line {place} of:\n{error}"
-    reason = penstock.why(error)
+    reason = penstock.explain_failure(error)
     assert reason is not None
     assert reason.name == f"penstock.errors.{name}"
     assert reason.message.startswith(sentence)
@@ -329,7 +329,7 @@ def run_to_its_end(
             error = query.exception()
             assert error is not None
             check_readable(error, name, sentence, 1)
-            assert penstock.why(query) == penstock.why(error)
+            assert penstock.explain_failure(query) == penstock.explain_failure(error)
 
 
 @pytest.mark.parametrize("session", ["spark", "connect_spark"])
@@ -355,7 +355,7 @@ def test_an_error_behind_foreach_batch_is_found(spark: SparkSession, bootstrap: 
     with stopped(start.option("checkpointLocation", str(tmp_path)).start()) as query:
         with pytest.raises(PySparkException, match="paralellism"):
             query.awaitTermination(QUERY_TIMEOUT_S)
-        reason = penstock.why(query)
+        reason = penstock.explain_failure(query)
     assert reason is not None
     assert reason.error_class is OptionError
     assert reason.message.startswith("Option 'sink.paralellism' is not known.")

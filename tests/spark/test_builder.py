@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock import (
+from penstock import with_watermark
+from penstock.flink import (
     KafkaOffsetsInitializer,
     KafkaSource,
+    KafkaSourceBuilder,
     KafkaTopicPartition,
     PartitionOffsetsRetriever,
-    with_watermark,
 )
-from penstock.api import KafkaSourceBuilder
 from tests import judge
 from tests.fix_broker import MakeTopic
 from tests.spark.queries import logged_offsets, positions, run_available_now

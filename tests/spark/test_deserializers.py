@@ -12,7 +12,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from penstock import (
+from penstock.flink import (
     ArrowDeserializationSchema,
     ConsumerRecord,
     JSONKeyValueDeserializationSchema,
@@ -21,10 +21,10 @@ from penstock import (
     KafkaOffsetsInitializer,
     KafkaRecordDeserializationSchema,
     KafkaSource,
+    KafkaSourceBuilder,
     SimpleStringSchema,
 )
-from penstock.api import KafkaSourceBuilder
-from penstock.api._functions import RecordPart
+from penstock.flink._functions import RecordPart
 from tests import judge
 from tests.fix_broker import MakeTopic
 

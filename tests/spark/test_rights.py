@@ -83,7 +83,7 @@ def test_the_driver_names_the_right(
 ) -> None:
     with pytest.raises(Exception, match=f"right {right} on topic '{TOPIC}'") as caught:
         run(spark, options, tmp_path)
-    found = penstock.why(caught.value)
+    found = penstock.explain_failure(caught.value)
     assert found is not None
     assert found.error_class is AuthorizationError
     assert f"User:{USER}" in found.message

@@ -16,7 +16,12 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 import penstock
-from penstock import (
+from penstock.client.net.connection import KafkaConnections
+from penstock.client.settings import connection_settings
+from penstock.client.transactions.steps import Transactions
+from penstock.devbroker import DevCluster
+from penstock.errors import CheckpointError, RowError
+from penstock.flink import (
     ByteArraySchema,
     DeliveryGuarantee,
     KafkaPartitioner,
@@ -25,11 +30,6 @@ from penstock import (
     SerializationSchema,
     SimpleStringSchema,
 )
-from penstock.client.net.connection import KafkaConnections
-from penstock.client.settings import connection_settings
-from penstock.client.transactions.steps import Transactions
-from penstock.devbroker import DevCluster
-from penstock.errors import CheckpointError, RowError
 from penstock.options.config import KafkaProperties
 from penstock.spark.write_batch import query_id_of_checkpoint
 from tests import judge

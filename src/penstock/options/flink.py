@@ -361,9 +361,9 @@ PARTITIONER = Option(
     ),
     "`default`: Java's hash of the key; rows without a key fill one topic partition after another, a full "
     "batch each. `fixed`: all rows of a task go to one topic partition. `round-robin`: rows go to all in "
-    "turn; for rows without keys. A name: a subclass of `penstock.KafkaPartitioner`, or a function `(key, "
-    "value, topic, partitions) -> partition`; `penstock.KafkaRecordSerializationSchema.builder()` sets "
-    "objects. Only `default` allows a column `partition`.",
+    "turn; for rows without keys. A name: a subclass of `penstock.flink.KafkaPartitioner`, or a function "
+    "`(key, value, topic, partitions) -> partition`; `penstock.KafkaRecordSerializationSchema.builder()` "
+    "sets objects. Only `default` allows a column `partition`.",
     default=DEFAULT_PARTITIONER,
 )
 WRITE_ID = Option(

@@ -1,6 +1,6 @@
 """Put Python objects of the user into an option: `<version>:<Python version>:<base64 of a pickle>`.
 
-The user's program makes the text (api/_pickling.py), the driver checks it, and the process that uses the
+The user's program makes the text (flink/_pickling.py), the driver checks it, and the process that uses the
 object loads it. Invariant: only `load` runs code of the user.
 """
 

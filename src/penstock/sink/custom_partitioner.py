@@ -127,7 +127,7 @@ def as_partitioner(found: object, name: str) -> KafkaPartitioner:
     if isinstance(found, type):
         if not issubclass(found, KafkaPartitioner):
             raise OptionError(
-                f"Expected a subclass of penstock.KafkaPartitioner for option '{_OPTION}', got class "
+                f"Expected a subclass of penstock.flink.KafkaPartitioner for option '{_OPTION}', got class "
                 f"'{name}'. Nothing was written.",
                 option=_OPTION,
                 value=name,
@@ -146,8 +146,9 @@ def as_partitioner(found: object, name: str) -> KafkaPartitioner:
     if callable(found):
         return _OfFunction(found)
     raise OptionError(
-        f"Expected a subclass of penstock.KafkaPartitioner, or a function (key, value, topic, partitions) -> "
-        f"partition, for option '{_OPTION}', got '{name}', a {type(found).__name__}. Nothing was written.",
+        "Expected a subclass of penstock.flink.KafkaPartitioner, or a function (key, value, topic, "
+        f"partitions) -> partition, for option '{_OPTION}', got '{name}', a {type(found).__name__}. "
+        "Nothing was written.",
         option=_OPTION,
         value=name,
     )

@@ -12,7 +12,7 @@ import sys
 import traceback
 from typing import Any
 
-from penstock.spark.why import chain
+from penstock.spark.explain_failure import chain
 
 JAVA_GONE = (
     "The Java process of Spark has gone: it was killed, or had no memory left. The log of the system or of "

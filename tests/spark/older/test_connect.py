@@ -9,16 +9,16 @@ import pytest
 from pyspark import SparkContext
 from pyspark.sql import Row
 
-from penstock import (
+from penstock.devbroker import DevCluster
+from penstock.flink import SimpleStringSchema
+from penstock.flink.legacy import (
     BoundedOutOfOrdernessTimestampExtractor,
     FlinkKafkaConsumer,
     FlinkKafkaProducer,
     KafkaSerializationSchema,
     ProducerRecord,
     Semantic,
-    SimpleStringSchema,
 )
-from penstock.devbroker import DevCluster
 from tests import judge
 from tests.fix_broker import MakeTopic
 

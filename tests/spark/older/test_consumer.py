@@ -12,18 +12,20 @@ from confluent_kafka import TopicPartition as JudgesTopicPartition
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock import (
+from penstock.errors import OptionError, UnsupportedOptionError
+from penstock.flink import (
     ConsumerRecord,
+    JSONKeyValueDeserializationSchema,
+    KafkaTopicPartition,
+    SimpleStringSchema,
+)
+from penstock.flink.legacy import (
     FlinkKafkaConsumer,
     FlinkKafkaConsumer010,
     JsonDeserializationSchema,
-    JSONKeyValueDeserializationSchema,
     KafkaDeserializationSchema,
-    KafkaTopicPartition,
     KeyedDeserializationSchema,
-    SimpleStringSchema,
 )
-from penstock.errors import OptionError, UnsupportedOptionError
 from tests import judge
 from tests.fix_broker import MakeTopic
 from tests.spark.queries import stopped

@@ -12,12 +12,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from penstock import (
-    FlinkKafkaConsumer,
-    SimpleStringSchema,
-    TimestampAssigner,
-    WatermarkStrategy,
-)
+from penstock.flink import SimpleStringSchema, TimestampAssigner, WatermarkStrategy
+from penstock.flink.legacy import FlinkKafkaConsumer
 from tests import judge
 from tests.fix_broker import MakeTopic
 from tests.spark.queries import QUERY_TIMEOUT_S, stopped

@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from penstock import (
+from penstock.devbroker import DevCluster
+from penstock.errors import RowError
+from penstock.flink import SimpleStringSchema
+from penstock.flink.legacy import (
     FlinkKafkaPartitioner,
     FlinkKafkaProducer,
     FlinkKafkaProducer010,
@@ -17,10 +20,7 @@ from penstock import (
     KeyedSerializationSchema,
     ProducerRecord,
     Semantic,
-    SimpleStringSchema,
 )
-from penstock.devbroker import DevCluster
-from penstock.errors import RowError
 from tests import judge
 from tests.fix_broker import MakeTopic
 from tests.spark.queries import QUERY_TIMEOUT_S, stopped

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
-from penstock import KafkaSource, SimpleStringSchema
-from penstock.api._pickling import to_text
+from penstock.flink import KafkaSource, SimpleStringSchema
+from penstock.flink._pickling import to_text
 from penstock.formats import format_names
 from penstock.formats.registry import format_class
 from penstock.options import flink

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from penstock.api._pickling import to_text
 from penstock.errors import OptionError, RowError
+from penstock.flink._pickling import to_text
 from penstock.options.python_objects import PARTITIONER
 from penstock.sink._partitioner import CustomPartitioner
 from penstock.sink.custom_partitioner import (
@@ -130,7 +130,7 @@ def test_names_are_found(name: str) -> None:
         (f"{HERE}.Missing", "has no attribute 'Missing'"),
         (f"{HERE}.Outer.Missing", "has no attribute 'Missing'"),
         (f"{HERE}.NeedsArguments", "cannot be instantiated without arguments: TypeError"),
-        (f"{HERE}.Outer", "Expected a subclass of penstock.KafkaPartitioner"),
+        (f"{HERE}.Outer", "Expected a subclass of penstock.flink.KafkaPartitioner"),
         (f"{HERE}.NOT_ONE", "NOT_ONE', a int"),
     ],
 )

@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 import pytest
 
 from penstock import KafkaOffsetsInitializer, KafkaSource
-from penstock.api import PartitionOffsetsRetriever
 from penstock.errors import RequestTimeoutError, TopicPartitionsRemovedError
+from penstock.flink import PartitionOffsetsRetriever
 from penstock.options.config import OffsetsSpec, TopicPattern
 from penstock.options.parse import parse_read
 from penstock.source.checkpoint_offset import Markers, SourceOffset

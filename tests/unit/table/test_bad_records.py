@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.api._pickling import to_text
 from penstock.errors import DecodeError, OptionError
+from penstock.flink._pickling import to_text
 from penstock.options.python_objects import DESERIALIZER
 from penstock.options.table_spec import OnDecodeError
 from penstock.table import (

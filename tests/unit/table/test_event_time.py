@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.api._pickling import to_text
 from penstock.codec.schema import KAFKA_RECORDS
 from penstock.errors import OptionError
+from penstock.flink._pickling import to_text
 from penstock.options.python_objects import ASSIGNER
 from penstock.options.table_spec import RECORD_TIMESTAMP, EventTimeSpec
 from penstock.table._decode import RecordFailure, TableRows

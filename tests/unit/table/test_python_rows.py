@@ -15,9 +15,9 @@ import pytest
 from pyspark.sql import Row
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
-from penstock.api._pickling import to_text
 from penstock.codec.schema import KAFKA_RECORDS
 from penstock.errors import DecodeError, OptionError, SchemaRegistryError
+from penstock.flink._pickling import to_text
 from penstock.options.parse import parse_read
 from penstock.options.python_objects import DESERIALIZER, INITIALIZER
 from penstock.options.table_spec import OnDecodeError

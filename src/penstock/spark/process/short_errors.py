@@ -26,8 +26,8 @@ from traceback import walk_tb
 from typing import ParamSpec, TypeVar
 
 from penstock.errors import PenstockError
+from penstock.spark.explain_failure import explain_failure
 from penstock.spark.process.kind import is_spark_process
-from penstock.spark.why import why
 from penstock.switches import Switch, is_on
 
 P = ParamSpec("P")
@@ -134,7 +134,7 @@ def _short(error: Exception) -> PenstockError | None:
         return None
     if isinstance(error, PenstockError):
         return None if _is_of_user_code(error.__cause__) else error
-    reason = why(error)
+    reason = explain_failure(error)
     if reason is None or _TRACEBACK in str(error):
         return None
     return reason.error_class(reason.message)

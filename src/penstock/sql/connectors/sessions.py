@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from penstock.spark.connect import is_connect
-from penstock.spark.why import why
+from penstock.spark.explain_failure import explain_failure
 from penstock.sql.language.source import without_secrets
 
 _RAISED = re.compile(r"^[\w.]+(?:Exception|Error): (?P<said>.+)$", re.MULTILINE)
@@ -50,7 +50,7 @@ def reason(error: BaseException) -> str | None:
     first = first_line(error)
     if first is None:
         return None
-    found = why(error)
+    found = explain_failure(error)
     if found is not None:
         return without_secrets(found.message)
     return f"{first} {_NO_PYTHON}" if _NOT_CONNECTED in first else first
