@@ -1,6 +1,6 @@
 """penstock: what Flink users have with Kafka, for PySpark users. This module has public names only.
 
-`__init__.pyi` lists the names and their modules. docs/api/README.md lists the other public modules.
+`__init__.pyi` lists the names and their modules.
 Invariant: `import penstock` is fast. A name loads its module, and PySpark if needed, when it is first used.
 """
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-import penstock
 from penstock.errors import MissingOptionError, OptionError, UnsupportedOptionError
-from penstock.flink import SimpleStringSchema
+from penstock.flink import SimpleStringSchema, legacy
 from penstock.flink.legacy import (
     FlinkFixedPartitioner,
     FlinkKafkaPartitioner,
@@ -238,7 +237,7 @@ def test_mistakes_are_found_by_the_constructor() -> None:
         FlinkKafkaProducer("a", SimpleStringSchema(), {})
     with pytest.raises(OptionError, match="Expected a SerializationSchema"):
         FlinkKafkaProducer("a", object(), CONFIG)
-    with pytest.raises(OptionError, match=r"Expected a penstock\.Semantic"):
+    with pytest.raises(OptionError, match=r"Expected a penstock\.flink\.legacy\.Semantic"):
         FlinkKafkaProducer("a", SimpleStringSchema(), CONFIG, semantic="none")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="pool size of Kafka producers cannot be 0"):
         FlinkKafkaProducer("a", SimpleStringSchema(), CONFIG, 0)
@@ -251,7 +250,7 @@ def test_flinks_own_bytes(name: str) -> None:
     with pytest.raises(
         UnsupportedOptionError, match=f"{name} is not supported: .*write Avro, Protobuf or JS"
     ):
-        getattr(penstock, name)("INT")
+        getattr(legacy, name)("INT")
 
 
 def test_timestamps_of_0_10() -> None:
