@@ -11,8 +11,8 @@ from penstock.flink.offsets_initializer import KafkaOffsetsInitializer as KafkaO
 from penstock.flink.record_serialization import (
     KafkaRecordSerializationSchema as KafkaRecordSerializationSchema,
 )
-from penstock.observe.bar import progress as progress
 from penstock.observe.bar import batch_progress as batch_progress
+from penstock.observe.bar import progress as progress
 from penstock.options.config import DeliveryGuarantee as DeliveryGuarantee
 from penstock.spark.explain_failure import explain_failure as explain_failure
 from penstock.spark.run_until_bounded import run_until_bounded as run_until_bounded
