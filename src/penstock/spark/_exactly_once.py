@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from penstock.client.settings import connection_settings
@@ -40,6 +40,7 @@ from penstock.spark._write_task import (
 )
 from penstock.spark.process.begin import begin_task
 from penstock.spark.process.short_errors import short_errors
+from penstock.spark.versions import StreamArrowWriter
 
 if TYPE_CHECKING:  # the driver's half, and a task without a table loads nothing of tables
     from penstock.sink.exactly_once.driver_side import DriverSide, ExactlyOnceSettings
@@ -126,7 +127,7 @@ class _ExactlyOnce:
         return Reported(write_in_transaction(self._config, self._mandate, place, records), keys)
 
 
-class ExactlyOnceStreamWriter(_ExactlyOnce, DataSourceStreamArrowWriter):
+class ExactlyOnceStreamWriter(_ExactlyOnce, StreamArrowWriter):
     """Writes each micro-batch once, even after failures and replays."""
 
     @short_errors

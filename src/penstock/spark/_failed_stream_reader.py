@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from pyspark.sql.datasource import InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit
 
 from penstock.spark._stream_reader import PenstockStreamReader
 from penstock.spark.process.short_errors import short_errors
+from penstock.spark.versions import ReadLimit
 
 
 class FailedStreamReader(PenstockStreamReader):

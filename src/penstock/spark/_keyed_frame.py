@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from penstock.changelog.operators.base import Operator
@@ -25,6 +24,7 @@ from penstock.spark.connect import functions_for, is_connect
 from penstock.spark.one_thread import plan_in_one_thread
 from penstock.spark.process.short_errors import short_errors_of_rows
 from penstock.spark.reused_shuffles import keep_watermarks
+from penstock.spark.versions import repartition_by_id, to_arrow_schema
 from penstock.state.files import LocalFiles, open_files
 from penstock.state.identity import Identity
 from penstock.state.snapshot import Lifetime
@@ -93,7 +93,7 @@ def apply(
         rows = rows.mapInArrow(short_errors_of_rows(Clocks(times, count).run), _nullable(rows.schema))
     if state is not None:
         rows = _never_left_out(rows, f"penstock {operator.name} {without_secrets(state)}")
-    rows = rows.repartitionById(count, quoted(PARTITION))
+    rows = repartition_by_id(rows, count, quoted(PARTITION))
     return rows.mapInArrow(short_errors_of_rows(task.run), out)
 
 
@@ -147,7 +147,7 @@ def _never_left_out(rows: DataFrame, name: str) -> DataFrame:
 
 def arrow(columns: StructType) -> pa.Schema:
     """Return the columns without comments and watermarks, which do not change what a state holds."""
-    return pa.schema([field.remove_metadata() for field in to_arrow_schema(columns, timezone="UTC")])
+    return pa.schema([field.remove_metadata() for field in to_arrow_schema(columns)])
 
 
 def _default_count(df: DataFrame) -> int:

@@ -14,14 +14,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxBytes,
-    ReadMaxRows,
-    ReadMinRows,
-    SupportsTriggerAvailableNow,
-)
 from pyspark.sql.types import StructType
 
 from penstock.options.config import SourceConfig
@@ -32,6 +24,14 @@ from penstock.spark.process.short_errors import short_errors
 from penstock.spark.process.sigterm import stop_in_order_on_sigterm
 from penstock.spark.schema import check_read_schema
 from penstock.spark.splits import SplitPartition, read_rows
+from penstock.spark.versions import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
 
 if TYPE_CHECKING:  # the driver's half, and a task without a table loads nothing of tables
     from penstock.client.net.connection import KafkaConnections

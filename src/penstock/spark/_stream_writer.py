@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from penstock.options.config import SinkConfig
@@ -22,12 +22,13 @@ from penstock.spark._sink_reports import SinkReporter
 from penstock.spark._write_task import check_keys, check_rows_fit, figures_of, write_task
 from penstock.spark.process.begin import begin_task
 from penstock.spark.process.short_errors import short_errors
+from penstock.spark.versions import StreamArrowWriter
 
 if TYPE_CHECKING:  # a task without a table loads nothing of tables
     from penstock.spark._tables import TableSink
 
 
-class PenstockStreamWriter(DataSourceStreamArrowWriter):
+class PenstockStreamWriter(StreamArrowWriter):
     """Appends the rows of each micro-batch to Kafka."""
 
     def __init__(self, config: SinkConfig, schema: StructType, table: TableSink | None = None) -> None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 from pyspark.errors import PySparkTypeError
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType, UserDefinedType
 
 from penstock.errors import SchemaError
+from penstock.spark.versions import to_arrow_schema
 
 METADATA_MARK = "penstock.metadata"
 
@@ -30,10 +30,10 @@ def table_schema(schema: StructType) -> pa.Schema:
         if _is_packed(field.dataType):
             raise _unsupported(field)
         try:
-            to_arrow_schema(StructType([field]), timezone="UTC")
+            to_arrow_schema(StructType([field]))
         except PySparkTypeError as error:
             raise _unsupported(field) from error
-    return to_arrow_schema(schema, timezone="UTC")
+    return to_arrow_schema(schema)
 
 
 def marked_metadata(schema: StructType) -> tuple[tuple[str, str], ...]:

@@ -16,7 +16,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType, TimestampType
 
 from penstock.errors import SchemaError
@@ -24,6 +23,7 @@ from penstock.options.table import DEAD_LETTER_TOPIC, EVENT_TIME_COLUMN
 from penstock.options.table_spec import BadRecordsSpec, DeserializerSpec, EventTimeSpec, TableSpec
 from penstock.spark._said import is_new_in_run
 from penstock.spark._table_schema import marked_metadata, table_schema
+from penstock.spark.versions import to_arrow_schema
 from penstock.table import BadRecords, Table, TableDecoder, TableEncoder, make_table
 from penstock.table.read import RecordDecoder, TableRowMaker
 
@@ -207,13 +207,13 @@ def table_source(schema: StructType, spec: TableSpec | DeserializerSpec) -> Tabl
     if event_time.assigner is None:
         return _source(schema, spec, event_time.column)
     others = StructType([field for field in schema if field.name != event_time.column])
-    whole = to_arrow_schema(schema, timezone="UTC")
+    whole = to_arrow_schema(schema)
     return EventTimeSource(_source(others, spec, None), event_time, whole)
 
 
 def _source(schema: StructType, spec: TableSpec | DeserializerSpec, time_column: str | None) -> TableSource:
     if isinstance(spec, DeserializerSpec):
-        return PythonSource(to_arrow_schema(schema, timezone="UTC"), spec, time_column)
+        return PythonSource(to_arrow_schema(schema), spec, time_column)
     found = FormatSource(_table_of(schema, spec), time_column)
     found.decoder()
     return found

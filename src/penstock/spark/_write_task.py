@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from penstock.client.produce.figures import NO_FIGURES, ProduceFigures
@@ -22,6 +21,7 @@ from penstock.sink.rows import check_placing, check_write_schema
 from penstock.sink.writer import write_rows
 from penstock.spark._task_context import turn_of_task
 from penstock.spark.process.begin import begin_task
+from penstock.spark.versions import to_arrow_schema
 
 if TYPE_CHECKING:  # a task without a table loads nothing of tables
     from penstock.spark._key_sketch import KeySketch
@@ -53,7 +53,7 @@ def check_rows_fit(schema: StructType, config: SinkConfig, table: TableSink | No
     """
     check_partitioner(config.partitioner)
     if table is None:
-        arrow_schema = to_arrow_schema(schema, timezone="UTC")
+        arrow_schema = to_arrow_schema(schema)
         check_write_schema(arrow_schema, config)
         check_placing(arrow_schema, config)
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from penstock.changelog.operators.ordering import groups_of, ranks, sort
 from penstock.changelog.row_kinds import (
@@ -28,6 +27,7 @@ from penstock.changelog.row_kinds import (
 from penstock.errors import OptionError, RowError
 from penstock.spark._arguments import check_names, check_texts
 from penstock.spark.process.short_errors import short_errors_of_rows
+from penstock.spark.versions import to_arrow_schema
 from penstock.state.columns import check_columns, hash_columns, hash_values, one_array
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def in_order(
         check_names(option, names)
     if partitions is not None and partitions < 1:
         raise OptionError(f"Expected at least 1 for `partitions`, got {partitions}.", option="partitions")
-    check_columns(to_arrow_schema(df.schema, timezone="UTC"), [*keys, *order_by])
+    check_columns(to_arrow_schema(df.schema), [*keys, *order_by])
     check_texts(df.schema, [*keys, *order_by])
     columns = [df[f"`{name.replace('`', '``')}`"] for name in keys]
     together = df.repartition(*columns) if partitions is None else df.repartition(partitions, *columns)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BooleanType, StructField, StructType
 
 from penstock.errors import MissingOptionError, OptionError, SchemaError
@@ -21,6 +21,7 @@ from penstock.spark._task_context import QUERY_ID_PROPERTY, driver_property
 from penstock.spark.connect import is_connect
 from penstock.spark.in_order import in_order
 from penstock.spark.process.short_errors import short_errors_of_batches, short_errors_of_rows
+from penstock.spark.versions import to_arrow_schema
 from penstock.state.columns import check_columns
 
 if TYPE_CHECKING:
@@ -179,5 +180,5 @@ def _check_no_floats(columns: pa.Schema, keys: Sequence[str]) -> None:
 
 def _columns(changes: DataFrame) -> pa.Schema:
     """Return the columns of the table. All may be null, because a deleted row has only its key."""
-    found = to_arrow_schema(columns_without_kind(changes), timezone="UTC")
+    found = to_arrow_schema(columns_without_kind(changes))
     return pa.schema([field.with_nullable(True) for field in found])

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -23,6 +22,7 @@ from pyspark.sql.types import (
 )
 
 from penstock.errors import OptionError
+from penstock.spark.versions import to_arrow_schema
 
 HEADERS = StructField(
     "headers", ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
@@ -87,7 +87,7 @@ class RowSchema:
     """Makes the rows that Spark expects from KafkaRecords, without a copy."""
 
     def __init__(self, schema: StructType) -> None:
-        self._arrow_schema: pa.Schema = to_arrow_schema(schema, timezone="UTC")
+        self._arrow_schema: pa.Schema = to_arrow_schema(schema)
         self._names = [_RECORDS_NAME.get(name, name) for name in schema.fieldNames()]
 
     @property

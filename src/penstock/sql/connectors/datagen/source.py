@@ -13,11 +13,10 @@ from dataclasses import replace
 from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
 from penstock.errors import OptionError
+from penstock.spark.versions import ReadLimit, to_arrow_schema
 from penstock.sql.connectors.datagen.offset import MadeOffset
 from penstock.sql.connectors.datagen.plan import Plan, plan_of
 from penstock.sql.connectors.datagen.rows import generate
@@ -175,6 +174,4 @@ def _read(plan: Plan, schema: StructType, partition: InputPartition) -> Iterator
     if not isinstance(partition, Rows):
         return  # Spark passes another, empty partition to a batch read without splits
     seed, start, stop, at_ms = partition.value
-    yield from generate(
-        plan, to_arrow_schema(schema, timezone="UTC"), seed, range(start, stop), at_ms * 1_000
-    )
+    yield from generate(plan, to_arrow_schema(schema), seed, range(start, stop), at_ms * 1_000)

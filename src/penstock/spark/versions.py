@@ -1,0 +1,119 @@
+"""Give one name to each difference between the versions of PySpark. No other module knows of them.
+
+Runs on driver and executor. Invariant: it looks for the feature and never compares versions, because vendors
+back-port features: Databricks' Spark 4.0 has the Python API of 4.1. Where PySpark has a feature, the name is
+PySpark's own object.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING
+
+from pyspark.sql import datasource as _datasource
+from pyspark.sql.pandas import types as _types
+from pyspark.sql.types import StructType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter as StreamArrowWriter
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadLimit,
+        ReadMaxBytes,
+        ReadMaxRows,
+        ReadMinRows,
+        SupportsTriggerAvailableNow,
+    )
+else:
+    try:
+        from pyspark.sql.datasource import DataSourceStreamArrowWriter as StreamArrowWriter
+    except ImportError:
+        from penstock.spark._older_classes import StreamArrowWriter
+    try:
+        from pyspark.sql.streaming.datasource import (
+            ReadAllAvailable,
+            ReadLimit,
+            ReadMaxBytes,
+            ReadMaxRows,
+            ReadMinRows,
+            SupportsTriggerAvailableNow,
+        )
+    except ImportError:
+        from penstock.spark._older_classes import (
+            ReadAllAvailable,
+            ReadLimit,
+            ReadMaxBytes,
+            ReadMaxRows,
+            ReadMinRows,
+            SupportsTriggerAvailableNow,
+        )
+
+__all__ = [
+    "PLANS_WITH_LIMITS",
+    "ReadAllAvailable",
+    "ReadLimit",
+    "ReadMaxBytes",
+    "ReadMaxRows",
+    "ReadMinRows",
+    "StreamArrowWriter",
+    "SupportsTriggerAvailableNow",
+    "repartition_by_id",
+    "to_arrow_schema",
+]
+
+PLANS_WITH_LIMITS = hasattr(_datasource.DataSourceStreamReader, "getDefaultReadLimit")
+"""Whether Spark tells a stream's reader where a batch begins, its limit, and that the trigger is
+AvailableNow. PySpark 4.2 and later do."""
+
+_PLACE = "#place"
+_TAKES_TIMEZONE = "timezone" in inspect.signature(_types.to_arrow_schema).parameters
+
+
+def to_arrow_schema(schema: StructType) -> pa.Schema:
+    """Return the columns as Spark exchanges them, with UTC as the zone of TIMESTAMP."""
+    if _TAKES_TIMEZONE:
+        return _types.to_arrow_schema(schema, timezone="UTC")
+    return _types.to_arrow_schema(schema)  # UTC is what PySpark before 4.2 always takes
+
+
+def repartition_by_id(rows: DataFrame, count: int, column: str) -> DataFrame:
+    """Return the rows divided by a number: a task for each number from 0 to `count` - 1.
+
+    Args:
+        rows: the rows.
+        count: of the tasks.
+        column: the column with the number, an INT, as SQL writes its name.
+    """
+    if hasattr(type(rows), "repartitionById"):
+        return rows.repartitionById(count, column)
+    # PySpark 4.0 divides only by hashes. So the number becomes one whose hash belongs to its task.
+    places = ", ".join(map(str, _numbers_by_task(count)))
+    placed = rows.selectExpr("*", f"element_at(array({places}), {column} + 1) AS `{_PLACE}`")
+    return placed.repartition(count, _PLACE).drop(_PLACE)
+
+
+def _numbers_by_task(count: int) -> list[int]:
+    """Return for each task the first number that Spark's hash gives to it."""
+    found: dict[int, int] = {}
+    number = 0
+    while len(found) < count:
+        found.setdefault(hash_of_int(number) % count, number)
+        number += 1
+    return [found[task] for task in range(count)]
+
+
+def hash_of_int(number: int) -> int:
+    """Return Spark's `hash` of an INT that is not negative: MurmurHash3 with the seed 42."""
+    mask = 0xFFFFFFFF
+    mixed = _rotated(number * 0xCC9E2D51 & mask, 15) * 0x1B873593 & mask
+    found = (_rotated(42 ^ mixed, 13) * 5 + 0xE6546B64 & mask) ^ 4
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        found = (found ^ found >> shift) * factor & mask
+    found ^= found >> 16
+    return found - (1 << 32) if found >> 31 else found
+
+
+def _rotated(value: int, bits: int) -> int:
+    return (value << bits | value >> 32 - bits) & 0xFFFFFFFF
