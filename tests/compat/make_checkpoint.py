@@ -1,4 +1,4 @@
-"""Record the checkpoint of a release: `python -m tests.compat.make_checkpoint 0.1.0`.
+"""Record the checkpoint of a plain read (`record.py`).
 
 Two batches: the first begins at the latest offsets, so its offset carries the start. The second has a limit
 and stops inside the topic. A later version must read exactly the records that are left.
@@ -16,7 +16,6 @@ from pyspark.sql import SparkSession
 from penstock.devbroker import DevCluster
 from tests import judge
 
-HERE = Path(__file__).parent
 TOPIC = "compat"
 PARTITIONS = 2
 OLD, NEW, READ = 3, 10, 8
@@ -35,9 +34,9 @@ def fill(bootstrap: str, first: int, count: int) -> None:
         judge.produce(bootstrap, TOPIC, *values(partition, first, count))
 
 
-def main() -> None:
+def record(checkpoint: Path) -> None:
+    """Record a checkpoint in a folder."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    checkpoint = HERE / sys.argv[1] / "checkpoint"
     shutil.rmtree(checkpoint, ignore_errors=True)
     spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
     with DevCluster() as cluster:
@@ -65,7 +64,3 @@ def main() -> None:
 def _until_first_batch(query) -> None:  # type: ignore[no-untyped-def]  # StreamingQuery differs between classic and Connect
     while query.isActive and not any(progress.numInputRows for progress in query.recentProgress):
         query.awaitTermination(1)
-
-
-if __name__ == "__main__":
-    main()

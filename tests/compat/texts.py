@@ -1,0 +1,151 @@
+"""Texts that outlive a process, as penstock writes them now: positions, decisions, markers of tables.
+
+Each has a value here: a later version has to read the text of an earlier one as this value. What was recorded
+never changes. A new field gets a new name here.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from penstock.client.transactions.markers import Witness
+from penstock.client.transactions.steps import TransactionIdentity, TransactionProtocol
+from penstock.materialize._iceberg_snapshots import properties_of
+from penstock.materialize._table_properties import new_properties
+from penstock.materialize.marker import marker_of
+from penstock.sink.exactly_once import _log_records as records
+from penstock.sink.exactly_once.committable import Committable, TargetTopic
+from penstock.sink.exactly_once.decision import DecidedTransaction, Decision, DecisionStatus, Outcome
+from penstock.sink.exactly_once.digest import RecordDigest
+from penstock.sink.exactly_once.names import TransactionNames
+from penstock.source.checkpoint_offset import Markers, SourceOffset
+from penstock.sql.connectors.datagen.offset import MadeOffset
+from penstock.state.seal import Seal, parse_seal
+from penstock.types import TopicPartition
+from tests.compat import notes
+from tests.compat.tables import batch_of
+
+_A, _B = TopicPartition("a", 0), TopicPartition("a", 10)
+_IDS = {"a": "00000000-0000-0000-0000-00000000000a"}
+_AT_MS = 1_795_000_000_000
+_QUERY = "8c19773b-93ee-4f08-a627-63d7f625a574"
+
+OFFSETS = {
+    "positions": SourceOffset({_A: 3, _B: 4}),
+    "first": SourceOffset({_A: 3}, Markers(whole_start={_A: 1}, topic_ids=_IDS)),
+    "discovered": SourceOffset(
+        {_A: 3, _B: 4}, Markers(partial_start={_B: 2}, left={TopicPartition("b", 1): 9})
+    ),
+    "bounded": SourceOffset({_A: 3}, Markers(stops={_A: 8}, ended_runs=2)),
+    "waiting": SourceOffset({_A: 3}, Markers(waiting=frozenset([_B]), planned_at_ms=_AT_MS)),
+}
+MADE_OFFSETS = {
+    "datagen": MadeOffset(7, 100, _AT_MS, 1_000),
+    "datagen without end": MadeOffset(7, 100, _AT_MS),
+}
+
+
+def _decided(outcome: Outcome, number: int, witness: Witness | None) -> DecidedTransaction:
+    identity = TransactionIdentity(f"app-{number}-0", 7, 3, TransactionProtocol.V2)
+    return DecidedTransaction(
+        Committable(identity, number, 5, str(RecordDigest(5, 0x12AB, 0x34CD)), witness), outcome
+    )
+
+
+_TOPICS = (TargetTopic("orders", "7aa50000-0000-0000-0000-000000000001"), TargetTopic("old", None))
+_PENDING = (_decided(Outcome.PENDING, 0, Witness(_A, 17)), _decided(Outcome.COMMITTED, 1, None))
+DECISIONS = {
+    "decided": Decision(_QUERY, 41, DecisionStatus.DECIDED, 2, 10, _PENDING, _AT_MS, topics=_TOPICS),
+    "lost": Decision(
+        _QUERY, 41, DecisionStatus.LOST, 1, 5, (_decided(Outcome.LOST, 0, None),), _AT_MS, topics=_TOPICS
+    ),
+    "finished": Decision(
+        _QUERY, 41, DecisionStatus.FINISHED, 2, 10, (), _AT_MS, str(RecordDigest(10, 0x12AB, 0x34CD)), _TOPICS
+    ),
+    "finished by hand": Decision(
+        _QUERY,
+        41,
+        DecisionStatus.FINISHED,
+        2,
+        10,
+        (),
+        _AT_MS,
+        None,
+        _TOPICS,
+        True,
+        "2 records are missing",
+        1,
+    ),
+    "withdrawn": Decision(_QUERY, 41, DecisionStatus.WITHDRAWN, 2, 10, (), _AT_MS),
+}
+_PLACE = records.Place("other", "other-decisions")
+_NAMES = TransactionNames("app")
+_SEAL = Seal(0x10000002A, "0123456789abcdef", 7, frozenset([(5, "aa"), (6, "bb")]))
+
+Texts = dict[str, str]
+
+
+def made() -> Texts:
+    """Return each text, by what it is."""
+    decisions = {name: records.encode(each) for name, each in DECISIONS.items()}
+    first, last = batch_of(0), batch_of(1)
+    with patch.object(records, "now_ms", lambda: _AT_MS):
+        log = {
+            "log: key": records.key_of("app", _QUERY),
+            "log: key of a move": records.moved_key_of("app", _QUERY, "other"),
+            "log: key of a trace": records.first_key_of("app", _QUERY),
+            "log: started": records.encode_started(),
+            "log: moved": records.encode_moved(_PLACE),
+            "log: back": records.encode_back(_PLACE),
+            "log: snapshot": records.encode_snapshot(
+                4711, {_QUERY: decisions["finished"]}, [("q", records.encode_moved(_PLACE))]
+            ),
+            **{f"log: {name}": text for name, text in decisions.items()},
+        }
+    return {
+        **{f"offset: {name}": json.dumps(each.to_json()) for name, each in (OFFSETS | MADE_OFFSETS).items()},
+        **{name: text.decode() for name, text in log.items()},
+        "seal of a state": _SEAL.to_json().decode(),
+        "query.json": _note(),
+        "id of a transaction": _NAMES.data_id(3, 1),
+        "id of the driver's transactions": _NAMES.committer_id,
+        "topic of decisions": _NAMES.default_log_topic,
+        "properties of a table": json.dumps(new_properties(first)),
+        "properties of a snapshot": json.dumps(properties_of(marker_of(last))),
+    }
+
+
+def _note() -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        return notes.text(Path(folder))
+
+
+def read(texts: Texts) -> dict[str, Any]:
+    """Return what this version reads in texts of another one."""
+    found: dict[str, Any] = {}
+    for name, text in texts.items():
+        if name.startswith("offset: datagen"):
+            found[name] = MadeOffset.from_json(json.loads(text))
+        elif name.startswith("offset: "):
+            found[name] = SourceOffset.from_json(json.loads(text))
+        elif name.removeprefix("log: ") in DECISIONS:
+            found[name] = records.decode(_QUERY, text.encode())
+    return found | _read_others(texts)
+
+
+def _read_others(texts: Texts) -> dict[str, Any]:
+    value = {name: text.encode() for name, text in texts.items()}
+    return {
+        "log: key": records.decode_key(value["log: key"]),
+        "log: key of a move": records.decode_moved_key("app", value["log: key of a move"]),
+        "log: moved": records.decode_moved(value["log: moved"]),
+        "log: back": records.decode_moved(value["log: back"]),
+        "log: started": records.decode_snapshot(value["log: started"]),
+        "log: snapshot": records.decode_snapshot(value["log: snapshot"]),
+        "seal of a state": parse_seal(value["seal of a state"], "seal"),
+        "id of a transaction": _NAMES.parse(texts["id of a transaction"]),
+    }
