@@ -1,4 +1,4 @@
-"""`penstock.lineage.Listener`: OpenLineage's events of streaming queries.
+"""`penstock.lineage.LineageListener`: OpenLineage's events of streaming queries.
 
 Runs in the user's program, on Spark classic and Connect. Needs the extra `lineage`. Invariant: a query never
 fails or waits because of its lineage.
@@ -24,7 +24,7 @@ from penstock.observe.lineage.outbox import Outbox
 from penstock.observe.lineage.run import Described, Run
 from penstock.switches import Switch, is_on
 
-__all__ = ["Input", "Listener", "Output"]
+__all__ = ["Input", "LineageListener", "Output"]
 
 _log = logging.getLogger(__name__)
 
@@ -33,10 +33,10 @@ _END_EXPECTED_S = 2.0
 """Spark tells the end of a query a moment after `awaitTermination` has returned."""
 
 
-class Listener(StreamingQueryListener):
+class LineageListener(StreamingQueryListener):
     """Sends START, RUNNING and COMPLETE or FAIL for each query that is described.
 
-        lineage = penstock.lineage.Listener(namespace="shop")
+        lineage = penstock.lineage.LineageListener(namespace="shop")
         lineage.describe(
             "orders-copy",
             inputs=[penstock.lineage.Input(source_options, orders.schema)],

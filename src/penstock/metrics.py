@@ -1,4 +1,4 @@
-"""`penstock.metrics.Listener`: lag and health of streaming queries, from Spark's own progress reports.
+"""`penstock.metrics.MetricsListener`: lag and health of streaming queries, from Spark's own progress reports.
 
 Runs in the user's program, on Spark classic and Connect. A Python source cannot put metrics into Spark's
 `sources[].metrics`, so the listener computes them from the offsets that are in each report. Invariants: it
@@ -24,10 +24,10 @@ from penstock.observe.query_reports import report_query
 _log = logging.getLogger(__name__)
 
 
-class Listener(StreamingQueryListener):
+class MetricsListener(StreamingQueryListener):
     """Adds lag and health to the progress of each query that reads Kafka.
 
-        listener = penstock.metrics.Listener()
+        listener = penstock.metrics.MetricsListener()
         spark.streams.addListener(listener)
         ...
         listener.latest()  # {query id: figures}

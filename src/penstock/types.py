@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, TypeAlias
 
+ROW_KIND = "row_kind"
+"""The column, a STRING, that says what a row of a changelog is: +I, -U, +U or -D."""
+
 
 class TopicPartition(NamedTuple):
     """A Kafka partition of a topic. In texts it is never called only "partition"."""

@@ -11,8 +11,8 @@ import sys
 from importlib import import_module
 from typing import Any
 
-from penstock.materialize import SqlTable
-from tests.unit.materialize.changes import Change, batch
+from penstock.targets import SqlTable
+from tests.unit.targets.changes import Change, batch
 
 BEFORE, AFTER = "before-commit", "after-commit"
 CHANGES: list[Change] = [(1, "a", "-U"), (1, "z", "+U"), (2, "b", "-D"), (3, "c", "+I")]

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.changelog.operators.normalize import Normalize
-from penstock.materialize import SqlTable
-from penstock.materialize.batch import Batch, LastRows
+from penstock.targets import SqlTable
+from penstock.targets.batch import Batch, LastRows
 from tests import judge
 from tests.fix_broker import MakeTopic
 from tests.kafka.test_changelogs import rows_of

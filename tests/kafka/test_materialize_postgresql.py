@@ -24,10 +24,10 @@ from typer.testing import CliRunner
 
 from penstock.cli import app
 from penstock.errors import MaterializeError, OptionError
-from penstock.materialize import SqlTable
-from penstock.materialize.batch import Batch, LastRows
+from penstock.targets import SqlTable
+from penstock.targets.batch import Batch, LastRows
 from tests.kafka.dying_materialize import AFTER, BEFORE, CHANGES
-from tests.unit.materialize.changes import COLUMNS, Change, after, batch, rows_of
+from tests.unit.targets.changes import COLUMNS, Change, after, batch, rows_of
 
 CHILD_TIMEOUT_S = 120
 psycopg = pytest.importorskip("psycopg", reason="no driver for PostgreSQL: pip install 'psycopg[binary]'")

@@ -39,16 +39,16 @@ EXTRAS = {  # in this order, because a later extra installs what an earlier one 
     "AwsToken; import os; os.environ.update(AWS_ACCESS_KEY_ID='a', AWS_SECRET_ACCESS_KEY='b'); "
     "assert fetch_token(AwsToken('eu-west-1')).lifetime_s > 60",
     "kerberos": "from penstock.security.tickets import load_gssapi; load_gssapi().Credentials",
-    "delta": "import pyarrow as pa; from penstock.materialize import DeltaTable; "
+    "delta": "import pyarrow as pa; from penstock.targets import DeltaTable; "
     "DeltaTable('t').check(pa.schema([('id', pa.int64())]), ['id'])",
-    "iceberg": "import pyarrow as pa; from penstock.materialize import IcebergTable; "
+    "iceberg": "import pyarrow as pa; from penstock.targets import IcebergTable; "
     "IcebergTable('n.t').check(pa.schema([('id', pa.int64())]), ['id'])",
-    "postgresql": "import psycopg; from penstock.materialize import SqlTable; "
+    "postgresql": "import psycopg; from penstock.targets import SqlTable; "
     "SqlTable('t', lambda: psycopg.connect('')).check(__import__('pyarrow').schema([]), [])",
     "prometheus": "from penstock.observe.serve.http import MetricsServer",
     "otel": "from penstock.observe.serve.otlp import start_push; "
     "from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter",
-    "lineage": "from penstock.lineage import Listener; Listener('n').close()",
+    "lineage": "from penstock.lineage import LineageListener; LineageListener('n').close()",
     "sql": "from penstock.sql import Session; import penstock.sql.shell.prompt",
     "testing": "import penstock.testing.plugin; import confluent_kafka",
     "demo": "from penstock.demo.flights import load_flights; assert load_flights().num_rows == 336_776",

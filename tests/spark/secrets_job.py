@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock import KafkaSource
-from penstock.metrics import Listener
+from penstock.metrics import MetricsListener
 from tests.fix_spark import spark_settings
 from tests.guarded_broker import IDENTITY, JAAS, OAUTH_HANDLER, OAUTH_MODULE, STORES
 
@@ -164,7 +164,7 @@ def main(folder: Path) -> None:
     for key, value in {**spark_settings(folder), **settings}.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
-    listener = Listener(print)
+    listener = MetricsListener(print)
     spark.streams.addListener(listener)
     run_jobs(spark, folder)
     run_jobs_with_direct_secrets(spark, folder)

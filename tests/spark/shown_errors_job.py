@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 import penstock
 from penstock.changelog import aggregate, materialize
-from penstock.materialize import SqlTable
+from penstock.targets import SqlTable
 from tests.fix_spark import spark_settings
 
 BEGIN = "-- "

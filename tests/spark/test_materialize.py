@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 
 from penstock.changelog import materialize
 from penstock.errors import OptionError
-from penstock.materialize import IcebergTable, SqlTable
-from penstock.materialize.batch import Batch
+from penstock.targets import IcebergTable, SqlTable
+from penstock.targets.batch import Batch
 from tests import judge
 from tests.fix_broker import MakeTopic
 from tests.spark.queries import QUERY_TIMEOUT_S, stopped

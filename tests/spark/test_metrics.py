@@ -15,7 +15,7 @@ from rich.console import Console
 import penstock
 import penstock.lineage
 from penstock.devbroker.ports import free_ports
-from penstock.metrics import Listener
+from penstock.metrics import MetricsListener
 from tests import judge
 from tests.fix_broker import MakeTopic
 from tests.spark.queries import QUERY_TIMEOUT_S, read_batch, read_stream, stopped
@@ -40,7 +40,7 @@ def test_a_running_query_shows_its_lag_and_what_its_tasks_read(
             text: str = answer.read().decode()
         return text
 
-    listener = Listener()
+    listener = MetricsListener()
     spark.streams.addListener(listener)
     try:
         sink = {
@@ -76,7 +76,7 @@ def test_a_running_query_shows_its_lag_and_what_its_tasks_read(
         spark.streams.removeListener(listener)
 
 
-def _behind(listener: Listener, query_id: str) -> str | None:
+def _behind(listener: MetricsListener, query_id: str) -> str | None:
     figures = listener.latest().get(query_id)
     return figures["sources"][0]["metrics"]["maxOffsetsBehindLatest"] if figures else None
 
@@ -98,7 +98,7 @@ def test_the_page_warns_of_an_aggregation_without_a_watermark(
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/page.json", timeout=60) as answer:
             return any("an aggregation and no watermark" in each for each in json.load(answer)["warnings"])
 
-    listener = Listener(pages={name: port})
+    listener = MetricsListener(pages={name: port})
     spark.streams.addListener(listener)
     try:
         counts = read_stream(spark, "penstock", options).groupBy("value").count()
@@ -143,8 +143,8 @@ def check_listeners(session: Any, bootstrap: str, topic: str, checkpoint: Path) 
     options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
     reports: list[dict[str, Any]] = []
     client, name = Sent(), f"q{uuid.uuid4().hex}"
-    metrics = Listener(reports.append)
-    lineage = penstock.lineage.Listener("tests", client=client, running_every_s=0)
+    metrics = MetricsListener(reports.append)
+    lineage = penstock.lineage.LineageListener("tests", client=client, running_every_s=0)
     rows = read_stream(session, "penstock", options)
     lineage.describe(name, [penstock.lineage.Input(options, rows.schema)])
     for each in (metrics, lineage):

@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 from typer.testing import CliRunner
 
 from penstock.cli import app
-from penstock.materialize import ParquetTable
 from penstock.state.files import open_files
+from penstock.targets import ParquetTable
 from tests.chaos.job_process import JobProcess
 from tests.spark.test_changelog import expected, history, with_repeats, write_batches
 from tests.stores.servers import STORES, Store

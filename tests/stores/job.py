@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from penstock import changelog
-from penstock.materialize import ParquetTable
+from penstock.targets import ParquetTable
 from tests.fix_spark import spark_settings
 from tests.spark.queries import QUERY_TIMEOUT_S
 from tests.spark.test_changelog import read_batches

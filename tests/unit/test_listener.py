@@ -1,4 +1,4 @@
-"""`penstock.metrics.Listener` on progress reports that PySpark itself parsed."""
+"""`penstock.metrics.MetricsListener` on progress reports that PySpark itself parsed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.listener import QueryProgressEvent, QueryTerminatedEvent, StreamingQueryProgress
 
-from penstock.metrics import Listener, json_lines
+from penstock.metrics import MetricsListener, json_lines
 from penstock.observe import sink_reports
 from penstock.observe.health import HealthRules
 from penstock.observe.query_reports import QueryBoard
@@ -58,7 +58,7 @@ def progress(
 
 
 def test_the_figures_have_sparks_names_and_the_health() -> None:
-    listener = Listener()
+    listener = MetricsListener()
     marker = '$penstock/1 start {"t":{"0":0}}'
     end = {marker: {}, "t": {"0": 5, "1": 9, "2": 1}}
     listener.onQueryProgress(progress(source(end, {"t": {"0": 9, "1": 9}})))
@@ -76,7 +76,7 @@ def test_the_figures_have_sparks_names_and_the_health() -> None:
 
 
 def test_health_and_rates_follow_over_time() -> None:
-    listener = Listener(rules=HealthRules(stalled_after_ms=20_000))
+    listener = MetricsListener(rules=HealthRules(stalled_after_ms=20_000))
     for second in (0, 10, 20):
         listener.onQueryProgress(progress(source({"t": {"0": 5}}, {"t": {"0": 25 + second}}), second=second))
     (shown,) = listener.latest()[ID]["sources"]
@@ -88,20 +88,20 @@ def test_health_and_rates_follow_over_time() -> None:
 
 @pytest.mark.parametrize("offset", [None, "7", 7, {"logOffset": 3}, {}, "null", "not JSON", [1]])
 def test_other_sources_are_left_out(offset: object) -> None:
-    listener = Listener()
+    listener = MetricsListener()
     listener.onQueryProgress(progress(source(offset, offset), source({"t": {"0": 1}}, {"t": {"0": 1}})))
     assert [each["number"] for each in listener.latest()[ID]["sources"]] == [1]
 
 
 def test_metrics_of_sparks_own_source_are_kept() -> None:
-    listener = Listener()
+    listener = MetricsListener()
     listener.onQueryProgress(progress(source({"t": {"0": 1}}, {"t": {"0": 3}}, maxOffsetsBehindLatest="99")))
     assert listener.latest()[ID]["sources"][0]["metrics"]["maxOffsetsBehindLatest"] == "99"
 
 
 def test_each_report_is_handed_on_as_a_line() -> None:
     lines: list[str] = []
-    listener = Listener(json_lines(lines.append))
+    listener = MetricsListener(json_lines(lines.append))
     for batch_id in range(2):
         listener.onQueryProgress(progress(source({"t": {"0": 1}}, {"t": {"0": 3}}), batch_id=batch_id))
     assert [json.loads(line)["batch_id"] for line in lines] == [0, 1]
@@ -112,7 +112,7 @@ def test_an_error_of_the_users_function_is_logged(caplog: pytest.LogCaptureFixtu
     def fails(_: dict[str, Any]) -> None:
         raise RuntimeError("full disk")
 
-    listener = Listener(fails)
+    listener = MetricsListener(fails)
     with caplog.at_level(logging.ERROR):
         listener.onQueryProgress(progress(source({"t": {"0": 1}}, {"t": {"0": 3}})))
     assert "full disk" in caplog.text
@@ -120,7 +120,7 @@ def test_an_error_of_the_users_function_is_logged(caplog: pytest.LogCaptureFixtu
 
 
 def test_a_query_that_ended_is_forgotten() -> None:
-    listener = Listener()
+    listener = MetricsListener()
     listener.onQueryProgress(progress(source({"t": {"0": 1}}, {"t": {"0": 3}})))
     listener.onQueryTerminated(
         QueryTerminatedEvent.fromJson(
@@ -152,7 +152,7 @@ def operator(name: str) -> dict[str, Any]:
 def test_state_without_a_watermark_is_a_warning(
     operators: list[str], event_time: dict[str, str], words: list[str]
 ) -> None:
-    listener = Listener()
+    listener = MetricsListener()
     changed = {"stateOperators": [operator(name) for name in operators], "eventTime": event_time}
     listener.onQueryProgress(progress(changed=changed))
     found = listener.latest()[ID]["warnings"]
@@ -167,7 +167,7 @@ def test_the_page_of_a_query_gets_its_warnings(tmp_path: Path, monkeypatch: pyte
     receiver = Receiver("127.0.0.1", board.take)
     try:
         announce(9250, receiver.address)
-        listener = Listener(pages={"orders": 9250, "other": 9251})
+        listener = MetricsListener(pages={"orders": 9250, "other": 9251})
         listener.onQueryProgress(progress(changed={"stateOperators": [operator("dedupe")]}))
         wait_until(board.warnings, "the warning")
         assert "dropDuplicates" in board.warnings()[0]

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock import flink
+from penstock import changelog, flink
 from penstock.flink import legacy
 
-LAZY = (penstock, flink, legacy)
+LAZY = (penstock, flink, legacy, changelog)
 
 
 def names(module: object) -> set[str]:
@@ -65,7 +65,13 @@ def test_the_docs_of_a_module_list_what_users_subclass(module: object) -> None:
     assert [name for name in sorted(abstract) if f"`{name}`" not in str(module.__doc__)] == []
 
 
-@pytest.mark.parametrize("module", ["penstock", "penstock.flink", "penstock.flink.legacy"])
+@pytest.mark.parametrize("module", [each.__name__ for each in LAZY])
 def test_an_import_is_light(module: str) -> None:
     code = f"import sys, {module}; assert not {{'pyspark', 'pyarrow', 'kafka'}} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_one_module_spells_the_column_of_the_row_kind() -> None:
+    source = Path(penstock.__file__).parent
+    texts = {path.relative_to(source): path.read_text(encoding="utf-8") for path in source.glob("**/*.py")}
+    assert [str(path) for path, text in texts.items() if f'"{changelog.ROW_KIND}"' in text] == ["types.py"]

@@ -12,11 +12,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock import types
 from penstock.errors import RowError, SchemaError
 from penstock.state.columns import one_array
 
-ROW_KIND = "row_kind"
-"""The name of the column, a STRING."""
+ROW_KIND = types.ROW_KIND
 INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = range(4)
 NAMES = ("+I", "-U", "+U", "-D")
 """The texts of the four kinds, by their numbers."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from penstock.materialize import SqlTable
+    from penstock.targets import SqlTable
 
 table_app = typer.Typer(
     help="Tables that a query keeps equal to a changelog: forget.",
@@ -47,7 +47,7 @@ def forget(
     The query that keeps the table stops with an error at its next batch. Without --yes it only says what it
     would do. Of a Parquet, Delta or Iceberg table the marker is in the table itself: drop it.
     """
-    from penstock.materialize.forget import forget as forget_table  # noqa: PLC0415 - lazy
+    from penstock.targets.forget import forget as forget_table  # noqa: PLC0415 - lazy
 
     kept = forget_table(_target(table, sqlite, postgresql), is_wanted=is_wanted)
     rows = "all of its rows" if kept.has_rows else "nothing else, because it is missing or empty"
@@ -66,7 +66,7 @@ def forget(
 
 def _target(table: str, sqlite: Path | None, postgresql: str | None) -> SqlTable:
     from penstock.errors import OptionError  # noqa: PLC0415 - lazy
-    from penstock.materialize import SqlTable  # noqa: PLC0415 - lazy
+    from penstock.targets import SqlTable  # noqa: PLC0415 - lazy
 
     if (sqlite is None) == (postgresql is None):
         raise OptionError(

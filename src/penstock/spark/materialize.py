@@ -15,7 +15,6 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BooleanType, StructField, StructType
 
 from penstock.errors import MissingOptionError, OptionError, SchemaError
-from penstock.materialize.batch import DELETED, Batch, LastRows
 from penstock.spark._arguments import check_names, columns_without_kind
 from penstock.spark._task_context import QUERY_ID_PROPERTY, driver_property
 from penstock.spark.connect import is_connect
@@ -23,6 +22,7 @@ from penstock.spark.in_order import in_order
 from penstock.spark.process.short_errors import short_errors_of_batches, short_errors_of_rows
 from penstock.spark.versions import to_arrow_schema
 from penstock.state.columns import check_columns
+from penstock.targets.batch import DELETED, Batch, LastRows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Target(Protocol):
-    """A table that can apply batches: see `penstock.materialize`."""
+    """A table that can apply batches: see `penstock.targets`."""
 
     def check(self, columns: pa.Schema, keys: Sequence[str]) -> None:
         """Raise an error if the table cannot hold these columns."""
@@ -63,7 +63,7 @@ def materialize(
 
     Args:
         changes: a streaming changelog, such as that of `normalize`; without `row_kind` every row is +I.
-        target: the table, such as `penstock.materialize.SqlTable`.
+        target: the table, such as `penstock.targets.SqlTable`.
         keys: the primary key.
         order_by: brings rows together with `in_order` first; without it the rows of each key have to be in
             one partition and in order.

@@ -28,8 +28,9 @@ from penstock.formats import (
     metadata_column,
 )
 from penstock.options.table_spec import FieldsInclude, OnDecodeError
-from penstock.table._fields import ROW_KIND_COLUMN, Table, check_readable
+from penstock.table._fields import Table, check_readable
 from penstock.table._metadata_columns import READABLE, VALUE_PREFIX
+from penstock.types import ROW_KIND as ROW_KIND_COLUMN
 
 
 @dataclass(frozen=True)

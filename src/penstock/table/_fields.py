@@ -16,9 +16,7 @@ from penstock.errors import OptionError, SchemaError
 from penstock.formats import ROW_KIND, Format, format_of, is_changelog
 from penstock.options.table_spec import BadRecordsSpec, FieldsInclude, TableSpec, UpsertSpec
 from penstock.table._metadata_columns import READABLE, VALUE_PREFIX, WRITABLE
-
-ROW_KIND_COLUMN = "row_kind"
-"""The column of the row kind where the options name no other."""
+from penstock.types import ROW_KIND as ROW_KIND_COLUMN
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,9 @@ from penstock.formats import DecodedRows, Format
 from penstock.formats.base import DELETE, ROW_KIND, UPDATE_AFTER, excerpt, positions
 from penstock.options.table_spec import FieldsInclude, OnDecodeError
 from penstock.table._decode import RecordFailure, TableRows
-from penstock.table._fields import ROW_KIND_COLUMN, Table, check_readable
+from penstock.table._fields import Table, check_readable
 from penstock.table._metadata_columns import READABLE
+from penstock.types import ROW_KIND as ROW_KIND_COLUMN
 
 
 @dataclass(frozen=True)

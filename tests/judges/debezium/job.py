@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock import changelog
-from penstock.materialize import SqlTable
+from penstock.targets import SqlTable
 from tests.chaos.exactly_once_job import spark_session
 from tests.chaos.said_batches import say_batches
 

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.changelog.operators.normalize import Normalize
-from penstock.materialize import SqlTable
-from penstock.materialize.batch import Batch, LastRows
+from penstock.targets import SqlTable
+from penstock.targets.batch import Batch, LastRows
 from tests.examples import examples
 from tests.unit.changelog.running import Row, Running, as_changelog
 

@@ -14,9 +14,9 @@ from penstock.changelog.operators.base import Operator
 from penstock.changelog.operators.calls import parse_calls
 from penstock.changelog.operators.join import Join
 from penstock.changelog.operators.top_n import TopN
-from penstock.materialize.batch import LastRows
 from penstock.table import make_table
 from penstock.table.upsert_encode import UpsertEncoder
+from penstock.targets.batch import LastRows
 from tests.examples import examples
 from tests.table_specs import write_spec
 from tests.unit.changelog.running import Row, Running

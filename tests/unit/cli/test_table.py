@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from penstock.cli import app
 from penstock.errors import MaterializeError, OptionError
-from penstock.materialize import SqlTable
-from penstock.materialize.forget import forget
-from tests.unit.materialize.changes import batch
+from penstock.targets import SqlTable
+from penstock.targets.forget import forget
+from tests.unit.targets.changes import batch
 
 
 def test_forget_deletes_rows_and_marker_only_with_yes(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from penstock import lineage
 from penstock.errors import OptionError
-from penstock.lineage import Input, Listener, Output
+from penstock.lineage import Input, LineageListener, Output
 from penstock.observe.lineage.datasets import namespace_of
 from penstock.observe.lineage.events import PRODUCER
 from penstock.observe.lineage.outbox import Outbox
@@ -69,8 +69,8 @@ def client() -> Collected:
 
 
 @pytest.fixture
-def listener(client: Collected) -> Iterator[Listener]:
-    listener = Listener("shop", client=client, running_every_s=0)
+def listener(client: Collected) -> Iterator[LineageListener]:
+    listener = LineageListener("shop", client=client, running_every_s=0)
     listener.describe("orders", [Input(READ, SCHEMA)], [Output(WRITE, SCHEMA)])
     yield listener
     listener.close()
@@ -93,7 +93,7 @@ def batch(start: Any, end: Any, batch_id: int = 0) -> Any:
     return progress({**source(end, end), "startOffset": start}, batch_id=batch_id)
 
 
-def test_a_run_is_told_from_start_to_end(listener: Listener, client: Collected) -> None:
+def test_a_run_is_told_from_start_to_end(listener: LineageListener, client: Collected) -> None:
     listener.onQueryStarted(started())
     first = {'$penstock/1 start {"t":{"0":2}}': {}, "t": {"0": 5, "1": 1}}
     listener.onQueryProgress(batch(None, first))
@@ -153,7 +153,7 @@ Its bytes: Jane Roe
     ],
 )
 def test_a_failed_run_does_not_tell_what_a_record_holds(
-    listener: Listener, client: Collected, text: str, error_class: str | None, said: str
+    listener: LineageListener, client: Collected, text: str, error_class: str | None, said: str
 ) -> None:
     listener.onQueryStarted(started())
     listener.onQueryTerminated(ended(text, error_class))
@@ -164,7 +164,7 @@ def test_a_failed_run_does_not_tell_what_a_record_holds(
 
 
 def test_a_failed_run_says_everything_if_it_may(client: Collected) -> None:
-    listener = Listener("shop", client=client, whole_errors=True)
+    listener = LineageListener("shop", client=client, whole_errors=True)
     listener.describe("orders", [Input(READ, SCHEMA)])
     listener.onQueryStarted(started())
     listener.onQueryTerminated(ended("the broker is gone\nat line 1"))
@@ -174,7 +174,7 @@ def test_a_failed_run_says_everything_if_it_may(client: Collected) -> None:
     assert (facet["message"], facet["stackTrace"]) == ("the broker is gone", "at line 1")
 
 
-def test_every_facet_names_its_producer_and_its_schema(listener: Listener, client: Collected) -> None:
+def test_every_facet_names_its_producer_and_its_schema(listener: LineageListener, client: Collected) -> None:
     listener.onQueryStarted(started())
     listener.onQueryProgress(batch({"t": {"0": 0}}, {"t": {"0": 4}}))
     listener.onQueryTerminated(ended("why"))
@@ -193,7 +193,9 @@ def _facets(event: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield from holder.get(key, {}).values()
 
 
-def test_rows_are_counted_where_a_source_reads_one_topic(listener: Listener, client: Collected) -> None:
+def test_rows_are_counted_where_a_source_reads_one_topic(
+    listener: LineageListener, client: Collected
+) -> None:
     for batch_id in range(2):
         listener.onQueryProgress(batch({"t": {"0": batch_id}}, {"t": {"0": batch_id + 1}}, batch_id))
     listener.flush()
@@ -202,7 +204,7 @@ def test_rows_are_counted_where_a_source_reads_one_topic(listener: Listener, cli
     assert u.get("inputFacets", {}) == {}
 
 
-def test_a_query_that_is_not_described_has_no_lineage(listener: Listener, client: Collected) -> None:
+def test_a_query_that_is_not_described_has_no_lineage(listener: LineageListener, client: Collected) -> None:
     listener.onQueryStarted(started("other"))
     listener.onQueryStarted(started(None))
     listener.onQueryTerminated(ended())
@@ -211,7 +213,7 @@ def test_a_query_that_is_not_described_has_no_lineage(listener: Listener, client
 
 
 def test_running_is_told_now_and_then(client: Collected) -> None:
-    listener = Listener("shop", client=client, running_every_s=3_600)
+    listener = LineageListener("shop", client=client, running_every_s=3_600)
     listener.describe("orders", [Input({**READ, "topic": "t"})])
     for batch_id in range(5):  # its start was before the listener was added
         listener.onQueryProgress(batch({"t": {"0": batch_id}}, {"t": {"0": batch_id + 1}}, batch_id))
@@ -227,7 +229,7 @@ def test_running_is_told_now_and_then(client: Collected) -> None:
 
 
 def test_two_inputs_are_told_apart_by_their_topics_and_then_by_their_order(client: Collected) -> None:
-    listener = Listener("shop", client=client, running_every_s=0)
+    listener = LineageListener("shop", client=client, running_every_s=0)
     pattern = {"properties.bootstrap.servers": "b:1", "topic-pattern": "u.*"}
     same = {**READ, "topic": "t", "properties.bootstrap.servers": "c:1"}
     listener.describe("orders", [Input({**READ, "topic": "t"}), Input(same), Input(pattern)])
@@ -267,7 +269,7 @@ def test_a_file_and_an_http_end_get_the_events(tmp_path: Path) -> None:
             FileTransport(FileConfig(log_file_path=str(file), append=True)),
             HttpTransport(HttpConfig(url=url)),
         ):
-            listener = Listener("shop", client=OpenLineageClient(transport=transport))
+            listener = LineageListener("shop", client=OpenLineageClient(transport=transport))
             listener.describe("orders", outputs=[Output(WRITE)])
             listener.onQueryStarted(started())
             listener.close()
@@ -282,7 +284,7 @@ def test_the_environment_says_where_to(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("OPENLINEAGE__TRANSPORT__TYPE", "file")
     monkeypatch.setenv("OPENLINEAGE__TRANSPORT__LOG_FILE_PATH", str(file))
     monkeypatch.setenv("OPENLINEAGE__TRANSPORT__APPEND", "true")
-    listener = Listener()
+    listener = LineageListener()
     listener.describe("orders")
     listener.onQueryStarted(started())
     listener.close()
@@ -368,7 +370,7 @@ class Client:
         print("closed", flush=True)
 
 lineage._CLOSE_TIMEOUT_S = float(sys.argv[2])
-listener = lineage.Listener("shop", client=Client())
+listener = lineage.LineageListener("shop", client=Client())
 listener.describe("orders")
 listener.onQueryStarted(started())
 listener.onQueryTerminated(ended())
@@ -391,7 +393,7 @@ def test_closing_expects_the_end_that_spark_tells_late(
     client: Collected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lineage, "_END_EXPECTED_S", 60.0)
-    listener = Listener("shop", client=client)
+    listener = LineageListener("shop", client=client)
     listener.describe("orders")
     listener.onQueryStarted(started())
     late = threading.Timer(0.1, listener.onQueryTerminated, [ended()])
@@ -402,7 +404,7 @@ def test_closing_expects_the_end_that_spark_tells_late(
 
 
 def test_a_topic_that_was_recreated_has_no_offsets_before_its_start(
-    listener: Listener, client: Collected
+    listener: LineageListener, client: Collected
 ) -> None:
     listener.onQueryProgress(batch({"t": {"0": 50}}, {"t": {"0": 90}}))
     listener.onQueryProgress(batch({"t": {"0": 90}}, {"t": {"0": 5}}, 1))
@@ -429,4 +431,4 @@ def test_the_name_of_a_cluster_is_its_first_server() -> None:
 def test_the_extra_is_named_if_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "openlineage.client", None)
     with pytest.raises(OptionError, match=r"pip install '\.\[lineage\]'"):
-        Listener()
+        LineageListener()

@@ -20,12 +20,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.errors import StateError
-from penstock.materialize.batch import DELETED, Batch
-from penstock.materialize.parquet import ParquetTable
 from penstock.state import store, tools
 from penstock.state.files import TEMPORARY, ArrowFiles, Files, open_files
 from penstock.state.lineage import take_plan
 from penstock.state.plans import read_plans
+from penstock.targets.batch import DELETED, Batch
+from penstock.targets.parquet import ParquetTable
 from tests.stores.servers import SLOW_STORES, STORES, Store
 from tests.unit.state.rows import (
     Changes,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock import changelog
-from penstock.materialize import ParquetTable, SqlTable
+from penstock.targets import ParquetTable, SqlTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -25,7 +25,7 @@ from penstock.demo.cdc.pipeline import follow_carriers, follow_departures, read_
 from penstock.demo.flights import load_flights
 from penstock.demo.stage import broker, fill, follow, make_topics, progress_bars, small_spark, step
 from penstock.errors import PenstockError
-from penstock.materialize import ParquetTable
+from penstock.targets import ParquetTable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,13 +19,13 @@ from penstock.sql.query._windows import COLUMNS, WINDOW, WindowCall, parts_of_wi
 from penstock.sql.query.piece import quoted
 from penstock.sql.query.rows import KIND, Relation, Rows, Selected
 from penstock.sql.query.steps import TimedChanges, WindowChanges
+from penstock.types import ROW_KIND
 
 if TYPE_CHECKING:
     from penstock.sql.query._relations import Relations
     from penstock.sql.query._select import Select
 
 _ROWS = "__rows"
-_OF_ROWS = "row_kind"
 _NO_SESSION = (
     "SESSION of rows that change is not served, because rows that went again make a session longer. Use "
     "TUMBLE, HOP or CUMULATE."
@@ -97,7 +97,7 @@ def windows_of_changes(parts: Select, source: From) -> Selected:
     columns = sets_in(parts, list(tree.args["group"].expressions)).columns
     items = [each for each in columns if each is not of_group and not is_of_window(parts, each)]
     gathered = [f"'a{place}', {text}" for place, text in enumerate(calls.arguments)]
-    kinds = f"'{_OF_ROWS}', `{KIND}`"
+    kinds = f"'{ROW_KIND}', `{KIND}`"
     texts = [f"{inner.text(each)} AS `g{place}`" for place, each in enumerate(items)]
     sets = grouping_nodes(tree)
     texts += [f"{inner.text(each)} AS `s{place}`" for place, each in enumerate(sets)]

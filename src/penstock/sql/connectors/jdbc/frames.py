@@ -115,7 +115,7 @@ class _Append:
 
 
 def _target(settings: JdbcSettings) -> Any:
-    from penstock.materialize import SqlTable  # noqa: PLC0415 - only for upserts
+    from penstock.targets import SqlTable  # noqa: PLC0415 - only for upserts
 
     connect = connect_for(settings)
     return SqlTable(settings.table, connect, connect.dialect)

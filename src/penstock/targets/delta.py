@@ -22,11 +22,11 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.errors import MaterializeError, OptionError, SchemaError
-from penstock.materialize._delta_log import check_commits
-from penstock.materialize._table_properties import QUERY, check_made_by_penstock, keys_of, new_properties
-from penstock.materialize.batch import DELETED, Batch
-from penstock.materialize.marker import Marker, is_applied, marker_of, other_columns, unless_free
 from penstock.security.location import without_secrets
+from penstock.targets._delta_log import check_commits
+from penstock.targets._table_properties import QUERY, check_made_by_penstock, keys_of, new_properties
+from penstock.targets.batch import DELETED, Batch
+from penstock.targets.marker import Marker, is_applied, marker_of, other_columns, unless_free
 
 BATCH, DIGEST = "penstock.batch", "penstock.digest"
 """Names of the transaction identifiers."""

@@ -9,8 +9,8 @@ import pytest
 
 from penstock.changelog.row_kinds import signs_of
 from penstock.errors import RowError, SchemaError
-from penstock.materialize.batch import Batch, LastRows
-from tests.unit.materialize.changes import COLUMNS, LAST_ROWS, batch
+from penstock.targets.batch import Batch, LastRows
+from tests.unit.targets.changes import COLUMNS, LAST_ROWS, batch
 
 
 def test_the_last_row_of_each_key_counts() -> None:

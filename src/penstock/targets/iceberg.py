@@ -20,11 +20,11 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 from penstock.errors import MaterializeError, OptionError, SchemaError
-from penstock.materialize._iceberg_nulls import check_nulls
-from penstock.materialize._iceberg_snapshots import last_marker, owner_of, properties_of
-from penstock.materialize._table_properties import QUERY, check_made_by_penstock, keys_of, new_properties
-from penstock.materialize.batch import Batch, python_values
-from penstock.materialize.marker import Marker, is_applied, marker_of, other_columns
+from penstock.targets._iceberg_nulls import check_nulls
+from penstock.targets._iceberg_snapshots import last_marker, owner_of, properties_of
+from penstock.targets._table_properties import QUERY, check_made_by_penstock, keys_of, new_properties
+from penstock.targets.batch import Batch, python_values
+from penstock.targets.marker import Marker, is_applied, marker_of, other_columns
 
 _RETRIES, _NO_RETRIES = "commit.retry.num-retries", "0"
 _ATTEMPTS = 10

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 
 from penstock.errors import MaterializeError
-from penstock.materialize.batch import Batch
+from penstock.targets.batch import Batch
 
 QUERY, KEYS, VERSION = "penstock.query", "penstock.keys", "penstock.format"
 """Names of the properties: the id of the query, the primary key as JSON, and the format of the marker."""

@@ -13,9 +13,9 @@ Invariant: a target changes its rows and its marker in one step. `penstock.chang
 function for DataFrames.
 """
 
-from penstock.materialize.delta import DeltaTable
-from penstock.materialize.iceberg import IcebergTable
-from penstock.materialize.parquet import ParquetTable
-from penstock.materialize.sql import SqlTable
+from penstock.targets.delta import DeltaTable
+from penstock.targets.iceberg import IcebergTable
+from penstock.targets.parquet import ParquetTable
+from penstock.targets.sql import SqlTable
 
 __all__ = ["DeltaTable", "IcebergTable", "ParquetTable", "SqlTable"]

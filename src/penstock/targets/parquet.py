@@ -24,11 +24,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.errors import MaterializeError, OptionError
-from penstock.materialize.batch import Batch
-from penstock.materialize.marker import Marker, is_applied, marker_of, other_columns, unless_free
 from penstock.security.location import without_secrets
 from penstock.state.columns import hash_columns
 from penstock.state.files import Files, open_files
+from penstock.targets.batch import Batch
+from penstock.targets.marker import Marker, is_applied, marker_of, other_columns, unless_free
 
 _VERSIONS, _DATA = "_versions", "data"
 _NAME = re.compile(r"(\d{10})(?:-[0-9a-f]{16})?\.json")

@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 from penstock.errors import OptionError
-from penstock.materialize._dialects import SQLITE, Dialect, Lookup
+from penstock.targets._dialects import SQLITE, Dialect, Lookup
 
 MARKERS = "penstock_batches"
 """The table of the markers, in the same database."""

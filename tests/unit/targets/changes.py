@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from penstock.materialize.batch import Batch, LastRows
+from penstock.targets.batch import Batch, LastRows
 
 COLUMNS = pa.schema([("id", pa.int64()), ("na%me", pa.string())])
 LAST_ROWS = LastRows(("id",), COLUMNS)

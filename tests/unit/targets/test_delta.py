@@ -16,13 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import MaterializeError, OptionError, SchemaError
-from penstock.materialize import DeltaTable
-from penstock.materialize import delta as ours
-from penstock.materialize._delta_log import check_commits
-from penstock.materialize.batch import Batch, LastRows
-from penstock.materialize.marker import Marker
+from penstock.targets import DeltaTable
+from penstock.targets import delta as ours
+from penstock.targets._delta_log import check_commits
+from penstock.targets.batch import Batch, LastRows
+from penstock.targets.marker import Marker
 from tests.examples import examples
-from tests.unit.materialize.changes import COLUMNS, HISTORIES, QUERY, Change, after, batch
+from tests.unit.targets.changes import COLUMNS, HISTORIES, QUERY, Change, after, batch
 
 deltalake: Any = pytest.importorskip("deltalake")
 

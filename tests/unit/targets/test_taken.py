@@ -17,12 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import MaterializeError
-from penstock.materialize import DeltaTable, IcebergTable, ParquetTable, SqlTable, delta, parquet
-from penstock.materialize.batch import Batch, LastRows
-from penstock.materialize.marker import marker_of
 from penstock.state.files import open_files
+from penstock.targets import DeltaTable, IcebergTable, ParquetTable, SqlTable, delta, parquet
+from penstock.targets.batch import Batch, LastRows
+from penstock.targets.marker import marker_of
 from tests.examples import examples
-from tests.unit.materialize.changes import COLUMNS, HISTORIES, QUERY, Change, after, batch
+from tests.unit.targets.changes import COLUMNS, HISTORIES, QUERY, Change, after, batch
 
 NEW, THIRD = "query-2", "query-3"
 Rows = dict[int, Any]
@@ -157,7 +157,7 @@ def test_a_driver_may_die_after_its_query_took_the_table(
         ("delta", "_commit"),
         ("iceberg", "_commit"),
     ):
-        monkeypatch.setattr(f"penstock.materialize.{module}.{step}", die)
+        monkeypatch.setattr(f"penstock.targets.{module}.{step}", die)
     with pytest.raises(KeyboardInterrupt):
         place.target.apply(batch(0, [(2, "b", "+I")], NEW))
     monkeypatch.undo()

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import MaterializeError
-from penstock.materialize._dialects import dialect_of
-from penstock.materialize._sql_session import MARKERS, PARAMETER, Session, transaction
-from penstock.materialize.sql import SqlTable
+from penstock.targets._dialects import dialect_of
+from penstock.targets._sql_session import MARKERS, PARAMETER, Session, transaction
+from penstock.targets.sql import SqlTable
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from penstock.errors import MaterializeError
-from penstock.materialize.batch import Batch
 from penstock.state.belonging import TOGETHER
+from penstock.targets.batch import Batch
 
 
 @dataclass(frozen=True)

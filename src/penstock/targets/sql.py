@@ -16,11 +16,11 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from penstock.errors import MaterializeError, OptionError, SchemaError
-from penstock.materialize._dialects import SQLITE, Dialect, dialect_of
-from penstock.materialize._sql_session import MARKERS, PARAMETER, Session, quoted, transaction
-from penstock.materialize.batch import Batch, python_values
-from penstock.materialize.marker import Marker, is_applied, marker_of, unless_free
 from penstock.state.belonging import TOGETHER
+from penstock.targets._dialects import SQLITE, Dialect, dialect_of
+from penstock.targets._sql_session import MARKERS, PARAMETER, Session, quoted, transaction
+from penstock.targets.batch import Batch, python_values
+from penstock.targets.marker import Marker, is_applied, marker_of, unless_free
 
 T = TypeVar("T")
 

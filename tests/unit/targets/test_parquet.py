@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import MaterializeError, OptionError
-from penstock.materialize import DeltaTable, ParquetTable, parquet
-from penstock.materialize.batch import Batch, LastRows
 from penstock.state.files import LocalFiles
+from penstock.targets import DeltaTable, ParquetTable, parquet
+from penstock.targets.batch import Batch, LastRows
 from tests.examples import examples
-from tests.unit.materialize.changes import COLUMNS, HISTORIES, Change, after, batch
+from tests.unit.targets.changes import COLUMNS, HISTORIES, Change, after, batch
 
 
 def stored(paths: list[str]) -> dict[int, str | None]:

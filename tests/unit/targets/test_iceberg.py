@@ -16,13 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import MaterializeError, OptionError, RowError, SchemaError
-from penstock.materialize import IcebergTable
-from penstock.materialize import _iceberg_snapshots as snapshots
-from penstock.materialize import iceberg as ours
-from penstock.materialize.batch import Batch, LastRows
-from penstock.materialize.marker import Marker
+from penstock.targets import IcebergTable
+from penstock.targets import _iceberg_snapshots as snapshots
+from penstock.targets import iceberg as ours
+from penstock.targets.batch import Batch, LastRows
+from penstock.targets.marker import Marker
 from tests.examples import examples
-from tests.unit.materialize.changes import COLUMNS, HISTORIES, QUERY, Change, after, batch
+from tests.unit.targets.changes import COLUMNS, HISTORIES, QUERY, Change, after, batch
 
 pyiceberg: Any = pytest.importorskip("pyiceberg.catalog.sql")
 exceptions: Any = pytest.importorskip("pyiceberg.exceptions")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.errors import MaterializeError
-from penstock.materialize.marker import Marker
+from penstock.targets.marker import Marker
 
 QUERY, BATCH, DIGEST = "penstock.query", "penstock.batch", "penstock.digest"
 """Properties of a snapshot."""

@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import MaterializeError, OptionError, RowError, SchemaError
-from penstock.materialize import SqlTable
-from penstock.materialize.batch import Batch, LastRows
+from penstock.targets import SqlTable
+from penstock.targets.batch import Batch, LastRows
 from tests.examples import examples
-from tests.unit.materialize.changes import COLUMNS, HISTORIES, Change, after, batch, rows_of
+from tests.unit.targets.changes import COLUMNS, HISTORIES, Change, after, batch, rows_of
 
 
 def table(folder: Path, name: str = "go'od%s") -> SqlTable:
