@@ -17,8 +17,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.materialize import DeltaTable, ParquetTable, SqlTable
-from penstock.materialize.batch import Batch, LastRows
+from penstock.targets import DeltaTable, ParquetTable, SqlTable
+from penstock.targets.batch import Batch, LastRows
 
 _COLUMNS = pa.schema([("id", pa.int64()), ("name", pa.string()), ("price", pa.decimal128(10, 2))])
 _ROWS = LastRows(("id",), _COLUMNS)

@@ -14,9 +14,6 @@ from unittest.mock import patch
 
 from penstock.client.transactions.markers import Witness
 from penstock.client.transactions.steps import TransactionIdentity, TransactionProtocol
-from penstock.materialize._iceberg_snapshots import properties_of
-from penstock.materialize._table_properties import new_properties
-from penstock.materialize.marker import marker_of
 from penstock.sink.exactly_once import _log_records as records
 from penstock.sink.exactly_once.committable import Committable, TargetTopic
 from penstock.sink.exactly_once.decision import DecidedTransaction, Decision, DecisionStatus, Outcome
@@ -25,6 +22,9 @@ from penstock.sink.exactly_once.names import TransactionNames
 from penstock.source.checkpoint_offset import Markers, SourceOffset
 from penstock.sql.connectors.datagen.offset import MadeOffset
 from penstock.state.seal import Seal, parse_seal
+from penstock.targets._iceberg_snapshots import properties_of
+from penstock.targets._table_properties import new_properties
+from penstock.targets.marker import marker_of
 from penstock.types import TopicPartition
 from tests.compat import notes
 from tests.compat.tables import batch_of
