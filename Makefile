@@ -6,7 +6,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PYTEST := $(BIN)/python -m pytest
+PYTEST := $(BIN)/python -m pytest --durations=15
 PYTEST_ARGS ?=
 PROFILE ?= quick
 NATIVE := $(wildcard build_backend/*.py src/penstock/*/*.pyx src/penstock/*/*.pxd src/penstock/*/native/*.c src/penstock/*/native/*.h)
@@ -32,8 +32,8 @@ demo: $(SETUP) $(JARS) ## Run a real streaming job from Kafka through Spark to K
 demo-cdc: $(SETUP) $(JARS) ## Keep tables equal to a database's, from its changes in Kafka
 	$(BIN)/penstock demo cdc
 
-test: PROFILE = usual
-test: unit kafka spark chaos rest ## Run all tests
+test: $(SETUP) $(JARS) ## Prove each promise once, on a real Kafka and a real Spark (10 minutes)
+	@$(BIN)/python -m tests.suites unit promises
 
 ##@ Tests
 unit: $(SETUP) ## No JVM, no broker, under 60 s (PROFILE=usual or thorough: more examples)
@@ -42,6 +42,9 @@ unit: $(SETUP) ## No JVM, no broker, under 60 s (PROFILE=usual or thorough: more
 models: PROFILE = usual
 models: $(SETUP) ## Hypothesis alone, with ten times as many examples (PROFILE=thorough: 400 times)
 	HYPOTHESIS_PROFILE=$(PROFILE) $(PYTEST_IN_MEMORY) -n 2 --dist worksteal -m hypothesis tests/unit tests/contract $(PYTEST_ARGS)
+
+promises: $(SETUP) $(JARS) ## The tests of `make test` on real parts: docs/testing.md lists them
+	$(PYTEST_IN_MEMORY) -n 2 --dist loadgroup -m promise tests/kafka tests/spark tests/compat tests/chaos tests/package $(PYTEST_ARGS)
 
 kafka: $(SETUP) $(JARS) ## Against the real broker
 	$(PYTEST_IN_MEMORY) -n 3 --dist loadgroup tests/kafka $(PYTEST_ARGS)
@@ -88,7 +91,9 @@ docs: $(SETUP) ## Write the generated pages
 	$(BIN)/python -m penstock.options.reference
 	$(BIN)/python -m penstock.flink.legacy.conformance
 
-ci: lint types arch test ## What .ci/run runs
+ci: export PROFILE = usual
+ci: lint types arch $(JARS) ## The checks above, and all tests (35 minutes). .ci/run runs it
+	@$(BIN)/python -m tests.suites unit kafka spark chaos rest
 
 ##@ More
 bench: $(SETUP) $(JARS) ## Compare with Spark's own connector (FLINK=1: and Flink) on this machine
@@ -121,4 +126,4 @@ $(JARS): $(SETUP)
 	@$(BIN)/python -m tests.quick_jvm
 	@touch $@
 
-.PHONY: help setup demo demo-cdc test unit models kafka spark chaos parity page package rest npm stores lint types arch docs ci bench bench-check clean
+.PHONY: help setup demo demo-cdc test unit models promises kafka spark chaos parity page package rest npm stores lint types arch docs ci bench bench-check clean

@@ -2,8 +2,8 @@
 
 A test states the number of `make models` and of `make ci`. The profile in HYPOTHESIS_PROFILE scales it:
 
-- `quick`: `make unit`, which ends in less than a minute.
-- `usual`: `make models`, `make test`, and pytest without the variable.
+- `quick`: `make unit` and `make test`.
+- `usual`: `make models`, `make ci`, and pytest without the variable.
 - `thorough`: a long run after a change of a protocol, `make models PROFILE=thorough`.
 
 An example that found a bug stays in its test as an `@example`, so that each profile tries it.

@@ -49,6 +49,7 @@ def assert_nothing_lost(cluster: DevCluster, topic: str, wanted: set[bytes]) -> 
     assert set(copied) == wanted, f"{len(wanted - set(copied))} lost"
 
 
+@pytest.mark.promise
 def test_a_killed_driver_loses_nothing(
     broker: DevCluster, make_topic: MakeTopic, start_copy: StartJob
 ) -> None:

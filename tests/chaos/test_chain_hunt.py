@@ -28,6 +28,7 @@ def test_the_driver_dies_once_in_so_many_kills(driver_every: int) -> None:
     assert set(victims) == ({DRIVER} if driver_every == 1 else {DRIVER, WORKER, EXECUTOR, BROKER})
 
 
+@pytest.mark.promise
 @pytest.mark.long
 def test_each_row_is_that_of_the_reference_whatever_is_killed(
     broker: DevCluster, topic_name: str, tmp_path: Path

@@ -41,6 +41,7 @@ def test_task_dies_before_its_flush(scene: Scene) -> None:
     scene.check()
 
 
+@pytest.mark.promise
 def test_all_die_while_a_task_has_acknowledged_rows(spark: SparkSession, scene: Scene) -> None:
     with scene.held("TASK_WRITTEN"):
         wait_until(lambda: len(scene.open_transactions()) == 2, "both tasks to have written")
@@ -55,6 +56,7 @@ def test_driver_dies_before_the_decision(spark: SparkSession, scene: Scene) -> N
     scene.check()
 
 
+@pytest.mark.promise
 def test_driver_dies_between_the_decision_and_its_end(spark: SparkSession, scene: Scene) -> None:
     with scene.held("DECIDED"):
         scene.end_by_hand(sorted(scene.open_transactions())[0], is_commit=True)
@@ -79,6 +81,7 @@ def test_commit_raises_after_the_decision(spark: SparkSession, scene: Scene) -> 
     scene.check()
 
 
+@pytest.mark.promise
 def test_older_driver_is_fenced_and_says_so(spark: SparkSession, scene: Scene) -> None:
     with scene.held("BEFORE_DECISION") as (older, fault):
         scene.finish(spark)

@@ -35,6 +35,7 @@ def filled(broker: DevCluster) -> Iterator[str]:
     judge.delete_topic(broker.bootstrap_servers, TOPIC)
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize(
     ("planned", "finished", "first"),
@@ -72,5 +73,6 @@ def test_a_recorded_checkpoint_resumes(
     assert sorted(seen) == sorted(wanted)
 
 
+@pytest.mark.promise
 def test_there_is_a_checkpoint_to_resume() -> None:
     assert "0.1.0" in RELEASES

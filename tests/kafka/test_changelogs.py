@@ -85,6 +85,7 @@ def changes(rows: pa.Table) -> list[tuple[Any, ...]]:
     return [tuple(row.values()) for row in rows.select(WRITTEN_SCHEMA.names).to_pylist()]
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize("name", sorted(MESSAGES))
 def test_messages_are_read_as_changes_and_changes_are_written(
     bootstrap: str, make_topic: MakeTopic, name: str

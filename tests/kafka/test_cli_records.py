@@ -63,6 +63,7 @@ def test_a_topic_that_exists_is_left_as_it_is(servers: tuple[str, str], make_top
     assert json.loads(run("topics", "create", topic, "--if-not-exists", "--json", *servers))["created"] == []
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize(
     ("stdin", "values"),
     [
@@ -84,6 +85,7 @@ def test_each_line_is_a_record(
     assert [record.value for record in judge.consume_all(servers[1], topic)] == values
 
 
+@pytest.mark.promise
 def test_what_is_in_a_topic_is_shown_without_aborted_records(
     servers: tuple[str, str], make_topic: MakeTopic
 ) -> None:

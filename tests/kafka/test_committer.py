@@ -55,6 +55,7 @@ def newer_takes_over_at(step: Step, sink: SinkUnderTest) -> list[TaskReport]:
     return reports
 
 
+@pytest.mark.promise
 def test_batches_are_committed_once(bootstrap: str, sink: SinkUnderTest) -> None:
     with sink.driver() as recovering, sink.driver() as committing:
         for batch_id in range(4):
@@ -66,6 +67,7 @@ def test_batches_are_committed_once(bootstrap: str, sink: SinkUnderTest) -> None
 RECOVERY_STEPS = (Step.TAKEN_PREFIX, Step.BEFORE_FINISHING_OLD, Step.FINISHED_OLD, Step.RECOVERED)
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize(
     "step", [step for step in Step if not step.name.startswith("TASK_")], ids=lambda step: step.name
 )
@@ -86,6 +88,7 @@ def test_death_at_each_step(bootstrap: str, sink: SinkUnderTest, step: Step) -> 
     assert_none_open(sink)
 
 
+@pytest.mark.promise
 def test_lost_transaction_is_detected_and_written_again(bootstrap: str, sink: SinkUnderTest) -> None:
     with sink.driver(wanted_timeout_ms=12_000) as recovering:
         mandate = recovering.recover()
@@ -163,6 +166,7 @@ def test_transaction_whose_id_an_older_task_has_taken_fails_the_batch_whole(
     assert_seen(bootstrap, sink.topic, expected(1))
 
 
+@pytest.mark.promise
 def test_older_driver_is_fenced_at_its_decision(bootstrap: str, sink: SinkUnderTest) -> None:
     with sink.driver() as old:
         old_reports = sink.tasks(old.recover(), 0)
@@ -231,6 +235,7 @@ def test_older_driver_that_had_decided_is_finished_by_the_newer(bootstrap: str, 
     assert_none_open(sink)
 
 
+@pytest.mark.promise
 def test_lingering_transactions_are_aborted_and_foreign_ones_are_not(
     bootstrap: str, sink: SinkUnderTest
 ) -> None:

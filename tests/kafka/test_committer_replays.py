@@ -77,6 +77,7 @@ def test_task_reports_what_it_drains_and_what_it_wrote_into(sink: SinkUnderTest,
     assert values(sink, bootstrap) == ROWS
 
 
+@pytest.mark.promise
 def test_replay_with_more_rows_is_an_error(sink: SinkUnderTest, bootstrap: str) -> None:
     with sink.driver() as side:
         side.commit([write(sink, side.recover(), ROWS)])

@@ -41,6 +41,7 @@ def cli(sink: SinkUnderTest, command: str, *more: str) -> Any:
     return json.loads(result.stdout)
 
 
+@pytest.mark.promise
 def test_tools_show_and_recover(bootstrap: str, sink: SinkUnderTest) -> None:
     assert cli(sink, "describe") == []
     assert cli(sink, "list") == []

@@ -547,6 +547,7 @@ def test_tls_with_the_right_certificate(secured: tuple[DevCluster, str]) -> None
         trusting.close()
 
 
+@pytest.mark.promise
 def test_a_certificate_that_is_not_trusted_is_an_error_at_once(secured: tuple[DevCluster, str]) -> None:
     started = time.monotonic()
     with pytest.raises(AuthenticationError, match=r"certificate verify failed.*truststore"):

@@ -102,6 +102,7 @@ def test_deleted_records_and_topics_are_gone(bootstrap: str, make_topic: MakeTop
     assert topic not in judge.admin(bootstrap).list_topics(timeout=PATIENCE_S).topics
 
 
+@pytest.mark.promise
 def test_three_brokers_go_on_when_one_is_killed(cluster3: DevCluster, make_topic: MakeTopic) -> None:
     topic = make_topic(3, cluster=cluster3)
     described = judge.admin(cluster3.bootstrap_servers).list_topics(topic, timeout=PATIENCE_S).topics[topic]

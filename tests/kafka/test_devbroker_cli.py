@@ -42,6 +42,7 @@ def run(*arguments: str, exit_code: int = 0) -> Any:
     return json.loads(result.stdout)
 
 
+@pytest.mark.promise
 def test_start_status_stop(topic_name: str) -> None:
     assert run("status", exit_code=3) == {"running": False}
     assert run("stop") == {"stopped": False}

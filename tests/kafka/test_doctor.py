@@ -56,6 +56,7 @@ def doctor(bootstrap: str, *arguments: str) -> Report:
     return report
 
 
+@pytest.mark.promise
 def test_a_development_broker_is_healthy_but_for_its_one_replica(
     bootstrap: str, make_topic: MakeTopic, topic_name: str
 ) -> None:

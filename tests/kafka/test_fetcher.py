@@ -67,6 +67,7 @@ def values(batches: Iterator[pa.RecordBatch]) -> list[bytes | None]:
     return [value for batch in batches for value in batch.column("value").to_pylist()]
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_content_is_what_another_client_wrote(
     connections: KafkaConnections, bootstrap: str, make_topic: MakeTopic, compression: str
@@ -147,6 +148,7 @@ def test_aborted_transactions_are_shown_by_isolation_level(
         assert as_records(batches) == expected
 
 
+@pytest.mark.promise
 def test_interleaved_transactions(
     connections: KafkaConnections, bootstrap: str, make_topic: MakeTopic
 ) -> None:
@@ -189,6 +191,7 @@ def test_an_open_transaction_is_named_when_it_holds_the_read_up(
 # ----- gaps and missing records
 
 
+@pytest.mark.promise
 def test_compaction_gaps_are_passed(
     connections: KafkaConnections, bootstrap: str, make_topic: MakeTopic
 ) -> None:
@@ -214,6 +217,7 @@ def test_compaction_gaps_are_passed(
     )
 
 
+@pytest.mark.promise
 def test_deleted_records_are_an_error_that_names_what_is_left(
     connections: KafkaConnections, bootstrap: str, make_topic: MakeTopic
 ) -> None:
@@ -295,6 +299,7 @@ def test_a_topic_deleted_while_it_is_read_is_an_error(
     assert caught.value.facts["stopping_offset"] == 60
 
 
+@pytest.mark.promise
 def test_a_recreated_topic_while_it_is_read_is_an_error(
     connections: KafkaConnections, bootstrap: str, make_topic: MakeTopic
 ) -> None:
@@ -354,6 +359,7 @@ def test_a_broker_that_hangs_is_an_error_in_time(mortal_broker: DevCluster, topi
         assert len(values(read(connections, topic_name))) == 400
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize("after_bytes", [0, 10, 1_000, 50_000])
 def test_a_connection_cut_inside_of_a_response_loses_nothing(
     bootstrap: str, make_topic: MakeTopic, after_bytes: int
@@ -436,6 +442,7 @@ def watch_fetches(connections: KafkaConnections) -> list[tuple[int, PendingRespo
 # ----- several brokers
 
 
+@pytest.mark.promise
 def test_a_leader_that_dies_is_replaced(make_topic: MakeTopic, cluster3: DevCluster) -> None:
     bootstrap = cluster3.bootstrap_servers
     topic = make_topic(cluster=cluster3)

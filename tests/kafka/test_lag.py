@@ -109,6 +109,7 @@ def _lags(found: dict[str, Any]) -> dict[tuple[str, int], int]:
     return {(row["topic"], row["partition"]): row["lag_records"] for row in found["topic_partitions"]}
 
 
+@pytest.mark.promise
 def test_the_lag_of_a_group_is_the_one_of_other_tools(bootstrap: str, make_topic: MakeTopic) -> None:
     topic, other = make_topic(3), make_topic(1, suffix="-other")
     judge.produce(bootstrap, topic, *(judge.Record(b"v", partition=p) for p in (0, 0, 0, 0, 1, 1)))

@@ -57,6 +57,7 @@ def scrape(reader: PenstockStreamReader) -> Values:
     return found
 
 
+@pytest.mark.promise
 def test_a_running_source_shows_what_other_tools_compute(bootstrap: str, make_topic: MakeTopic) -> None:
     topic = make_topic(2)
     records = [judge.Record(b"v" * 10, partition=number % 2) for number in range(10)]

@@ -62,6 +62,7 @@ def token_of_a_stranger() -> str:
     return "header.e30.signature"
 
 
+@pytest.mark.promise
 def test_client_credentials(open_to: Open, server: TokenServer) -> None:
     connections = open_to(token_login(server.url))
     assert brokers_seen(connections) == 1

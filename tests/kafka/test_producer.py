@@ -85,6 +85,7 @@ def values_of(bootstrap: str, topic: str, partition: int = 0) -> list[bytes | No
 # ----- what arrives
 
 
+@pytest.mark.promise
 def test_everything_arrives_once_and_in_order(
     bootstrap: str, make_topic: MakeTopic, open_to: OpenProducer
 ) -> None:
@@ -199,6 +200,7 @@ def proxy(bootstrap: str) -> Iterator[FaultProxy]:
         yield proxy
 
 
+@pytest.mark.promise
 def test_an_answer_lost_after_the_broker_wrote_doubles_nothing(
     bootstrap: str, make_topic: MakeTopic, open_to: OpenProducer, proxy: FaultProxy
 ) -> None:
@@ -355,6 +357,7 @@ def test_a_killed_broker_that_comes_back_has_everything_once(
         assert values_of(bootstrap, topic, partition) == values
 
 
+@pytest.mark.promise
 def test_leaders_that_move_lose_nothing(
     cluster3: DevCluster, make_topic: MakeTopic, open_to: OpenProducer
 ) -> None:

@@ -32,6 +32,7 @@ def connect(guarded: DevCluster) -> Iterator[Connect]:
         yield brokers_seen
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize("listener", ["SASL", "BOTH"])
 @pytest.mark.parametrize("mechanism", JAAS)
 def test_a_login_with_user_name_and_password(connect: Connect, mechanism: str, listener: str) -> None:
@@ -47,6 +48,7 @@ def test_a_wrong_password_is_said_at_once_and_not_shown(connect: Connect, mechan
     assert "wrong-horse" not in str(caught.value) + repr(caught.value.facts)
 
 
+@pytest.mark.promise
 def test_a_client_certificate(connect: Connect, tmp_path: Path) -> None:
     assert connect("MUTUAL", TRUST | IDENTITY) == 1
     store = tmp_path / "store.pem"
@@ -55,6 +57,7 @@ def test_a_client_certificate(connect: Connect, tmp_path: Path) -> None:
     assert connect("MUTUAL", trust | {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(store)}) == 1
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize(
     ("keys", "trust"),
     [("client.p12", "trust.jks"), ("client.jks", "trust.p12"), ("client-java8.p12", "trust.p12")],

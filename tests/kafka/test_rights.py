@@ -420,6 +420,7 @@ def case_of(key: str) -> Case:
 ROWS_WITH_TOPIC = ROWS.append_column("topic", pa.array([SOURCE] * len(RECORDS)))
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize(
     ("key", "resource"),
     [("read-batch", "the topics to write"), ("dead-letters", f"topic '{SOURCE}'")],

@@ -71,6 +71,7 @@ def values_by_partition(bootstrap: str, topic: str) -> dict[int | None, list[byt
 # ----- what arrives
 
 
+@pytest.mark.promise
 def test_every_part_of_a_record_arrives(bootstrap: str, make_topic: MakeTopic) -> None:
     topic = make_topic()
     moments = [
@@ -123,6 +124,7 @@ def test_compressed_batches_are_read_back(bootstrap: str, make_topic: MakeTopic,
     assert (stored_bytes(bootstrap, topic) < 5_000 * 60) == (compression != "none")
 
 
+@pytest.mark.promise
 def test_keys_go_where_the_other_clients_put_them(bootstrap: str, make_topic: MakeTopic) -> None:
     ours, theirs = make_topic(partitions=7, suffix="-ours"), make_topic(partitions=7, suffix="-theirs")
     # Without an empty key: librdkafka gives that a partition at random, where Java hashes it.
@@ -156,6 +158,7 @@ def test_keyless_rows_fill_all_partitions(bootstrap: str, make_topic: MakeTopic)
     assert min(counts.values()) > 3_000
 
 
+@pytest.mark.promise
 def test_rows_keep_their_order_in_a_partition(bootstrap: str, make_topic: MakeTopic) -> None:
     topic = make_topic(partitions=3)
     config = config_for(bootstrap, topic, batch_size="5000")

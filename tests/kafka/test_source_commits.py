@@ -22,6 +22,7 @@ def grouped_query(bootstrap: str, topic: str, **more: str) -> Query:
     return Query(flink(bootstrap, topic, properties_group_id=f"g-{topic}") | more)
 
 
+@pytest.mark.promise
 def test_offsets_are_committed_once_the_checkpoint_holds_them(bootstrap: str, make_topic: MakeTopic) -> None:
     topic = make_topic(2)
     produce(bootstrap, topic, 5)

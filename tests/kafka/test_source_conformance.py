@@ -74,6 +74,7 @@ STARTS: dict[str, tuple[dict[str, str], dict[int, list[int]]]] = {
 }
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize(("options", "expected"), STARTS.values(), ids=STARTS)
 def test_a_stream_and_a_batch_start_at(
     options: dict[str, str], expected: dict[int, list[int]], bootstrap: str, timed_topic: str
@@ -113,6 +114,7 @@ STOPS: dict[str, tuple[dict[str, str], dict[int, list[int]]]] = {
 }
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize(("options", "expected"), STOPS.values(), ids=STOPS)
 @pytest.mark.parametrize("available_now", [True, False])
 def test_a_stream_and_a_batch_stop_at(
@@ -174,6 +176,7 @@ SPARKS_STARTS: dict[str, tuple[dict[str, str], dict[int, list[int]]]] = {
 }
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize(("options", "expected"), SPARKS_STARTS.values(), ids=SPARKS_STARTS)
 def test_in_sparks_dialect_a_stream_and_a_batch_start_at(
     options: dict[str, str], expected: dict[int, list[int]], bootstrap: str, timed_topic: str

@@ -123,6 +123,7 @@ def test_a_topic_that_vanishes_stops_the_query_or_is_dropped(
     assert gone not in query.checkpoint[-1]
 
 
+@pytest.mark.promise
 def test_a_topic_that_was_created_again_is_noticed_however_much_is_in_it(
     bootstrap: str, make_topic: MakeTopic
 ) -> None:

@@ -36,6 +36,7 @@ def offsets_in(batches: list[pa.RecordBatch]) -> list[int]:
     return [offset for batch in batches for offset in batch.column("offset").to_pylist()]
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize("fails", [True, False])
 def test_records_deleted_while_they_are_read(
     bootstrap: str, make_topic: MakeTopic, caplog: pytest.LogCaptureFixture, fails: bool

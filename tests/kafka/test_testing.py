@@ -11,6 +11,7 @@ from penstock.testing import assert_each_once
 from tests import judge
 
 
+@pytest.mark.promise
 def test_the_development_broker_is_a_fixture(dev_kafka: DevCluster, unique_topic: Callable[..., str]) -> None:
     topic, server = unique_topic("orders"), dev_kafka.bootstrap_servers
     judge.create_topic(server, topic, partitions=2)

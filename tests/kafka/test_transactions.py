@@ -52,6 +52,7 @@ def test_cluster_says_its_protocol(transactions: Transactions) -> None:
     assert transactions.protocol() is TransactionProtocol.V2
 
 
+@pytest.mark.promise
 @BOTH
 def test_ended_from_anywhere_once(
     bootstrap: str,
@@ -133,6 +134,7 @@ def test_aborted_cannot_be_committed(
     assert values(bootstrap, topic, "read_uncommitted") == [b"a"]
 
 
+@pytest.mark.promise
 @BOTH
 def test_newer_producer_aborts_and_fences(
     bootstrap: str,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from penstock.options.parse import parse_read, parse_write
 from penstock.options.table_spec import TableSpec
@@ -43,6 +44,7 @@ def history() -> list[tuple[Any, ...]]:
     return rows + [(*key, str(ROUNDS - 1), "-D") for key in keys[::2]]
 
 
+@pytest.mark.promise
 def test_a_changelog_is_written_by_key_in_order_and_read_as_the_same_table(
     bootstrap: str, make_topic: MakeTopic
 ) -> None:

@@ -137,12 +137,14 @@ def retried(command: str) -> str:
     )
 
 
+@pytest.mark.promise
 def test_the_wheel_has_no_code_that_python_compiled(wheel: Path) -> None:
     names = ZipFile(wheel).namelist()
     assert "penstock/__init__.py" in names
     assert [name for name in names if "__pycache__" in name or name.endswith(".pyc")] == []
 
 
+@pytest.mark.promise
 def test_the_quick_start_runs_from_top_to_bottom(environment: Path, wheel: Path, tmp_path: Path) -> None:
     [port] = free_ports(1)
     replaced = {
@@ -243,6 +245,7 @@ def test_an_extra_that_compiles_against_the_system_brings_what_it_is_for(
     check_extras(environment, wheel, tmp_path, [extra])
 
 
+@pytest.mark.promise
 def test_each_extra_is_tried() -> None:
     declared = README.with_name("pyproject.toml").read_text()
     section = declared.partition("[project.optional-dependencies]\n")[2].partition("\n[")[0]

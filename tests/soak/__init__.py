@@ -1,1 +1,1 @@
-"""Long runs by hand, not in `make test`: the source under faults (`tests.soak`), `.memory` and `.leaks`."""
+"""Long runs by hand, not in `make ci`: the source under faults (`tests.soak`), `.memory` and `.leaks`."""

@@ -111,6 +111,7 @@ def test_a_missing_target_topic_is_found_before_any_task(
     assert "in stage" not in str(caught.value), "as Spark says it of a failed task"
 
 
+@pytest.mark.promise
 def test_a_missing_target_topic_of_a_stream_is_found_before_any_task(
     spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
@@ -332,6 +333,7 @@ def run_to_its_end(
             assert penstock.explain_failure(query) == penstock.explain_failure(error)
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize("session", ["spark", "connect_spark"])
 def test_an_error_of_a_task_shows_its_sentence_first(
     request: pytest.FixtureRequest, bootstrap: str, session: str

@@ -43,6 +43,7 @@ def three_topics(bootstrap: str, make_topic: MakeTopic) -> list[str]:
     return topics
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize("subscription", ["subscribe", "subscribePattern", "assign"])
 def test_rows_are_those_of_sparks_own_source(
     spark: SparkSession, bootstrap: str, three_topics: list[str], subscription: str
@@ -77,6 +78,7 @@ def test_log_append_time_is_told(spark: SparkSession, bootstrap: str, make_topic
     assert {row.timestampType for row in ours} == {1}
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
 def test_transactions_are_seen_as_the_isolation_level_says(
     spark: SparkSession, bootstrap: str, make_topic: MakeTopic, isolation: str
@@ -92,6 +94,7 @@ def test_transactions_are_seen_as_the_isolation_level_says(
     assert len(ours) == (10 if isolation == "read_committed" else 20)
 
 
+@pytest.mark.promise
 def test_offsets_bound_the_read(spark: SparkSession, bootstrap: str, make_topic: MakeTopic) -> None:
     topic = make_topic(2)
     judge.produce(

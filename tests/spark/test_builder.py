@@ -58,6 +58,7 @@ def of_both(topic: str, start: int, stop: int) -> list[tuple[str, int, int]]:
     return [(topic, partition, offset) for partition in range(2) for offset in range(start, stop)]
 
 
+@pytest.mark.promise
 def test_a_stream_from_the_builder(
     spark: SparkSession, builder: KafkaSourceBuilder, topic: str, tmp_path: Path
 ) -> None:

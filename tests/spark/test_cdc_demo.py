@@ -15,6 +15,7 @@ from penstock.demo.stage import progress_bars
 from tests.fix_broker import MakeTopic
 
 
+@pytest.mark.promise
 def test_both_tables_are_the_true_ones(
     spark: SparkSession,
     bootstrap: str,

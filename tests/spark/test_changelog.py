@@ -92,6 +92,7 @@ def with_repeats(rows: list[Row], size: int, seed: int) -> list[list[Row]]:
     return [chance.sample(batch, len(batch)) for batch in doubled]
 
 
+@pytest.mark.promise
 def test_restarts_and_a_killed_worker_change_nothing(spark: SparkSession, tmp_path: Path) -> None:
     batches = with_repeats(history(1), 8, 1)
     batches.insert(2, [])
@@ -301,6 +302,7 @@ def test_a_wrong_call_is_an_error_on_the_driver(spark: SparkSession, tmp_path: P
         changelog.normalize(wrong, ["k"], order_by=["at"], state="s")
 
 
+@pytest.mark.promise
 def test_operators_after_normalize_over_restarts(spark: SparkSession, tmp_path: Path) -> None:
     """One operator after another, each with a state of its own, over restarts."""
     batches = with_repeats(history(7, count=32), 8, 7)

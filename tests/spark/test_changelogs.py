@@ -40,6 +40,7 @@ def topic(bootstrap: str, make_topic: MakeTopic) -> str:
     return made
 
 
+@pytest.mark.promise
 def test_changes_are_read_by_batches_and_streams_and_written(
     spark: SparkSession, bootstrap: str, topic: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests import judge
 from tests.fix_broker import MakeTopic
 from tests.spark.queries import QUERY_TIMEOUT_S, positions, stopped
 
 
+@pytest.mark.promise
 def test_batch_read_and_write(connect_spark: Any, bootstrap: str, make_topic: MakeTopic) -> None:
     topic = make_topic(2)
     rows = connect_spark.range(100).selectExpr("CAST(id AS STRING) AS key", "CAST(id * 2 AS STRING) AS value")
@@ -23,6 +26,7 @@ def test_batch_read_and_write(connect_spark: Any, bootstrap: str, make_topic: Ma
     assert len(set(positions(found))) == 100
 
 
+@pytest.mark.promise
 def test_streaming_read_and_write(
     connect_spark: Any, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:

@@ -40,6 +40,7 @@ def test_a_batch_write_that_is_decided_says_so(
     assert_once(broker, topic, 110)
 
 
+@pytest.mark.promise
 def test_a_batch_of_a_stream_that_is_decided_says_so(
     spark: SparkSession, broker: DevCluster, make_topic: MakeTopic, tmp_path: Path
 ) -> None:

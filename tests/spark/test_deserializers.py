@@ -89,6 +89,7 @@ def test_json_rows_skip_what_is_not_json(spark: SparkSession, builder: KafkaSour
     assert [(row.id, row.tags) for row in rows] == [(0, ["a", "b"]), (1, [])]
 
 
+@pytest.mark.promise
 def test_a_deserializer_of_the_user_makes_rows_of_whole_records(
     spark: SparkSession, builder: KafkaSourceBuilder, topic: str, tmp_path: Path
 ) -> None:

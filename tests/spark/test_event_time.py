@@ -67,6 +67,7 @@ def written(bootstrap: str, topic: str) -> Counter[tuple[int, int]]:
     )
 
 
+@pytest.mark.promise
 def test_a_slow_topic_partition_loses_no_row(
     spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path
 ) -> None:

@@ -64,6 +64,7 @@ def test_a_batch_write_is_seen_as_a_whole(
     assert list(newest.values()) == [None], "compaction shall leave nothing of it"
 
 
+@pytest.mark.promise
 def test_a_failed_batch_write_is_not_seen_at_all(
     spark: SparkSession, broker: DevCluster, make_topic: MakeTopic
 ) -> None:
@@ -77,6 +78,7 @@ def test_a_failed_batch_write_is_not_seen_at_all(
     assert_once(broker, topic, 10)
 
 
+@pytest.mark.promise
 def test_a_stream_writes_each_row_once_across_restarts(
     spark: SparkSession, broker: DevCluster, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
@@ -88,6 +90,7 @@ def test_a_stream_writes_each_row_once_across_restarts(
     assert_once(broker, topic, 1_000)
 
 
+@pytest.mark.promise
 def test_a_batch_that_comes_again_is_not_written_again(
     spark: SparkSession, broker: DevCluster, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
@@ -130,6 +133,7 @@ def copy_query(
     return writer.option("checkpointLocation", str(checkpoint))
 
 
+@pytest.mark.promise
 def test_a_new_checkpoint_on_a_known_prefix_may_fail_and_then_writes_nothing(
     spark: SparkSession, broker: DevCluster, make_topic: MakeTopic, tmp_path: Path
 ) -> None:

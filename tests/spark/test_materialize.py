@@ -51,6 +51,7 @@ def rows_of(file: Path) -> list[Any]:
         return connection.execute("SELECT id, name FROM customers ORDER BY id").fetchall()
 
 
+@pytest.mark.promise
 def test_a_table_follows_an_upsert_table(
     spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:

@@ -9,6 +9,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
@@ -22,6 +23,7 @@ from tests.spark.queries import QUERY_TIMEOUT_S, read_batch, read_stream, stoppe
 from tests.waiting import wait_until
 
 
+@pytest.mark.promise
 def test_a_running_query_shows_its_lag_and_what_its_tasks_read(
     spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:

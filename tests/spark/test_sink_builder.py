@@ -133,6 +133,7 @@ def two_topics(broker: DevCluster, make_topic: MakeTopic) -> str:
     return topic
 
 
+@pytest.mark.promise
 def test_everything_a_sink_can_say(spark: SparkSession, broker: DevCluster, two_topics: str) -> None:
     topic = two_topics
     sink = everything(broker, topic)
@@ -243,6 +244,7 @@ def seen(broker: DevCluster, topic: str) -> Counter[bytes | None]:
     return Counter(record.value for record in judge.consume_all(broker.bootstrap_servers, topic))
 
 
+@pytest.mark.promise
 def test_update_mode_writes_each_result_once_although_a_batch_comes_again(
     spark: SparkSession, broker: DevCluster, make_topic: MakeTopic, tmp_path: Path
 ) -> None:

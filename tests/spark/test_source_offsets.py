@@ -69,6 +69,7 @@ def copied(bootstrap: str, target: str) -> list[int]:
     return sorted(int(record.value or b"") for record in judge.consume_all(bootstrap, target))
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize("session", ["spark", "connect_spark"])
 def test_a_running_stream_stops_where_it_was_told_to(
     session: str, request: pytest.FixtureRequest, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
@@ -125,6 +126,7 @@ def test_available_now_commits_its_last_batch(
     wait_for_committed(bootstrap, topic, 10)
 
 
+@pytest.mark.promise
 def test_a_group_never_is_ahead_of_the_checkpoint(
     spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:

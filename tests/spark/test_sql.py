@@ -77,6 +77,7 @@ ORDERS = (
 )
 
 
+@pytest.mark.promise
 def test_a_stream_is_filtered_into_a_topic_and_continues_after_a_stop(
     script: Script, bootstrap: str, make_topic: MakeTopic
 ) -> None:
@@ -111,6 +112,7 @@ def test_a_stream_is_filtered_into_a_topic_and_continues_after_a_stop(
     assert written == [{"id": n, "text": f"S{n % 3}!"} for n in range(10, 30)]
 
 
+@pytest.mark.promise
 def test_windows_joins_and_sets_of_statements_over_bounded_streams(
     script: Script, bootstrap: str, make_topic: MakeTopic
 ) -> None:
@@ -233,6 +235,7 @@ BATCHES = [
 ]  # fmt: skip
 
 
+@pytest.mark.promise
 def test_batches_give_the_rows_of_flink(script: Script) -> None:
     script(
         """
@@ -277,6 +280,7 @@ def test_names_and_settings_of_a_session(script: Script, spark: SparkSession) ->
         spark.conf.set("spark.sql.ansi.enabled", "true")
 
 
+@pytest.mark.promise
 def test_the_command_line(bootstrap: str, make_topic: MakeTopic, spark: SparkSession, tmp_path: Path) -> None:
     source, target = make_topic(), make_topic()
     judge.produce(bootstrap, source, *orders(3))

@@ -58,6 +58,7 @@ def written(bootstrap: str, topic: str) -> list[dict[str, Any]]:
     return sorted((json.loads(value) for value in last.values() if value is not None), key=str)
 
 
+@pytest.mark.promise
 def test_a_group_by_becomes_an_upsert_table_and_continues_after_a_stop(
     script: Script, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
@@ -259,6 +260,7 @@ def test_the_first_rows_of_groups(script: Script, bootstrap: str, make_topic: Ma
     ]
 
 
+@pytest.mark.promise
 def test_joins_of_streams(script: Script, bootstrap: str, make_topic: MakeTopic) -> None:
     sales, shops, target = make_topic(suffix="s"), make_topic(suffix="h"), make_topic(suffix="t")
     judge.produce(bootstrap, sales, *EVENTS)

@@ -196,6 +196,7 @@ def test_a_failure_is_raised_after_the_others_have_stopped(spark: SparkSession, 
     assert_between_batches(tmp_path / "1")
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_after_the_batch(spark: SparkSession, tmp_path: Path, number: signal.Signals) -> None:
     before = signal.getsignal(number)

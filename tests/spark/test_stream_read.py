@@ -60,6 +60,7 @@ def running(stream: DataFrame, checkpoint: Path) -> Iterator[tuple[StreamingQuer
         yield query, seen
 
 
+@pytest.mark.promise
 def test_rows_are_those_of_sparks_own_source(
     spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
@@ -75,6 +76,7 @@ def test_rows_are_those_of_sparks_own_source(
     assert [len(batch) for batch in seen["penstock"]] == [2 * len(CORNERS)]
 
 
+@pytest.mark.promise
 def test_a_checkpoint_moves_from_sparks_source_to_ours_and_back(
     spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
@@ -152,6 +154,7 @@ def test_a_crash_in_the_first_batch_loses_nothing_although_it_starts_at_latest(
     assert positions(seen) == [(topic, 0, offset) for offset in range(5, 14)]
 
 
+@pytest.mark.promise
 def test_a_batch_holds_no_more_than_the_limit_and_starves_no_partition(
     spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
@@ -225,6 +228,7 @@ def test_a_running_query_sees_what_comes_and_rests_when_nothing_does(
     assert positions(seen) == [(topic, 0, n) for n in range(3)] + [(topic, 1, n) for n in range(4)]
 
 
+@pytest.mark.promise
 def test_partitions_and_topics_that_appear_are_read_from_their_first_record(
     spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
@@ -246,6 +250,7 @@ def test_partitions_and_topics_that_appear_are_read_from_their_first_record(
     assert positions(seen) == [(topic, 1, n) for n in range(3)] + [(second, 0, n) for n in range(4)]
 
 
+@pytest.mark.promise
 def test_a_topic_deleted_while_it_is_read_is_an_error(
     spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
@@ -258,6 +263,7 @@ def test_a_topic_deleted_while_it_is_read_is_an_error(
             query.awaitTermination(QUERY_TIMEOUT_S)
 
 
+@pytest.mark.promise
 def test_records_deleted_before_they_were_read_are_an_error_unless_allowed(
     spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
@@ -308,6 +314,7 @@ def processes_and_connections(bootstrap: str) -> set[tuple[int, str]]:
     return found
 
 
+@pytest.mark.promise
 def test_read_committed_reads_up_to_open_transactions(
     spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:

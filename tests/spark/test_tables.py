@@ -87,6 +87,7 @@ def registry() -> Iterator[Registry]:
         yield found
 
 
+@pytest.mark.promise
 def test_json_is_read_by_batches_and_streams(
     spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
@@ -148,6 +149,7 @@ def test_keys_metadata_and_projection(spark: SparkSession, bootstrap: str, make_
     assert (second.h, second.hs) == ({}, [])
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize(
     "options",
     [
@@ -208,6 +210,7 @@ def test_avro_by_another_librarys_writer(spark: SparkSession, bootstrap: str, ma
     assert [tuple(row) for row in rows.collect()] == [(None, 0, AT), ("n", 1, AT), ("n", 2, AT)]
 
 
+@pytest.mark.promise
 def test_avro_with_a_schema_registry(
     spark: SparkSession, bootstrap: str, make_topic: MakeTopic, registry: Registry
 ) -> None:
@@ -313,6 +316,7 @@ def test_bad_records_fail_or_are_skipped(spark: SparkSession, bootstrap: str, ma
         read(spark, bootstrap, topic, schema, JSON | nowhere | quick).collect()
 
 
+@pytest.mark.promise
 def test_a_query_that_failed_goes_on_with_dead_letters(
     spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:

@@ -32,6 +32,7 @@ def event(op: str, before: int | None, after: int | None, name: str) -> bytes:
     return json.dumps(dict(zip(("before", "after"), rows, strict=True)) | {"op": op}).encode()
 
 
+@pytest.mark.promise
 def test_changes_become_an_upsert_table(
     spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:

@@ -28,6 +28,7 @@ def values(records: list[judge.Record]) -> list[bytes]:
     return sorted(record.value or b"" for record in records)
 
 
+@pytest.mark.promise
 def test_every_column_becomes_its_part_of_the_record(
     spark: SparkSession, bootstrap: str, make_topic: MakeTopic
 ) -> None:
@@ -80,6 +81,7 @@ def test_a_large_dataframe_arrives_whole(spark: SparkSession, bootstrap: str, ma
     assert written.count() == 200_000
 
 
+@pytest.mark.promise
 def test_a_stream_writes_each_row_once_across_restarts(
     spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
@@ -131,6 +133,7 @@ def test_a_failed_send_fails_the_job(spark: SparkSession, bootstrap: str, make_t
         write(rows.coalesce(1), bootstrap, topic=topic)
 
 
+@pytest.mark.promise
 def test_a_failed_send_fails_the_query(
     spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:

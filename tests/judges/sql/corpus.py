@@ -11,7 +11,7 @@ Lines at the head of a script say what is special:
   `in batch` or `in streaming` behind the word, only there.
 - `-- late: why`: a stream runs in one micro-batch only, because in several of them changes come after their
   window is over, and are dropped.
-- `-- quick`: every run of the tests tries it, in both modes or in that one.
+- `-- quick`: every `make ci` tries it, in both modes or in that one.
 """
 
 from __future__ import annotations

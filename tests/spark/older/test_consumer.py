@@ -102,6 +102,7 @@ def of(starts: dict[int, int], stop: int = COUNT) -> list[str]:
     return [f"{partition}-{n}" for partition, start in starts.items() for n in range(start, stop)]
 
 
+@pytest.mark.promise
 def test_each_topic_partition_falls_back_to_the_group_and_then_to_the_reset(
     spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path
 ) -> None:

@@ -89,6 +89,7 @@ def test_keys_topics_and_timestamps(spark: SparkSession, broker: DevCluster, mak
     assert {record.partition for record in [*found, *consumed(broker, odd)]} == {2}
 
 
+@pytest.mark.promise
 def test_whole_records(spark: SparkSession, broker: DevCluster, make_topic: MakeTopic) -> None:
     topic = make_topic(3, config=KEEPS)
     config = {"bootstrap.servers": broker.bootstrap_servers}
