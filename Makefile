@@ -47,7 +47,7 @@ promises: $(SETUP) $(JARS) ## The tests of `make test` on real parts: docs/testi
 	$(PYTEST_IN_MEMORY) -n 2 --dist loadgroup -m promise tests/kafka tests/spark tests/compat tests/chaos tests/package $(PYTEST_ARGS)
 
 kafka: $(SETUP) $(JARS) ## Against the real broker
-	$(PYTEST_IN_MEMORY) -n 3 --dist loadgroup tests/kafka $(PYTEST_ARGS)
+	$(PYTEST_IN_MEMORY) -n 4 --dist loadgroup tests/kafka $(PYTEST_ARGS)
 
 spark: $(SETUP) $(JARS) ## Real Spark on the real broker
 	$(PYTEST_IN_MEMORY) -n 2 --dist loadgroup tests/spark tests/compat $(PYTEST_ARGS)

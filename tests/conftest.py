@@ -14,7 +14,15 @@ pytest.register_assert_rewrite("tests.scenarios")
 
 pytest_plugins = ["tests.fix_broker", "tests.fix_spark", "penstock.testing.plugin"]
 
-SHARED = ("cluster3", "guarded", "mortal_broker", "connect_spark")
+SHARED = (
+    "cluster3",
+    "guarded",
+    "secured",
+    "mortal_broker",
+    "connect_spark",
+    "shown",
+    "java_properties",
+)
 """Fixtures that one worker of xdist should start for all (`--dist loadgroup`), because that takes long."""
 KINDS = {"unit", "contract", "kafka", "spark", "chaos", "parity", "compat", "package", "page"}
 MARKER_OF = {"contract": "unit", "compat": "spark"}

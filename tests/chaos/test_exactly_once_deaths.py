@@ -90,6 +90,7 @@ def test_older_driver_is_fenced_and_says_so(spark: SparkSession, scene: Scene) -
     scene.check()
 
 
+@pytest.mark.long
 def test_transactions_lost_by_their_time_out_are_written_again(spark: SparkSession, scene: Scene) -> None:
     """The broker aborts a part of a decided batch, which is data loss in Flink."""
     scene.copy = dataclasses.replace(scene.copy, timeout_ms=TASK_TIMEOUT_MS)

@@ -10,6 +10,7 @@ from penstock.devbroker import DevCluster
 from tests.chaos.random_kills import RandomKills, make_scene
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["chained", "older"])
 def test_every_record_once_whatever_is_killed(
     broker: DevCluster, topic_name: str, tmp_path: Path, kind: str

@@ -157,6 +157,7 @@ def make_topics(bootstrap: str, replicas: dict[str, list[list[int]]]) -> None:
         judge.wait_for_leaders(bootstrap, name, len(assignment))
 
 
+@pytest.mark.long
 def test_each_fault_is_named_within_two_triggers(
     make_cluster: Callable[..., DevCluster], topic_name: str, tmp_path: Path, page: Page | None
 ) -> None:

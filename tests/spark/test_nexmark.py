@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from penstock.spark.reused_shuffles import REUSE
@@ -20,6 +21,7 @@ from tests.judges.nexmark.running import tables_of
 COUNT, NAMES = 3_000, ["q4", "q5", "q9"]
 
 
+@pytest.mark.long
 def test_the_tables_do_not_depend_on_the_number_of_micro_batches(
     spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:

@@ -203,6 +203,7 @@ IN_BATCHES = (
 """Scripts with the operators of which an error in the borders of micro-batches is most likely."""
 
 
+@pytest.mark.long
 def test_a_table_does_not_depend_on_the_number_of_micro_batches(
     spark: SparkSession, bootstrap: str, inputs: str, tmp_path: Path
 ) -> None:

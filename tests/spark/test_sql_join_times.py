@@ -70,6 +70,7 @@ def declare(script: Script, folder: Path) -> None:
         )
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("reuse")
 def test_the_pairs_of_a_join_do_not_depend_on_the_micro_batches(script: Script, tmp_path: Path) -> None:
     declare(script, tmp_path)

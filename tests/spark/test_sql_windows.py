@@ -131,6 +131,7 @@ def reuse(spark: SparkSession) -> Iterator[None]:
     spark.conf.set(REUSE, str(before))
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("reuse")
 def test_windows_and_over_come_once_when_the_watermark_has_passed(script: Script, tmp_path: Path) -> None:
     """Windows over TIMESTAMP do not depend on the zone of the session: the batch is in UTC."""

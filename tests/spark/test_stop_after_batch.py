@@ -40,6 +40,7 @@ def assert_between_batches(checkpoint: Path) -> None:
     assert batches(checkpoint, "offsets") == batches(checkpoint, "commits")
 
 
+@pytest.mark.long
 def test_twenty_stops_under_load_repeat_no_batch_of_a_query_that_changes_each_time(
     spark: SparkSession, broker: DevCluster, make_topic: MakeTopic, tmp_path: Path
 ) -> None:

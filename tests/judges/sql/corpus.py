@@ -16,6 +16,7 @@ Lines at the head of a script say what is special:
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import math
@@ -151,7 +152,7 @@ class Script:
         """Return the topics that the script writes."""
         return [f"{places.made}{name}" for name in sorted(set(_NEW_TOPIC.findall(self.text)))]
 
-    @property
+    @functools.cached_property
     def asked(self) -> str:
         """Return a digest of all that an answer depends on. Marks and comments do not count."""
         whole = "\n".join((self.sql, *self.tables))
@@ -186,8 +187,9 @@ def answers_file(mode: str) -> Path:
     return CORPUS / f"flink_{mode}.json"
 
 
+@functools.cache
 def recorded(mode: str) -> dict[str, Answer]:
-    """Return Flink's answers in a mode, by the names of scripts."""
+    """Return Flink's answers in a mode, by the names of scripts. The file is read once."""
     file = answers_file(mode)
     found: dict[str, Answer] = json.loads(file.read_text()) if file.exists() else {}
     return found
@@ -216,6 +218,7 @@ def write_answers(mode: str, answers: dict[str, Answer]) -> None:
     names = [name for name in sorted(answers) if name in SCRIPTS and mode in SCRIPTS[name].modes]
     parts = [f"{json.dumps(name)}: {_answer_text(answers[name])}" for name in names]
     answers_file(mode).write_text("{\n" + ",\n".join(parts) + "\n}\n")
+    recorded.cache_clear()
 
 
 def _answer_text(answer: Answer) -> str:
