@@ -2,7 +2,8 @@
 
 Each driver is a thread, and only one of them runs at any time: it goes on until its next call to the cluster.
 So a driver can stand still between any two calls, and be killed there. Invariant: which one runs is the
-caller's choice alone, so that a history is repeated exactly.
+caller's choice alone, so that a history is repeated exactly. It stays beside the fake Kafka because
+the threads of sockets would choose too. The rules of transactions are those of its coordinator.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""A Kafka cluster in memory, with the parts that planning sees."""
+"""An `OffsetLookup` in memory, for the plans of the source.
+
+Runs in tests only. It stays beside the fake Kafka because it knows no protocol: planning asks for topics and
+offsets, and a test changes them between two calls.
+`tests/unit/source/test_kafka_lookup.py` and `tests/kafka` have the real lookup.
+"""
 
 from __future__ import annotations
 

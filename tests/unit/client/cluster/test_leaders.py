@@ -2,63 +2,69 @@
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Iterator
 
 import pytest
 
 from penstock.client.cluster.log_offsets import list_offsets, list_offsets_each
-from penstock.client.net.connection import KafkaConnections
-from penstock.errors import BrokerUnavailableError, UnknownTopicOrPartitionError
+from penstock.errors import PenstockError, UnknownTopicOrPartitionError
+from penstock.testing import Close, FakeKafka
+from penstock.testing.fake.control import Action, Seen
 from penstock.types import LogEnd, TopicPartition
-from tests.unit.fake_cluster import FakeCluster
+from tests.unit.in_process import InProcess
 
 HERE, MISSING = TopicPartition("t", 0), TopicPartition("t", 9)
-LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC = 5, 3
 
 
-def connected(cluster: FakeCluster) -> KafkaConnections:
-    return cast("KafkaConnections", cluster)
+@pytest.fixture
+def kafka() -> Iterator[FakeKafka]:
+    """A cluster with the topic `t`, whose log ends at 42."""
+    with FakeKafka() as cluster:
+        cluster.create_topic("t")
+        with cluster.log("t") as log:
+            log.leave_gap(42)
+        yield cluster
 
 
-def test_leaders_are_looked_up_once() -> None:
-    cluster = FakeCluster(log_end_offset=42)
+def test_leaders_are_looked_up_once(kafka: FakeKafka) -> None:
+    client = InProcess(kafka)
     for _ in range(3):
-        assert list_offsets(connected(cluster), {HERE: LogEnd.LATEST}) == {HERE: 42}
-    assert cluster.metadata_count == 1
+        assert list_offsets(client.connections, {HERE: LogEnd.LATEST}) == {HERE: 42}
+    assert client.count("Metadata") == 1
 
 
-def test_one_that_does_not_exist_is_looked_up_again_and_does_not_stop_the_others() -> None:
-    cluster = FakeCluster(log_end_offset=42)
+def test_one_that_does_not_exist_is_looked_up_again_and_does_not_stop_the_others(kafka: FakeKafka) -> None:
+    client = InProcess(kafka)
     wanted = {HERE: LogEnd.LATEST, MISSING: LogEnd.LATEST}
-    answers = list_offsets_each(connected(cluster), wanted, timeout_ms=60)
+    answers = list_offsets_each(client.connections, wanted, timeout_ms=60)
     assert answers.values == {HERE: 42}
     assert isinstance(answers.errors[MISSING], UnknownTopicOrPartitionError)
     assert "no partition 9: it has 1" in str(answers.errors[MISSING])
-    assert cluster.metadata_count > 2
+    assert client.count("Metadata") > 2
 
 
 @pytest.mark.parametrize(
-    ("topic_error", "kind"),
-    [(UNKNOWN_TOPIC, UnknownTopicOrPartitionError), (LEADER_NOT_AVAILABLE, Exception)],
+    ("is_deleted", "kind"), [(True, UnknownTopicOrPartitionError), (False, PenstockError)]
 )
-def test_what_the_cluster_says_of_a_topic_is_the_error(topic_error: int, kind: type[Exception]) -> None:
-    cluster = FakeCluster(topic_error=topic_error)
-    with pytest.raises(kind, match="'t'"):
-        list_offsets(connected(cluster), {HERE: LogEnd.LATEST}, timeout_ms=60)
-    assert cluster.metadata_count > 2
-
-
-def test_no_answer_of_the_cluster_does_not_hide_why_it_was_asked_again(
-    monkeypatch: pytest.MonkeyPatch,
+def test_what_the_cluster_says_of_a_topic_is_the_error(
+    kafka: FakeKafka, is_deleted: bool, kind: type[PenstockError]
 ) -> None:
-    cluster = FakeCluster()
-    first = cluster.request
+    client = InProcess(kafka)
+    if is_deleted:
+        kafka.delete_topic("t")
+    else:
+        kafka.move_leader("t", 0, -1)
+    with pytest.raises(kind, match="t"):
+        list_offsets(client.connections, {HERE: LogEnd.LATEST}, timeout_ms=60)
+    assert client.count("Metadata") > 2
 
-    def request(*args: object, **kwargs: object) -> object:
-        if cluster.metadata_count:
-            raise BrokerUnavailableError("no broker answers")
-        return first(*args, **kwargs)  # type: ignore[arg-type]  # passed on
 
-    monkeypatch.setattr(cluster, "request", request)
+def test_no_answer_of_the_cluster_does_not_hide_why_it_was_asked_again(kafka: FakeKafka) -> None:
+    client = InProcess(kafka)
+
+    def only_the_first(_: Seen) -> Action | None:
+        return Close() if client.count("Metadata") else None
+
+    kafka.control("Metadata", only_the_first, times=None)
     with pytest.raises(UnknownTopicOrPartitionError, match="no partition 9"):
-        list_offsets(connected(cluster), {MISSING: LogEnd.LATEST}, timeout_ms=5_000)
+        list_offsets(client.connections, {MISSING: LogEnd.LATEST}, timeout_ms=5_000)

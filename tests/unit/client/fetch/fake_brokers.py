@@ -1,32 +1,30 @@
 """Brokers with logs of several topic partitions, and with trouble by script.
 
-Runs in tests only. The logs are those of the fake Kafka. A Fetch is answered as a broker does it (KIP-74): in
-the order of the request, up to its `max_bytes`. The first record batch comes whole even if it is larger.
+Runs in tests only. The brokers are those of the fake Kafka, without sockets (`tests/unit/in_process.py`). A
+test says for which topic partition of which Fetch there is trouble.
 """
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka.protocol.consumer import (
-    FetchResponse,
-    ListOffsetsResponse,
-    OffsetForLeaderEpochResponse,
-)
-from kafka.protocol.metadata import MetadataResponse
+from kafka.protocol.consumer import FetchRequest
 
+from penstock.client.net.connection import PendingResponse
 from penstock.errors import BrokerUnavailableError, PenstockError
+from penstock.testing import Clock, Rights
 from penstock.testing.fake._batches import Batch
-from penstock.testing.fake._log import PartitionLog, Piece
+from penstock.testing.fake._dispatch import Dispatcher
+from penstock.testing.fake._log import PartitionLog
+from penstock.testing.fake._state import Node, Partition, State, Topic
+from penstock.testing.fake.control import Controls
 from penstock.types import TopicPartition
 from tests.scenarios.cluster import batch
-from tests.unit.fake_cluster import FETCH_VERSION, METADATA_VERSION, FakeCluster
+from tests.unit.in_process import Client
 
 NOT_LEADER, OUT_OF_RANGE, UNKNOWN_EPOCH = 6, 1, 75
-_BY_NAME_VERSION = 12
 
 Step = tuple[str, int]
 """What is appended to a log: ("rows", count), ("gap", count), ("begin", count) for rows of a producer's open
@@ -113,6 +111,11 @@ class Log(PartitionLog):
     def _from(self, offset: int) -> list[Batch]:
         return super()._from(offset)[: self.most]
 
+    def end_of_epoch(self, wanted: int, current: int) -> tuple[int, int]:
+        """Return the end of an epoch, as `move` or the test has noted it."""
+        ended = self.epoch_ends.get(wanted)
+        return super().end_of_epoch(wanted, current) if ended is None else (wanted, ended)
+
 
 @dataclass
 class Asked:
@@ -124,153 +127,104 @@ class Asked:
     brought_bytes: int = 0
 
 
-@dataclass(eq=False)
-class FakeBrokers(FakeCluster):
-    """Brokers 1 to 3. `trouble` may answer for a topic partition: an error code, or a connection's error."""
+class _Place(Partition):
+    """A topic partition whose leader is that of its log."""
 
-    logs: dict[TopicPartition, Log] = field(default_factory=dict)
-    trouble: Callable[[TopicPartition], int | PenstockError | None] = lambda _: None
-    has_topic_ids: bool = True
-    mute: set[TopicPartition] = field(default_factory=set)
-    """Answered without records, though there are some."""
-    batches_per_fetch: int | None = None
-    """How many record batches of a topic partition a response holds at most."""
-    asked: list[Asked] = field(default_factory=list)
+    def __init__(self, topic: Topic, index: int, log: Log) -> None:
+        self.topic, self.index, self.replicas, self.log = topic, index, [1, 2, 3], log
+        self._log = log
 
-    def __hash__(self) -> int:
-        return id(self)
+    @property
+    def leader_id(self) -> int:  # type: ignore[override]  # a test changes it in the log
+        """Return the leader."""
+        return self._log.leader_id
 
-    def _topic_id(self, topic: str) -> uuid.UUID | None:
-        return uuid.uuid5(uuid.NAMESPACE_DNS, topic) if self.has_topic_ids else uuid.UUID(int=0)
+    @property
+    def leader_epoch(self) -> int:  # type: ignore[override]  # the same
+        """Return the leader's epoch."""
+        return self._log.leader_epoch
 
-    def _name(self, topic: Any) -> str:
-        return topic.topic or next(tp.topic for tp in self.logs if self._topic_id(tp.topic) == topic.topic_id)
 
-    def _metadata(self) -> Any:
-        topic = MetadataResponse.MetadataResponseTopic
-        described = [
-            topic(
-                version=METADATA_VERSION,
-                error_code=0,
-                name=name,
-                topic_id=self._topic_id(name),
-                is_internal=False,
-                partitions=[
-                    topic.MetadataResponsePartition(
-                        version=METADATA_VERSION,
-                        error_code=0,
-                        partition_index=tp.partition,
-                        leader_id=log.leader_id,
-                        leader_epoch=log.leader_epoch,
-                        replica_nodes=[1, 2, 3],
-                        isr_nodes=[1, 2, 3],
-                        offline_replicas=[],
-                    )
-                    for tp, log in self.logs.items()
-                    if tp.topic == name
-                ],
-            )
-            for name in sorted({tp.topic for tp in self.logs})
-        ]
-        brokers = [
-            MetadataResponse.MetadataResponseBroker(
-                version=METADATA_VERSION, node_id=node_id, host="fake", port=node_id, rack=None
-            )
-            for node_id in (1, 2, 3)
-        ]
-        return MetadataResponse(
-            version=METADATA_VERSION, brokers=brokers, cluster_id="fake", controller_id=1, topics=described
-        )
+class FakeBrokers(Client):
+    """Brokers 1 to 3 of the fake Kafka, and a client of them.
 
-    def _fetch(self, request: Any, node_id: int) -> Any:
+    Attributes:
+        logs: of the topic partitions.
+        trouble: may answer for a topic partition: an error code, or a connection's error.
+        mute: topic partitions that are answered without records, though there are some.
+        batches_per_fetch: how many record batches of a topic partition a response holds at most.
+        asked: the Fetches.
+    """
+
+    def __init__(
+        self,
+        logs: Mapping[TopicPartition, Log] | None = None,
+        *,
+        has_topic_ids: bool = True,
+        batches_per_fetch: int | None = None,
+    ) -> None:
+        self.logs = dict(logs or {})
+        self.trouble: Callable[[TopicPartition], int | PenstockError | None] = lambda _: None
+        self.mute: set[TopicPartition] = set()
+        self.batches_per_fetch = batches_per_fetch
+        self.asked: list[Asked] = []
+        state, controls = State(Clock(), Rights(), {}, transaction_version=2), Controls()
+        state.nodes |= {node_id: Node(node_id, "fake", node_id, None) for node_id in (1, 2, 3)}
+        for name in {tp.topic for tp in self.logs}:
+            topic = state.topics[name] = Topic(name, {})
+            count = 1 + max(tp.partition for tp in self.logs if tp.topic == name)
+            known = (self.logs.get(TopicPartition(name, index)) or Log() for index in range(count))
+            topic.partitions += [_Place(topic, index, log) for index, log in enumerate(known)]
+        older = {} if has_topic_ids else {"Fetch": 12, "Metadata": 9}
+        super().__init__(state, Dispatcher(state, controls, older), controls)
+
+    @property
+    def metadata_count(self) -> int:
+        """Return how often Metadata was asked for."""
+        return self.count("Metadata")
+
+    @property
+    def epoch_end_count(self) -> int:
+        """Return how often the ends of leader epochs were asked for."""
+        return self.count("OffsetForLeaderEpoch")
+
+    def send(self, request: Any, node_id: int, timeout_ms: int | None = None) -> PendingResponse:
+        if not isinstance(request, FetchRequest):
+            return super().send(request, node_id, timeout_ms)
         wanted = {
-            TopicPartition(self._name(topic), partition.partition): partition
+            TopicPartition(self._name(topic), each.partition): each.fetch_offset
             for topic in request.topics
-            for partition in topic.partitions
+            for each in topic.partitions
         }
         assert len(wanted) == sum(len(topic.partitions) for topic in request.topics)
-        asked = Asked(node_id, request.max_bytes, {tp: each.fetch_offset for tp, each in wanted.items()})
+        asked = Asked(node_id, request.max_bytes, wanted)
         self.asked.append(asked)
-        version = FETCH_VERSION if self.has_topic_ids else _BY_NAME_VERSION
-        topic = FetchResponse.FetchableTopicResponse
-        answers = []
-        for tp, partition in wanted.items():
-            code = self._code(tp, partition, node_id)
-            if isinstance(code, PenstockError):
-                return code
-            log = self.logs[tp]
-            nothing = Piece(b"", partition.fetch_offset)
-            piece = nothing if code or tp in self.mute else self._read(log, partition, asked)
-            aborted = [
-                topic.PartitionData.AbortedTransaction(
-                    version=version, producer_id=each.producer_id, first_offset=each.first_offset
-                )
-                for each in log.aborted_between(partition.fetch_offset, piece.next_offset)
-            ]
-            answer = topic.PartitionData(
-                version=version, partition_index=tp.partition, error_code=code, high_watermark=log.end,
-                last_stable_offset=log.end, log_start_offset=log.start, preferred_read_replica=-1,
-                records=piece.data, aborted_transactions=aborted if request.isolation_level else None,
-            )  # fmt: skip
-            name = {"topic_id": self._topic_id(tp.topic)} if self.has_topic_ids else {"topic": tp.topic}
-            answers.append(topic(version=version, partitions=[answer], **name))
-        response = FetchResponse(
-            version=version, throttle_time_ms=0, error_code=0, session_id=0, responses=answers
-        )
-        return FetchResponse.decode(response.encode(), version=version)
+        refused: dict[TopicPartition, int] = {}
+        for tp in wanted:
+            trouble = self.trouble(tp)
+            if isinstance(trouble, PenstockError):
+                failed = PendingResponse("Fetch", 1_000)
+                failed.fail(trouble)
+                return failed
+            refused |= {} if trouble is None else {tp: trouble}
+        for tp, log in self.logs.items():
+            log.most = 0 if tp in self.mute or tp in refused else self.batches_per_fetch
+        return self._with_trouble(super().send(request, node_id, timeout_ms), asked, refused)
 
-    def _code(self, tp: TopicPartition, partition: Any, node_id: int) -> int | PenstockError:
-        log, trouble = self.logs[tp], self.trouble(tp)
-        if trouble is not None:
-            return trouble
-        if log.leader_id != node_id:
-            return NOT_LEADER
-        if partition.current_leader_epoch != log.leader_epoch:
-            return UNKNOWN_EPOCH
-        return 0 if log.start <= partition.fetch_offset <= log.end else OUT_OF_RANGE
+    def _with_trouble(
+        self, pending: PendingResponse, asked: Asked, refused: Mapping[TopicPartition, int]
+    ) -> PendingResponse:
+        for topic in pending.result().responses:
+            for each in topic.partitions:
+                asked.brought_bytes += len(each.records or b"")
+                tp = TopicPartition(self._name(topic), each.partition_index)
+                if tp in refused:
+                    each.error_code, each.records = refused[tp], b""
+        return pending
 
-    def _read(self, log: Log, partition: Any, asked: Asked) -> Piece:
-        room = min(partition.partition_max_bytes, asked.max_bytes - asked.brought_bytes)
-        log.most = self.batches_per_fetch
-        piece = log.read(partition.fetch_offset, log.end, room, takes_first=not asked.brought_bytes)
-        asked.brought_bytes += len(piece.data)
-        return piece
-
-    def _epoch_end(self, request: Any) -> Any:
-        self.epoch_end_count += 1
-        result = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
-        topics = [
-            result(
-                version=4,
-                topic=topic.topic,
-                partitions=[
-                    result.EpochEndOffset(
-                        version=4, error_code=0, partition=each.partition, leader_epoch=each.leader_epoch,
-                        end_offset=self.logs[TopicPartition(topic.topic, each.partition)].epoch_ends.get(
-                            each.leader_epoch, -1
-                        ),
-                    )
-                    for each in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]  # fmt: skip
-        return OffsetForLeaderEpochResponse(version=4, topics=topics)
-
-    def _list_offsets(self, request: Any) -> Any:
-        topic = ListOffsetsResponse.ListOffsetsTopicResponse
-        topics = []
-        for asked in request.topics:
-            partitions = []
-            for each in asked.partitions:
-                log = self.logs[TopicPartition(asked.name, each.partition_index)]
-                answer = topic.ListOffsetsPartitionResponse(
-                    version=7, partition_index=each.partition_index, error_code=0, timestamp=-1,
-                    leader_epoch=0, offset=log.end if each.timestamp == -1 else log.start,
-                )  # fmt: skip
-                partitions.append(answer)
-            topics.append(topic(version=7, name=asked.name, partitions=partitions))
-        return ListOffsetsResponse(version=7, topics=topics)
+    def _name(self, topic: Any) -> str:
+        names = (name for name, known in self._state.topics.items() if known.topic_id == topic.topic_id)
+        return topic.topic or next(names)
 
 
 GONE = BrokerUnavailableError("gone")

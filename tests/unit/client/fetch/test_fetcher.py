@@ -6,17 +6,16 @@ import dataclasses
 import pickle
 import time
 import uuid
-from typing import Any, cast
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from penstock.client.fetch.fetcher import fetch_range
-from penstock.client.net.connection import KafkaConnections
 from penstock.client.settings import FetchSettings
 from penstock.errors import (
     AuthenticationError,
     AuthorizationError,
-    BrokerUnavailableError,
     FetchError,
     LogTruncatedError,
     OffsetOutOfRangeError,
@@ -24,256 +23,314 @@ from penstock.errors import (
     TopicPartitionsRemovedError,
     UnknownTopicOrPartitionError,
 )
+from penstock.testing import Answer, Close, FakeKafka
+from penstock.testing.fake._batches import Batch
+from penstock.testing.fake.control import Action, Seen
 from penstock.types import OffsetRange, TopicPartition
-from tests.unit.fake_cluster import FakeCluster, a_batch
+from tests.scenarios.cluster import batch
+from tests.unit.in_process import InProcess
 
-SETTINGS = FetchSettings(default_api_timeout_ms=2_000, fetch_max_wait_ms=1)
+SETTINGS = FetchSettings(default_api_timeout_ms=2_000, fetch_max_wait_ms=1, max_partition_fetch_bytes=1)
+"""Each response holds one record batch: the first one comes whole."""
+SHORT = dataclasses.replace(SETTINGS, default_api_timeout_ms=300)
 
 NOT_LEADER, FENCED, UNKNOWN_EPOCH, NOT_AVAILABLE = 6, 74, 75, 78
 UNKNOWN_TOPIC, UNKNOWN_TOPIC_ID, OUT_OF_RANGE, UNAUTHORIZED = 3, 100, 1, 29
+RECORDS = None
+"""The broker answers as usual."""
+
+Step = dict[str, Any] | Close | None
+"""What a broker answers to a Fetch: fields of the partition, or nothing at all, or `RECORDS`."""
 
 
-def read(
-    cluster: FakeCluster,
-    stop: int = 2,
-    *,
-    settings: FetchSettings = SETTINGS,
-    start: int = 0,
-    topic_id: uuid.UUID | None = None,
-) -> list[bytes]:
-    offset_range = OffsetRange(TopicPartition("t", 0), start, stop)
-    connections = cast(KafkaConnections, cluster)
-    planned = None if topic_id is None else str(topic_id)
-    batches = fetch_range(
-        connections, offset_range, settings, columns=["value"], max_rows=1, topic_id=planned
-    )
-    return [value for batch in batches for value in batch.column("value").to_pylist()]
+class Scene:
+    """Brokers 1 to 3, the topic `t` that broker 1 leads, with records v0, v1, ..., and a client.
+
+    Attributes:
+        steps: the answers to the Fetches, in their order. After the last one all get `RECORDS`.
+        last: if set, what all Fetches get after the last step.
+        before: functions of the test, called before the Fetch of this number is answered.
+        fetched_at: the broker and the offset of each Fetch.
+    """
+
+    def __init__(self, kafka: FakeKafka) -> None:
+        self.kafka = kafka
+        self.client = InProcess(kafka)
+        self.steps: list[Step] = []
+        self.last: Step = RECORDS
+        self.before: dict[int, Callable[[], object]] = {}
+        self.fetched_at: list[tuple[int, int]] = []
+        self.racks: list[str] = []
+        self.sizes: list[int] = []
+        kafka.create_topic("t")
+        kafka.control("Fetch", self._answer, times=None)
+
+    def write(self, count: int, *, epoch: int = 0) -> None:
+        """Append record batches with one record each, which says its offset."""
+        with self.kafka.log("t") as log:
+            for offset in range(log.end_offset, log.end_offset + count):
+                assert not log.append(Batch.of(batch(b"v%d" % offset)), leader_epoch=epoch).code
+
+    def read(self, stop: int = 2, *, settings: FetchSettings = SETTINGS, topic_id: Any = None) -> list[bytes]:
+        """Read up to an offset."""
+        batches = fetch_range(
+            self.client.connections,
+            OffsetRange(TopicPartition("t", 0), 0, stop),
+            settings,
+            columns=["value"],
+            max_rows=1,
+            topic_id=None if topic_id is None else str(topic_id),
+        )
+        return [value for each in batches for value in each.column("value").to_pylist()]
+
+    def recreate(self) -> None:
+        """Delete the topic, and create it again with the same records."""
+        self.kafka.delete_topic("t")
+        self.kafka.create_topic("t")
+        self.write(2)
+
+    def topic_id(self) -> uuid.UUID:
+        """Return the id of the topic now."""
+        return self.kafka._state.topics["t"].topic_id
+
+    def _answer(self, seen: Seen) -> Action | None:
+        (topic,) = seen.body.topics
+        (asked,) = topic.partitions
+        self.fetched_at.append((seen.node_id, asked.fetch_offset))
+        self.racks.append(seen.body.rack_id)
+        self.sizes.append(asked.partition_max_bytes)
+        self.before.get(len(self.fetched_at), lambda: None)()
+        step = self.steps.pop(0) if self.steps else self.last
+        if step is None or isinstance(step, Close):
+            return step
+        fields = {
+            "partition_index": 0, "error_code": 0, "high_watermark": 1_000, "last_stable_offset": 1_000,
+            "log_start_offset": 0, "aborted_transactions": None, "preferred_read_replica": -1, "records": b"",
+        }  # fmt: skip
+        answer = {"topic": "t", "topic_id": topic.topic_id, "partitions": [{**fields, **step}]}
+        return Answer({"error_code": 0, "session_id": 0, "responses": [answer]})
 
 
-def records(offset: int, **kwargs: Any) -> dict[str, Any]:
-    return {"records": a_batch(offset, **kwargs)}
+@pytest.fixture
+def scene() -> Iterator[Scene]:
+    """A topic with two records."""
+    with FakeKafka(3, racks={each: f"rack-{each}" for each in (1, 2, 3)}) as kafka:
+        made = Scene(kafka)
+        made.write(2)
+        yield made
+
+
+def error(code: int, hint: tuple[int, int] | None = None) -> Step:
+    """Return an answer with an error, and with the leader and the epoch that the broker names."""
+    named = {} if hint is None else {"current_leader": {"leader_id": hint[0], "leader_epoch": hint[1]}}
+    return {"error_code": code, **named}
 
 
 @pytest.mark.parametrize(
     "code", [NOT_LEADER, FENCED, UNKNOWN_EPOCH, NOT_AVAILABLE, 5, 9, 56, -1, UNKNOWN_TOPIC]
 )
-def test_a_passing_error_is_tried_again(code: int) -> None:
-    cluster = FakeCluster([records(0), {"error_code": code}, {"error_code": code}, records(1)])
-    assert read(cluster) == [b"v0", b"v1"]
-    assert cluster.fetched_at == [(1, 0), (1, 1), (1, 1), (1, 1)]
-    assert cluster.metadata_count == 3
+def test_a_passing_error_is_tried_again(scene: Scene, code: int) -> None:
+    scene.steps = [RECORDS, error(code), error(code)]
+    assert scene.read() == [b"v0", b"v1"]
+    assert scene.fetched_at == [(1, 0), (1, 1), (1, 1), (1, 1)]
+    assert scene.client.count("Metadata") == 3
 
 
-def test_a_new_leader_is_asked_after_the_metadata_say_so() -> None:
-    cluster = FakeCluster(
-        [records(0), {"error_code": NOT_LEADER}, records(1, leader_epoch=1)], epoch_ends={0: 1}
-    )
-
-    def elect(count: int) -> None:
-        if count == 2:
-            cluster.leader_id, cluster.leader_epoch = 2, 1
-
-    cluster.on_fetch = elect
-    assert read(cluster) == [b"v0", b"v1"]
-    assert cluster.fetched_at == [(1, 0), (1, 1), (2, 1)]
-    assert cluster.epoch_end_count == 1
+def move(scene: Scene, node_id: int, *, at: int = 1) -> None:
+    """Elect another leader after the first `at` records, which writes the others."""
+    with scene.kafka.log("t") as log:
+        log.truncate(at)
+    scene.kafka.move_leader("t", 0, node_id)
+    scene.write(2 - at, epoch=1)
 
 
-def test_a_hint_saves_the_metadata_request() -> None:
-    cluster = FakeCluster(
-        [records(0), {"error_code": NOT_LEADER, "hint": (3, 4)}, records(1, leader_epoch=4)],
-        epoch_ends={0: 1},
-    )
-    assert read(cluster) == [b"v0", b"v1"]
-    assert cluster.fetched_at == [(1, 0), (1, 1), (3, 1)]
-    assert cluster.metadata_count == 1
+def test_a_new_leader_is_asked_after_the_metadata_say_so(scene: Scene) -> None:
+    scene.steps = [RECORDS, error(NOT_LEADER)]
+    scene.before[2] = lambda: move(scene, 2)
+    assert scene.read() == [b"v0", b"v1"]
+    assert scene.fetched_at == [(1, 0), (1, 1), (2, 1)]
+    assert scene.client.count("OffsetForLeaderEpoch") == 1
+
+
+def test_a_hint_saves_the_metadata_request(scene: Scene) -> None:
+    scene.before[2] = lambda: move(scene, 3)  # the old leader names the new one
+    assert scene.read() == [b"v0", b"v1"]
+    assert scene.fetched_at == [(1, 0), (1, 1), (3, 1)]
+    assert scene.client.count("Metadata") == 1
 
 
 @pytest.mark.parametrize("hint", [(2, 0), (2, -1), (-1, 9), (77, 9)])
-def test_a_hint_that_is_old_or_unusable_is_not_followed(hint: tuple[int, int]) -> None:
-    cluster = FakeCluster([records(0), {"error_code": NOT_LEADER, "hint": hint}, records(1)])
-    assert read(cluster) == [b"v0", b"v1"]
-    assert cluster.fetched_at[-1] == (1, 1)
-    assert cluster.metadata_count == 2
+def test_a_hint_that_is_old_or_unusable_is_not_followed(scene: Scene, hint: tuple[int, int]) -> None:
+    scene.steps = [RECORDS, error(NOT_LEADER, hint)]
+    assert scene.read() == [b"v0", b"v1"]
+    assert scene.fetched_at[-1] == (1, 1)
+    assert scene.client.count("Metadata") == 2
 
 
-@pytest.mark.parametrize("end_offset", [0, -1])
-def test_a_log_cut_back_behind_the_position_is_an_error(end_offset: int) -> None:
-    ends = {} if end_offset < 0 else {0: end_offset}
-    hint = {"error_code": FENCED, "hint": (2, 1)}
-    cluster = FakeCluster([records(0), hint, records(1, leader_epoch=1)], epoch_ends=ends)
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_log_cut_back_behind_the_position_is_an_error(scene: Scene, is_known: bool) -> None:
+    scene.before[2] = lambda: move(scene, 2, at=0)
+    if not is_known:
+        end = {"error_code": 0, "partition": 0, "leader_epoch": -1, "end_offset": -1}
+        unknown = {"topics": [{"topic": "t", "partitions": [end]}]}
+        scene.kafka.control("OffsetForLeaderEpoch", Answer(unknown), times=None)
     with pytest.raises(
         LogTruncatedError, match=r"t-0 was truncated: .*up to offset 1.*leader epoch 0"
     ) as caught:
-        read(cluster)
+        scene.read()
     assert caught.value.facts["offset"] == 1
-    assert len(cluster.fetched_at) == 2
+    assert len(scene.fetched_at) == 2
 
 
-def test_a_log_that_ends_before_what_was_read_is_truncated() -> None:
-    cluster = FakeCluster([records(0), records(1), {"error_code": OUT_OF_RANGE}], log_end_offset=1)
+def test_a_log_that_ends_before_what_was_read_is_truncated(scene: Scene) -> None:
+    def truncate() -> None:
+        with scene.kafka.log("t") as log:
+            log.truncate(1)
+
+    scene.before[3] = truncate
     with pytest.raises(LogTruncatedError):
-        read(cluster, 5)
+        scene.read(5)
 
 
-@pytest.mark.parametrize(("ends", "pattern"), [((7, 9), "7 offsets"), ((0, 0), None)])
-def test_out_of_range_names_what_is_left(ends: tuple[int, int], pattern: str | None) -> None:
-    cluster = FakeCluster([{"error_code": OUT_OF_RANGE}], log_start_offset=ends[0], log_end_offset=ends[1])
-    with pytest.raises(OffsetOutOfRangeError if pattern else FetchError, match=pattern):
-        read(cluster, 9, settings=dataclasses.replace(SETTINGS, default_api_timeout_ms=300))
+def test_out_of_range_names_what_is_left(scene: Scene) -> None:
+    scene.write(7)
+    with scene.kafka.log("t") as log:
+        log.delete_before(7)
+    with pytest.raises(OffsetOutOfRangeError, match="7 offsets"):
+        scene.read(9, settings=SHORT)
 
 
-def test_out_of_range_that_was_a_mistake_is_tried_again() -> None:
-    cluster = FakeCluster([{"error_code": OUT_OF_RANGE}, records(0), records(1)])
-    assert read(cluster) == [b"v0", b"v1"]
+def test_out_of_range_in_a_log_that_has_the_offset_is_an_error_in_the_end(scene: Scene) -> None:
+    scene.last = error(OUT_OF_RANGE)
+    with pytest.raises(FetchError):
+        scene.read(9, settings=SHORT)
 
 
-def test_a_recreated_topic_is_an_error_once_something_was_read() -> None:
-    cluster = FakeCluster([records(0), {"error_code": UNKNOWN_TOPIC_ID}, records(1)])
+def test_out_of_range_that_was_a_mistake_is_tried_again(scene: Scene) -> None:
+    scene.steps = [error(OUT_OF_RANGE)]
+    assert scene.read() == [b"v0", b"v1"]
 
-    def recreate(count: int) -> None:
-        if count == 2:
-            cluster.topic_id = uuid.UUID(int=2)
 
-    cluster.on_fetch = recreate
+def test_a_recreated_topic_is_an_error_once_something_was_read(scene: Scene) -> None:
+    scene.before[2] = scene.recreate
     with pytest.raises(TopicPartitionsRemovedError, match="deleted and created again"):
-        read(cluster)
+        scene.read()
 
 
-def test_a_recreated_topic_before_is_read() -> None:
-    cluster = FakeCluster([{"error_code": UNKNOWN_TOPIC_ID}, records(0), records(1)])
-
-    def recreate(count: int) -> None:
-        if count == 1:
-            cluster.topic_id = uuid.UUID(int=2)
-
-    cluster.on_fetch = recreate
-    assert read(cluster) == [b"v0", b"v1"]
+def test_a_recreated_topic_before_is_read(scene: Scene) -> None:
+    scene.before[1] = scene.recreate
+    assert scene.read() == [b"v0", b"v1"]
 
 
-def test_another_topic_than_the_planned_one_is_an_error_before_anything_is_read() -> None:
-    cluster = FakeCluster([records(0), records(1)], topic_id=uuid.UUID(int=2))
+def test_another_topic_than_the_planned_one_is_an_error_before_anything_is_read(scene: Scene) -> None:
     with pytest.raises(TopicPartitionsRemovedError, match=r"created again after t-0.* was planned"):
-        read(
-            cluster,
-            topic_id=uuid.UUID(int=1),
-            settings=dataclasses.replace(SETTINGS, default_api_timeout_ms=400),
-        )
-    assert cluster.fetched_at == []
-    assert read(cluster, topic_id=uuid.UUID(int=2)) == [b"v0", b"v1"]
+        scene.read(topic_id=uuid.UUID(int=1), settings=dataclasses.replace(SHORT, default_api_timeout_ms=400))
+    assert scene.fetched_at == []
+    assert scene.read(topic_id=scene.topic_id()) == [b"v0", b"v1"]
 
 
-def test_metadata_of_the_topic_before_the_planned_one_are_asked_for_again() -> None:
-    cluster = FakeCluster([records(0), records(1)])
-    metadata = cluster._metadata
+def test_metadata_of_the_topic_before_the_planned_one_are_asked_for_again(scene: Scene) -> None:
+    partition = {
+        "error_code": 0, "partition_index": 0, "leader_id": 1, "leader_epoch": 0, "replica_nodes": [1],
+        "isr_nodes": [1], "offline_replicas": [],
+    }  # fmt: skip
+    topic = {"error_code": 0, "name": "t", "topic_id": scene.topic_id(), "partitions": [partition]}
+    broker = {"node_id": 1, "host": "fake", "port": 1, "rack": None}
+    stale = {"brokers": [broker], "cluster_id": "fake", "controller_id": 1, "topics": [topic]}
+    scene.recreate()
+    asked = scene.kafka.control("Metadata", Answer(stale))
+    assert scene.read(topic_id=scene.topic_id()) == [b"v0", b"v1"]
+    assert (len(asked.seen), scene.client.count("Metadata")) == (1, 1)
 
-    def know_the_new_topic_the_second_time() -> Any:
-        answer = metadata()
-        cluster.topic_id = uuid.UUID(int=2)
-        return answer
 
-    cluster._metadata = know_the_new_topic_the_second_time  # type: ignore[method-assign]  # a stale answer
-    assert read(cluster, topic_id=uuid.UUID(int=2)) == [b"v0", b"v1"]
-    assert cluster.metadata_count == 2
-
-
-def test_a_deleted_topic_is_an_error() -> None:
-    cluster = FakeCluster([records(0), {"error_code": UNKNOWN_TOPIC_ID}])
-
-    def delete(count: int) -> None:
-        if count == 2:
-            cluster.topic_error = UNKNOWN_TOPIC
-
-    cluster.on_fetch = delete
+def test_a_deleted_topic_is_an_error(scene: Scene) -> None:
+    scene.before[2] = lambda: scene.kafka.delete_topic("t")
     with pytest.raises(UnknownTopicOrPartitionError, match=r"t-0\[0, 2\) at offset 1.*does not exist"):
-        read(cluster, settings=dataclasses.replace(SETTINGS, default_api_timeout_ms=300))
+        scene.read(settings=SHORT)
 
 
 @pytest.mark.parametrize(
-    ("answer", "kind"),
-    [
-        ({"error_code": UNAUTHORIZED}, AuthorizationError),
-        (AuthenticationError("no"), AuthenticationError),
-        ({"error_code": 2}, FetchError),
-    ],
+    ("code", "kind"), [(UNAUTHORIZED, AuthorizationError), (2, FetchError), (None, AuthenticationError)]
 )
-def test_a_final_error_ends_the_read_at_once(answer: Any, kind: type[PenstockError]) -> None:
-    cluster = FakeCluster([records(0), answer])
+def test_a_final_error_ends_the_read_at_once(
+    scene: Scene, code: int | None, kind: type[PenstockError]
+) -> None:
+    scene.steps = [RECORDS, Close() if code is None else error(code)]
+    scene.client.closed_by = AuthenticationError("no")
     with pytest.raises(kind, match=r"t-0\[0, 2\) at offset 1") as caught:
-        read(cluster)
-    assert cluster.fetched_at == [(1, 0), (1, 1)]
+        scene.read()
+    assert scene.fetched_at == [(1, 0), (1, 1)]
     copy = pickle.loads(pickle.dumps(caught.value))  # noqa: S301  # our own
     assert (str(copy), copy.facts) == (str(caught.value), caught.value.facts)
 
 
-def test_no_progress_ends_in_an_error_that_names_the_last_cause() -> None:
-    cluster = FakeCluster([records(0), BrokerUnavailableError("no broker at home")])
+def test_no_progress_ends_in_an_error_that_names_the_last_cause(scene: Scene) -> None:
+    scene.steps, scene.last = [RECORDS], Close()
     started = time.monotonic()
     with pytest.raises(
-        FetchError, match=r"t-0\[0, 2\) at offset 1 made no progress for 300 ms.*no broker at home"
+        FetchError, match=r"t-0\[0, 2\) at offset 1 made no progress for 300 ms.*Broker 1 has closed"
     ):
-        read(cluster, settings=dataclasses.replace(SETTINGS, default_api_timeout_ms=300))
+        scene.read(settings=SHORT)
     assert time.monotonic() - started < 20
-    assert len(cluster.fetched_at) > 3
+    assert len(scene.fetched_at) > 3
 
 
-def test_each_progress_gives_new_time() -> None:
+def test_each_progress_gives_new_time(scene: Scene) -> None:
     """Many responses, each after a while, take longer together than no progress may last."""
-    answers: list[Any] = []
-    for offset in range(40):
-        answers += [{"error_code": NOT_AVAILABLE}] * 8 + [records(offset)]
-    cluster = FakeCluster(answers)
+    scene.write(38)
+    for _ in range(40):
+        scene.steps += [error(NOT_AVAILABLE)] * 8 + [RECORDS]
     started = time.monotonic()
     settings = dataclasses.replace(SETTINGS, default_api_timeout_ms=1_000)
-    assert len(read(cluster, 40, settings=settings)) == 40
+    assert len(scene.read(40, settings=settings)) == 40
     assert time.monotonic() - started > 1
 
 
-def test_an_empty_answer_is_asked_again() -> None:
-    cluster = FakeCluster([{}, {}, records(0), {}, records(1)])
-    assert read(cluster) == [b"v0", b"v1"]
+def test_an_empty_answer_is_asked_again(scene: Scene) -> None:
+    scene.steps = [{}, {}, RECORDS, {}]
+    assert scene.read() == [b"v0", b"v1"]
 
 
-def test_an_incomplete_batch_makes_the_fetch_larger() -> None:
-    batch = a_batch(0, 50)
-    cluster = FakeCluster([{"records": batch[:-1]}, {"records": batch[:-1]}, {"records": batch}])
+def test_an_incomplete_batch_makes_the_fetch_larger(scene: Scene) -> None:
+    whole = batch(*[b"v%d" % number for number in range(50)])
+    scene.steps = [{"records": whole[:-1]}, {"records": whole[:-1]}, {"records": whole}]
     settings = dataclasses.replace(SETTINGS, max_partition_fetch_bytes=1_000)
-    assert len(read(cluster, 50, settings=settings)) == 50
-    assert cluster.sizes[0] < cluster.sizes[1] < cluster.sizes[2]
+    assert len(scene.read(50, settings=settings)) == 50
+    assert scene.sizes[0] < scene.sizes[1] < scene.sizes[2]
 
 
-def test_a_batch_that_never_fits_is_an_error() -> None:
-    cluster = FakeCluster([{"records": a_batch(0, 50)[:-1]}])
+def test_a_batch_that_never_fits_is_an_error(scene: Scene) -> None:
+    scene.last = {"records": batch(b"v0")[:-1]}
     with pytest.raises(FetchError, match="does not fit"):
-        read(cluster, 50)
+        scene.read(50, settings=dataclasses.replace(SETTINGS, max_partition_fetch_bytes=1_000))
 
 
 # ----- followers
 
 RACK = dataclasses.replace(SETTINGS, client_rack="rack-2")
-GO_TO_2 = {"preferred_read_replica": 2}
+GO_TO_2: Step = {"preferred_read_replica": 2}
 
 
-def test_a_preferred_replica_is_read_from() -> None:
-    cluster = FakeCluster([GO_TO_2, records(0), records(1)])
-    assert read(cluster, settings=RACK) == [b"v0", b"v1"]
-    assert cluster.fetched_at == [(1, 0), (2, 0), (2, 1)]
-    assert cluster.racks[0] == "rack-2"
+def test_a_preferred_replica_is_read_from(scene: Scene) -> None:
+    scene.steps = [GO_TO_2]
+    assert scene.read(settings=RACK) == [b"v0", b"v1"]
+    assert scene.fetched_at == [(1, 0), (2, 0), (2, 1)]
+    assert scene.racks[0] == "rack-2"
 
 
 @pytest.mark.parametrize(
     "trouble",
-    [{"error_code": code} for code in (OUT_OF_RANGE, NOT_AVAILABLE, NOT_LEADER, UNKNOWN_TOPIC, 9, -1)]
-    + [BrokerUnavailableError("gone")],
+    [*map(error, (OUT_OF_RANGE, NOT_AVAILABLE, NOT_LEADER, UNKNOWN_TOPIC, 9, -1)), Close()],
 )
-def test_trouble_with_a_follower_leads_back_to_the_leader_for_a_while(trouble: Any) -> None:
-    cluster = FakeCluster([GO_TO_2, records(0), trouble, records(1), records(2)])
-    assert read(cluster, 3, settings=RACK) == [b"v0", b"v1", b"v2"]
-    assert cluster.fetched_at == [(1, 0), (2, 0), (2, 1), (1, 1), (1, 2)]
-    assert cluster.racks[-2:] == ["", ""]
+def test_trouble_with_a_follower_leads_back_to_the_leader_for_a_while(scene: Scene, trouble: Step) -> None:
+    scene.write(1)
+    scene.steps = [GO_TO_2, RECORDS, trouble]
+    assert scene.read(3, settings=RACK) == [b"v0", b"v1", b"v2"]
+    assert scene.fetched_at == [(1, 0), (2, 0), (2, 1), (1, 1), (1, 2)]
+    assert scene.racks[-2:] == ["", ""]
 
 
-def test_a_preferred_replica_that_nobody_knows_is_not_followed() -> None:
-    cluster = FakeCluster([{"preferred_read_replica": 77}, records(0), records(1)])
-    assert read(cluster, settings=RACK) == [b"v0", b"v1"]
-    assert {node_id for node_id, _ in cluster.fetched_at} == {1}
+def test_a_preferred_replica_that_nobody_knows_is_not_followed(scene: Scene) -> None:
+    scene.steps = [{"preferred_read_replica": 77}]
+    assert scene.read(settings=RACK) == [b"v0", b"v1"]
+    assert {node_id for node_id, _ in scene.fetched_at} == {1}
