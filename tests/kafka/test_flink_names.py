@@ -15,8 +15,8 @@ from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 from penstock.devbroker import DevCluster
 from penstock.observe.serve.flink import FLINK_NAMES, PREFIX
 from penstock.options.parse import parse_write
+from penstock.spark._at_least_once import PenstockStreamWriter
 from penstock.spark._stream_reader import PenstockStreamReader
-from penstock.spark._stream_writer import PenstockStreamWriter
 from penstock.spark.datasource import PenstockDataSource
 from tests import judge
 from tests.fix_broker import MakeTopic

@@ -16,9 +16,8 @@ import pytest
 
 import penstock
 from penstock.client.net import _kafka_logs
-from penstock.spark.process import begin, sigterm
-from penstock.spark.process._garbage import WorkerObjects
-from penstock.spark.process._logs import show_messages
+from penstock.spark.process import begin
+from penstock.spark.process.begin import WorkerObjects, show_messages, stop_in_order_on_sigterm
 from penstock.switches import Switch, is_on
 from tests.waiting import PATIENCE_S
 
@@ -89,7 +88,7 @@ def test_the_signal_handler(monkeypatch: pytest.MonkeyPatch, text: str, done: bo
     monkeypatch.setenv("PENSTOCK_SIGTERM", text)
     monkeypatch.setattr(sys.modules["__main__"], "__spec__", ModuleSpec(STREAM_PLANNER, None))
     monkeypatch.setattr(signal, "signal", lambda *given: calls.append(given))
-    sigterm.stop_in_order_on_sigterm()
+    stop_in_order_on_sigterm()
     assert bool(calls) is done
 
 
@@ -158,10 +157,8 @@ def test_only_the_rooms_in_the_table_touch_the_process() -> None:
         "client/net/connection.py",
         "client/produce/pool.py",
         "lineage.py",
-        "spark/process/_garbage.py",
         "spark/process/_jvm_socket.py",
-        "spark/process/_logs.py",
+        "spark/process/begin.py",
         "spark/process/short_errors.py",
-        "spark/process/sigterm.py",
         "spark/stop_on_signal.py",
     }

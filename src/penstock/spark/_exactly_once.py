@@ -8,8 +8,10 @@ second needs. Guarantee: exactly-once, see docs/exactly-once.md.
 
 from __future__ import annotations
 
+import pickle
 import uuid
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -20,7 +22,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from penstock.client.settings import connection_settings
-from penstock.errors import ExactlyOnceError
+from penstock.errors import ExactlyOnceError, PenstockError
 from penstock.options.config import SinkConfig
 from penstock.options.properties import property_value
 from penstock.sink.exactly_once.committable import TaskReport
@@ -28,7 +30,6 @@ from penstock.sink.exactly_once.decision import BATCH_WRITE_PREFIX, NAMED_WRITE_
 from penstock.sink.exactly_once.mandate import Mandate
 from penstock.sink.exactly_once.task_writer import TaskPlace, write_in_transaction
 from penstock.sink.writer import CLIENT_ID
-from penstock.spark._pickling_error import errors_as_themselves
 from penstock.spark._sink_reports import SinkReporter, now_ms
 from penstock.spark._task_context import query_and_batch_of_task
 from penstock.spark._write_task import (
@@ -192,3 +193,27 @@ def _query_id_of_batch_write(config: SinkConfig) -> str:
 
 def _reports(messages: Sequence[WriterCommitMessage | None]) -> list[TaskReport]:
     return [message.report for message in messages if isinstance(message, Reported)]
+
+
+@contextmanager
+def errors_as_themselves() -> Iterator[None]:
+    """Raise errors of penstock so that Spark's serializer lets them through.
+
+    It turns every error into `PicklingError: Could not serialize object`, which hides the cause. Only errors
+    of the module pickle pass unchanged.
+    """
+    try:
+        yield
+    except PenstockError as error:
+        raise _let_through(error) from error.__cause__
+
+
+def _let_through(error: PenstockError) -> PenstockError:
+    kind = type(error)
+
+    def reduce(_: PenstockError) -> tuple[Any, ...]:
+        return error.__reduce__()  # pickle finds the error's own class, because the name is the same
+
+    looks = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__reduce__": reduce}
+    passed: type[PenstockError] = type(kind.__name__, (kind, pickle.PickleError), looks)
+    return passed(error.message, **error.facts)

@@ -15,8 +15,11 @@ import pyarrow as pa
 from pyspark.sql.types import StructField, StructType
 
 from penstock.changelog.operators.base import Operator
+from penstock.changelog.operators.join import SIDE
+from penstock.changelog.operators.temporal_join import CLOCK, ROW
 from penstock.errors import OptionError
 from penstock.security.location import without_secrets
+from penstock.spark._arguments import columns_without_kind, kind_expression
 from penstock.spark._clocks import Clocks
 from penstock.spark._keyed_task import NOW_MS, PARTITION, KeyedTask, identity_of
 from penstock.spark._planning import Planned, Planning
@@ -176,3 +179,16 @@ def partition_expression(keys: Iterable[str], count: int) -> str:
 def quoted(name: str) -> str:
     """Return a name as SQL has it."""
     return f"`{name.replace('`', '``')}`"
+
+
+def rows_that_wait(df: DataFrame) -> DataFrame:
+    """Return the rows of an operator whose rows wait for a watermark: SIDE, CLOCK, their columns, `row_kind`.
+
+    A row of the user has ROW as its side and no clock. Clocks are rows that tasks make (`_clocks.py`).
+    """
+    return df.selectExpr(
+        f"CAST({ROW} AS TINYINT) AS {quoted(SIDE)}",
+        f"CAST(NULL AS BIGINT) AS {quoted(CLOCK)}",
+        *(quoted(name) for name in columns_without_kind(df).fieldNames()),
+        kind_expression(df),
+    )

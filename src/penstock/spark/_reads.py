@@ -7,6 +7,7 @@ is found here, before a task starts.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NoReturn
 
 from pyspark.sql.types import StructType
 
@@ -14,10 +15,10 @@ from penstock.client.settings import check_connection
 from penstock.options.parse import ReadConfig, parse_columns, parse_read
 from penstock.options.warn import said_elsewhere
 from penstock.spark._batch_reader import PenstockReader
-from penstock.spark._failed_stream_reader import FailedStreamReader
 from penstock.spark._stream_reader import PenstockStreamReader
 from penstock.spark._tables import TableSource, missing_schema, table_source
 from penstock.spark.process.kind import is_stream_planner, repeats_parsing
+from penstock.spark.process.short_errors import short_errors
 from penstock.spark.schema import source_schema
 
 
@@ -60,3 +61,29 @@ def _read_config(options: Mapping[str, str], *, streaming: bool) -> ReadConfig:
 
 def _table_source(config: ReadConfig, schema: StructType) -> TableSource | None:
     return None if config.table is None else table_source(schema, config.table)
+
+
+class FailedStreamReader(PenstockStreamReader):
+    """A read that cannot begin. Each call but `stop` raises the reason.
+
+    The process that plans a stream always calls `stop` on its reader. If `streamReader` raised, that process
+    would have no reader, and Spark would show the `UnboundLocalError` of that call.
+    """
+
+    def __init__(self, error: Exception) -> None:  # without a config, because that is what failed
+        self._error = error
+
+    @short_errors
+    def _fail(self, *_: object, **__: object) -> NoReturn:
+        raise self._error
+
+    prepareForTriggerAvailableNow = _fail
+    getDefaultReadLimit = _fail
+    initialOffset = _fail
+    latestOffset = _fail
+    reportLatestOffset = _fail
+    partitions = _fail
+    read = _fail
+
+    def stop(self) -> None:
+        """Do nothing: nothing was opened."""

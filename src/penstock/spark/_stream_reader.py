@@ -20,8 +20,8 @@ from penstock.options.config import SourceConfig
 from penstock.source.checkpoint_offset import Positions, SourceOffset, positions_to_json
 from penstock.source.connections import source_connection_settings
 from penstock.source.metrics import Phase, SourceMetrics
+from penstock.spark.process.begin import stop_in_order_on_sigterm
 from penstock.spark.process.short_errors import short_errors
-from penstock.spark.process.sigterm import stop_in_order_on_sigterm
 from penstock.spark.schema import check_read_schema
 from penstock.spark.splits import SplitPartition, read_rows
 from penstock.spark.versions import (

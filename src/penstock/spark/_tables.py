@@ -21,8 +21,8 @@ from pyspark.sql.types import StructType, TimestampType
 from penstock.errors import SchemaError
 from penstock.options.table import DEAD_LETTER_TOPIC, EVENT_TIME_COLUMN
 from penstock.options.table_spec import BadRecordsSpec, DeserializerSpec, EventTimeSpec, TableSpec
-from penstock.spark._said import is_new_in_run
 from penstock.spark._table_schema import marked_metadata, table_schema
+from penstock.spark._task_context import is_new_in_run
 from penstock.spark.versions import to_arrow_schema
 from penstock.table import BadRecords, Table, TableDecoder, TableEncoder, make_table
 from penstock.table.read import RecordDecoder, TableRowMaker

@@ -5,11 +5,13 @@ Runs on executors, and on the driver. Invariant: only this module has the names 
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark import TaskContext
+from pyspark import SparkFiles, TaskContext
 
 from penstock.errors import StateError
 from penstock.spark.connect import is_connect
@@ -24,6 +26,11 @@ RUN_ID_PROPERTY = "spark.jobGroup.id"
 DESCRIPTION_PROPERTY = "spark.job.description"
 """A text with the ids of query, run and batch, unless the user sets another one."""
 _RUN_ID = re.compile(r"runId = ([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})")
+
+
+_KNOWN_MAX = 10_000
+_known: set[str] = set()
+"""Messages for which `is_new_in_run` was asked in this process."""
 
 
 @dataclass(frozen=True)
@@ -121,3 +128,30 @@ def driver_property(rows: Any, name: str) -> str | None:
         return None
     value: str | None = rows.sparkSession.sparkContext.getLocalProperty(name)
     return value
+
+
+def is_new_in_run(message: str) -> bool:
+    """Return whether no process of this machine has asked for the message in this run of the query.
+
+    The processes of a machine share a folder of Spark, which Spark deletes with the application. If it cannot
+    be written, a warning comes once for each process. None is lost.
+    """
+    context = TaskContext.get()
+    run = "" if context is None else context.getLocalProperty(RUN_ID_PROPERTY) or ""
+    name = hashlib.sha256(f"{run} {message}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    if name in _known:
+        return False
+    if len(_known) >= _KNOWN_MAX:
+        _known.clear()
+    _known.add(name)
+    try:
+        descriptor = os.open(
+            os.path.join(SparkFiles.getRootDirectory(), f".penstock-said-{name}"),  # noqa: PTH118 - small
+            os.O_CREAT | os.O_EXCL | os.O_WRONLY,
+        )
+    except FileExistsError:
+        return False
+    except OSError:
+        return True
+    os.close(descriptor)
+    return True

@@ -15,9 +15,8 @@ from penstock.errors import OptionError
 from penstock.options.config import DeliveryGuarantee, SinkConfig
 from penstock.options.parse import parse_write
 from penstock.options.warn import said_elsewhere
-from penstock.spark._batch_writer import PenstockWriter
+from penstock.spark._at_least_once import PenstockStreamWriter, PenstockWriter
 from penstock.spark._exactly_once import ExactlyOnceStreamWriter, ExactlyOnceWriter
-from penstock.spark._stream_writer import PenstockStreamWriter
 from penstock.spark._tables import TableSink, table_sink
 from penstock.spark._target_topics import check_target_topic
 from penstock.spark.process.kind import is_spark_worker, repeats_parsing

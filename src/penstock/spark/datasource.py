@@ -19,11 +19,10 @@ from penstock.spark.process.sent_files import sparks_file_folders
 from penstock.spark.process.short_errors import short_errors
 
 if TYPE_CHECKING:
+    from penstock.spark._at_least_once import PenstockStreamWriter, PenstockWriter
     from penstock.spark._batch_reader import PenstockReader
-    from penstock.spark._batch_writer import PenstockWriter
     from penstock.spark._exactly_once import ExactlyOnceStreamWriter, ExactlyOnceWriter
     from penstock.spark._stream_reader import PenstockStreamReader
-    from penstock.spark._stream_writer import PenstockStreamWriter
 
 
 class PenstockDataSource(DataSource):

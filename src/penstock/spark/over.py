@@ -25,8 +25,7 @@ from penstock.spark._arguments import (
     duration_ms,
     parsed_calls,
 )
-from penstock.spark._keyed_frame import apply, arrow
-from penstock.spark._waiting import rows_that_wait
+from penstock.spark._keyed_frame import apply, arrow, rows_that_wait
 from penstock.spark.native import check_rows_come_once
 from penstock.state.columns import check_columns
 from penstock.state.snapshot import Lifetime

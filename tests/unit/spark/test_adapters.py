@@ -267,7 +267,7 @@ def test_sigterm_lets_sparks_runner_stop_the_reader() -> None:
 import sys, types, threading
 spec = types.SimpleNamespace(name="pyspark.sql.streaming.python_streaming_source_runner")
 sys.modules["__main__"].__spec__ = spec
-from penstock.spark.process.sigterm import stop_in_order_on_sigterm
+from penstock.spark.process.begin import stop_in_order_on_sigterm
 stop_in_order_on_sigterm()
 try:
     print("ready", flush=True)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pyspark import SparkFiles, TaskContext
 
-from penstock.spark import _said
-from penstock.spark._said import is_new_in_run
+from penstock.spark import _task_context
+from penstock.spark._task_context import is_new_in_run
 
 
 class Context:
@@ -26,12 +26,12 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
     made = Context()
     monkeypatch.setattr(TaskContext, "get", lambda: made)
     monkeypatch.setattr(SparkFiles, "getRootDirectory", lambda: str(tmp_path))
-    monkeypatch.setattr(_said, "_known", set())
+    monkeypatch.setattr(_task_context, "_known", set())
     return made
 
 
 def in_another_process(monkeypatch: pytest.MonkeyPatch) -> Any:
-    return monkeypatch.setattr(_said, "_known", set())
+    return monkeypatch.setattr(_task_context, "_known", set())
 
 
 def test_each_message_is_new_once_a_run(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:

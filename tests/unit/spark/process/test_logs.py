@@ -7,13 +7,13 @@ import re
 import subprocess
 import sys
 
-from penstock.spark.process._logs import LEVEL_VARIABLE
+from penstock.spark.process.begin import LEVEL_VARIABLE
 from tests.waiting import PATIENCE_S
 
 PROGRAM = """
 import logging, sys
 from importlib.machinery import ModuleSpec
-from penstock.spark.process._logs import show_messages
+from penstock.spark.process.begin import show_messages
 
 sys.modules["__main__"].__spec__ = ModuleSpec({main!r}, None)
 show_messages()

@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from penstock.spark.process import begin, kind
-from penstock.spark.process._garbage import WorkerObjects
+from penstock.spark.process.begin import WorkerObjects
 
 
 @pytest.fixture(autouse=True)
