@@ -18,10 +18,9 @@ import pyspark
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from penstock.errors import OptionError
-from penstock.observe.lineage.brief import brief_error
 from penstock.observe.lineage.datasets import Input, Output
 from penstock.observe.lineage.outbox import Outbox
-from penstock.observe.lineage.run import Described, Run
+from penstock.observe.lineage.run import Described, Run, brief_error
 from penstock.switches import Switch, is_on
 
 __all__ = ["Input", "LineageListener", "Output"]

@@ -19,7 +19,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from penstock.observe.health import HealthRules
 from penstock.observe.monitor import Monitor, report_to_json
 from penstock.observe.progress import looks_of_progress, offsets_behind_latest, state_warnings
-from penstock.observe.query_reports import report_query
+from penstock.observe.sink_reports import report_query
 
 _log = logging.getLogger(__name__)
 

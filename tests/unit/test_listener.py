@@ -13,8 +13,7 @@ from pyspark.sql.streaming.listener import QueryProgressEvent, QueryTerminatedEv
 from penstock.metrics import MetricsListener, json_lines
 from penstock.observe import sink_reports
 from penstock.observe.health import HealthRules
-from penstock.observe.query_reports import QueryBoard
-from penstock.observe.sink_reports import announce
+from penstock.observe.sink_reports import QueryBoard, announce
 from penstock.observe.task_reports import Receiver
 from tests.waiting import wait_until
 

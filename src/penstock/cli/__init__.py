@@ -6,6 +6,8 @@ imports its modules when it runs. An error of penstock is shown as its message, 
 
 from __future__ import annotations
 
+import json
+from enum import Enum
 from typing import Annotated
 
 import typer
@@ -13,8 +15,6 @@ import typer
 import penstock
 from penstock.cli.broker import broker_app
 from penstock.cli.connecting import ASKED_CLUSTER
-from penstock.cli.dashboard import dashboard
-from penstock.cli.demo import demo
 from penstock.cli.doctor import doctor
 from penstock.cli.lag import lag
 from penstock.cli.records import cat, produce
@@ -44,8 +44,46 @@ app.command()(cat)
 app.command()(sql)
 app.command()(lag)
 app.command()(top)
-app.command()(dashboard)
-app.command()(demo)
+
+
+@app.command()
+def dashboard(
+    alerts: Annotated[
+        bool, typer.Option("--alerts", help="Print Prometheus alert rules (YAML) instead.")
+    ] = False,
+) -> None:
+    """Print a Grafana dashboard (JSON), or alert rules, for queries with metrics.http.port."""
+    from penstock.observe.grafana.dashboard import alert_rules  # noqa: PLC0415 - lazy
+    from penstock.observe.grafana.dashboard import dashboard as made  # noqa: PLC0415 - lazy
+
+    typer.echo(alert_rules().rstrip("\n") if alerts else json.dumps(made(), indent=2))
+
+
+class Demo(str, Enum):
+    """The demos."""
+
+    FLIGHTS = "flights"
+    CDC = "cdc"
+
+
+@app.command()
+def demo(
+    name: Annotated[
+        Demo,
+        typer.Argument(help="flights: a stream from topic to topic. cdc: a database's changes into tables."),
+    ] = Demo.FLIGHTS,
+) -> None:
+    """Run a real streaming job on a real Kafka and a real Spark, and check its result."""
+    if name is Demo.CDC:
+        from penstock.demo.cdc.run import run_cdc_demo  # noqa: PLC0415 - keeps `penstock --help` fast
+
+        run_cdc_demo()
+        return
+    from penstock.demo.run import run_demo  # noqa: PLC0415 - keeps `penstock --help` fast
+
+    run_demo()
+
+
 app.command()(doctor)
 
 

@@ -11,10 +11,10 @@ import signal
 from time import monotonic as _clock_s
 from types import FrameType
 
+from penstock.spark.stop_on_signal import SAME_S
+
 STOPPING_S = 10.0
 """After so long another signal counts again."""
-SAME_S = 0.5
-"""A terminal and a wrapper such as `uv run` may both pass on one Ctrl-C. Two in so short a time are one."""
 
 
 class Terminated(KeyboardInterrupt):

@@ -8,9 +8,10 @@ for a mistake in a script or its options; 130 after Ctrl-C; 143 if a batch was c
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -19,8 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from penstock.cli._interrupts import Interrupts, Terminated
-from penstock.cli._spark_python import use_this_python
-from penstock.sql.shell.formats import Format
+from penstock.sql.shell import Format
 
 if TYPE_CHECKING:
     from penstock.sql.shell.run import Shell, StoppedError
@@ -164,8 +164,8 @@ def _spark(conf: list[str]) -> tuple[Any, bool]:
     """Return the session of Spark, and whether it was started here."""
     from pyspark.sql import SparkSession  # noqa: PLC0415 - lazy
 
+    from penstock.cli.quick_start import importing  # noqa: PLC0415 - lazy
     from penstock.cli.quick_start.classes import use_archive  # noqa: PLC0415 - lazy
-    from penstock.cli.quick_start.modules import importing  # noqa: PLC0415 - lazy
 
     is_ours = SparkSession.getActiveSession() is None
     builder: Any = SparkSession.builder
@@ -238,3 +238,35 @@ def _stopped(shell: Shell, came: KeyboardInterrupt, timeout_ms: int) -> StoppedE
     if isinstance(came, Terminated):
         return StoppedError(CUT_OFF, _TERMINATED) if is_cut_off else StoppedError(CONTINUES, FINISHED)
     return StoppedError(CUT_OFF if is_cut_off else CONTINUES, INTERRUPTED)
+
+
+_PYTHON = "PYSPARK_PYTHON"
+_OPTIONS = ("spark.pyspark.python", "spark.executorEnv.PYSPARK_PYTHON")
+
+
+def use_this_python(conf: Sequence[str], environment: MutableMapping[str, str] = os.environ) -> None:
+    """Set PYSPARK_PYTHON to this Python, unless it is set or Spark may run on other machines.
+
+    Otherwise Spark starts the first `python3` of PATH, which has no penstock if its virtual environment is
+    not activated.
+
+    Args:
+        conf: options of Spark as key=value.
+        environment: of the process.
+    """
+    options = dict(each.partition("=")[::2] for each in conf)
+    if _PYTHON not in environment and not options.keys() & set(_OPTIONS) and _is_local(options, environment):
+        environment[_PYTHON] = sys.executable
+
+
+def _is_local(options: Mapping[str, str], environment: Mapping[str, str]) -> bool:
+    if "spark.remote" in options or environment.keys() & {"SPARK_REMOTE", "PYSPARK_SUBMIT_ARGS", "MASTER"}:
+        return False
+    if "spark.master" in options:
+        return options["spark.master"].split("[")[0] == "local"
+    folders = (environment.get("SPARK_CONF_DIR"), _conf_folder(environment.get("SPARK_HOME")))
+    return not any(folder and Path(folder, "spark-defaults.conf").exists() for folder in folders)
+
+
+def _conf_folder(home: str | None) -> str | None:
+    return None if home is None else str(Path(home, "conf"))

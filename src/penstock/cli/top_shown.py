@@ -14,8 +14,7 @@ from rich.text import Text
 
 from penstock.cli.lag_shown import duration
 from penstock.observe.health import Health
-from penstock.observe.monitor import Report, Row
-from penstock.observe.sentences import sentences
+from penstock.observe.monitor import Report, Row, sentences
 
 _REASONS_SHOWN = 5
 _COLUMNS = ("batch", "took", "lag", "seconds", "readable", "reads/s", "writes/s", "caught up in")

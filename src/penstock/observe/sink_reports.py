@@ -1,9 +1,9 @@
-"""Bring the figures of sinks to the process that plans the stream, and keep them there.
+"""Bring what other processes know of a query to the process that plans its stream, and keep it there.
 
-`announce`, `SinkBoard` run in the planning process, `report` where the sink's driver half runs: another
-process of the same user on the same machine. They meet by a file that is named after the port of the HTTP
-end, in a folder that only this user can read. Invariants: a report never waits and never fails a batch;
-memory is bounded, whatever arrives.
+`announce`, `SinkBoard`, `QueryBoard` run in the planning process, `report` where the sink's driver half runs,
+and `report_query` where a StreamingQueryListener runs: other processes of the same user on the same machine.
+They meet by a file that is named after the port of the HTTP end, in a folder that only this user can read.
+Invariants: a report never waits and never fails a batch; memory is bounded, whatever arrives.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import stat
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import astuple, dataclass, field
 from enum import Enum
@@ -196,3 +196,40 @@ def _check_is_ours(folder: Path) -> None:
 
 
 _FOLDER = Path(tempfile.gettempdir()) / f"penstock-metrics-{os.getuid()}"
+
+
+_WARNINGS_MAX = 10
+_TEXT_MAX = 300
+
+
+class QueryBoard:
+    """What the listener has reported of one query. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._warnings: tuple[str, ...] = ()
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return what weakens the query, as of its last progress report."""
+        with self._lock:
+            return self._warnings
+
+    def take(self, message: Mapping[str, Any]) -> None:
+        """Take a report. A message that is not of a listener is ignored."""
+        found = message.get("warnings")
+        if not isinstance(found, list):
+            return
+        texts = tuple(each[:_TEXT_MAX] for each in found if isinstance(each, str))
+        with self._lock:
+            self._warnings = texts[:_WARNINGS_MAX]
+
+
+def report_query(port: int, warnings: Sequence[str]) -> None:
+    """Send what weakens a query to the source whose HTTP end has this port. Raise nothing, and do not wait.
+
+    Args:
+        port: of the HTTP end.
+        warnings: sentences; an empty list takes back those of before.
+    """
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        send_to(port, {"warnings": [each[:_TEXT_MAX] for each in warnings[:_WARNINGS_MAX]]})

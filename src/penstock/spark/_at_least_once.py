@@ -27,7 +27,7 @@ from penstock.spark._write_task import (
 )
 from penstock.spark.process.begin import begin_task
 from penstock.spark.process.short_errors import short_errors
-from penstock.spark.versions import DataSourceStreamArrowWriter
+from penstock.spark.versions import StreamArrowWriter
 
 if TYPE_CHECKING:  # a task without a table loads nothing of tables
     from penstock.spark._tables import TableSink
@@ -57,7 +57,7 @@ class PenstockWriter(DataSourceArrowWriter):
         check_keys(messages, is_written=True)
 
 
-class PenstockStreamWriter(DataSourceStreamArrowWriter):
+class PenstockStreamWriter(StreamArrowWriter):
     """Appends the rows of each micro-batch to Kafka.
 
     Complete mode is accepted, as by Spark's own Kafka sink: each batch appends the whole result again.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
-    from penstock.sql.run.result import Result as Result
+    from penstock.sql.run.job import Result as Result
     from penstock.sql.run.session import Session as Session
 
 _PUBLIC = ("Result", "Session")

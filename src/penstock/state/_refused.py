@@ -6,7 +6,7 @@ Runs on executors. Invariant: each says what is expected and found, that nothing
 from __future__ import annotations
 
 from penstock.errors import StateError
-from penstock.state.belonging import TOGETHER
+from penstock.state.identity import TOGETHER
 
 
 def incomplete(root: str, version: int, reached: int, partition_count: int) -> StateError:

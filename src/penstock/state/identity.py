@@ -15,8 +15,14 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from penstock.errors import StateError
-from penstock.state.belonging import TOGETHER
 from penstock.state.files import Files
+
+TOGETHER = (
+    "A checkpoint, the states of its operators and the tables that it keeps belong together. Use those of "
+    "one query, or begin again with a new checkpoint, new folders for the states and an empty table "
+    "(docs/changelogs.md, 'Checkpoint, state and table')."
+)
+
 
 FORMAT = 2
 """The version of the files. docs/decisions/0008-own-keyed-state.md describes it."""

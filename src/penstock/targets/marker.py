@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from penstock.errors import MaterializeError
-from penstock.state.belonging import TOGETHER
+from penstock.state.identity import TOGETHER
 from penstock.targets.batch import Batch
 
 

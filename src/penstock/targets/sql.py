@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from penstock.errors import MaterializeError, OptionError, SchemaError
-from penstock.state.belonging import TOGETHER
+from penstock.state.identity import TOGETHER
 from penstock.targets._dialects import SQLITE, Dialect, dialect_of
 from penstock.targets._sql_session import MARKERS, PARAMETER, Session, quoted, transaction
 from penstock.targets.batch import Batch, python_values

@@ -7,7 +7,8 @@ import signal
 
 import pytest
 
-from penstock.cli._interrupts import SAME_S, STOPPING_S, Interrupts, Terminated
+from penstock.cli._interrupts import STOPPING_S, Interrupts, Terminated
+from penstock.spark.stop_on_signal import SAME_S
 
 
 def test_the_second_one_counts_and_then_one_in_ten_seconds(monkeypatch: pytest.MonkeyPatch) -> None:

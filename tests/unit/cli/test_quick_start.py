@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.quick_start import classes
+from penstock.cli.quick_start import classes, importing
 from penstock.cli.quick_start.classes import OPTIONS, NoArchiveError, make_archive, use_archive
-from penstock.cli.quick_start.modules import importing
 from penstock.devbroker.shared_classes import find_archive
 
 

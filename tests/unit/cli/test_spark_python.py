@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli._spark_python import use_this_python
+from penstock.cli.sql import use_this_python
 
 
 @pytest.mark.parametrize("conf", [[], ["spark.master=local"], ["spark.master=local[4]", "spark.x=y=z"]])

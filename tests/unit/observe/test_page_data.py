@@ -7,9 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.observe.serve.page.data import HIDDEN, resolved_options
-from penstock.observe.serve.page.files import page_file
-from penstock.observe.serve.page.guarantee import promise, warnings
+from penstock.observe.serve.page.data import HIDDEN, page_file, promise, resolved_options, warnings
 from penstock.observe.sink_reports import SinkState
 from penstock.options.config import (
     DeliveryGuarantee,

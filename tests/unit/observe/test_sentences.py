@@ -5,8 +5,7 @@ from __future__ import annotations
 from penstock.errors import BrokerUnavailableError
 from penstock.observe.health import Health, Verdict
 from penstock.observe.lag import PartitionLook, Totals
-from penstock.observe.monitor import Report, Row
-from penstock.observe.sentences import sentences
+from penstock.observe.monitor import Report, Row, sentences
 from penstock.types import TopicPartition
 
 

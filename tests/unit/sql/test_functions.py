@@ -14,7 +14,7 @@ from penstock.errors import SqlError
 from penstock.sql.query._functions import AGGREGATES, FUNCTIONS, OVER_ONLY
 from penstock.sql.query._not_served import FREE, REFUSED
 from penstock.sql.query.expressions._calls import Calls
-from penstock.sql.query.functions import is_flinks
+from penstock.sql.query.translate import is_flinks
 from tests.judges.sql.corpus import DATA
 from tests.unit.sql.fake_binder import translated
 

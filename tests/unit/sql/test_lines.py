@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.sql.query._let import let
+from penstock.sql.query.piece import let
 from penstock.sql.run._lines import line, text
 from tests.unit.sql.fake_binder import in_spark
 

@@ -20,7 +20,7 @@ from penstock.sql.query.steps import Step, VersionJoin
 from penstock.sql.run import _binder, _checkpoints
 from penstock.sql.run._binder import SparkBinder
 from penstock.sql.run._inserts import Inserts
-from penstock.sql.run._other_states import in_words
+from penstock.sql.run._states import in_words
 from penstock.sql.run.catalog import Catalog, Table, View
 from penstock.sql.run.settings import CHANGED, FOLDER, Settings
 from penstock.state.files import open_files

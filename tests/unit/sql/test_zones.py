@@ -21,11 +21,10 @@ from penstock.sql.language.parse import parse_statement
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import CreateTable
 from penstock.sql.query.piece import spark_type
-from penstock.sql.query.zones import NeedsUtcError, has_zone, without_zone
+from penstock.sql.query.zones import NeedsUtcError, has_zone, local_rows, without_zone
 from penstock.sql.run import _tables as tables
 from penstock.sql.run._binder import SparkBinder
 from penstock.sql.run.catalog import Catalog, Table
-from penstock.sql.run.local_times import local_rows
 from penstock.sql.run.settings import Settings
 from tests.unit.sql import fake_binder
 from tests.unit.sql.fake_binder import FakeBinder, translated

@@ -19,8 +19,7 @@ from socketserver import TCPServer
 from typing import Any, ClassVar
 
 from penstock.observe.monitor import report_to_json
-from penstock.observe.serve.page.data import page_data, sinks_to_json
-from penstock.observe.serve.page.files import CONTENT_SECURITY_POLICY, page_file
+from penstock.observe.serve.page.data import CONTENT_SECURITY_POLICY, page_data, page_file, sinks_to_json
 from penstock.observe.serve.prometheus import prometheus_text
 from penstock.observe.serve.view import SourceView
 from penstock.options.config import MetricsSettings, SourceConfig

@@ -18,8 +18,7 @@ from penstock.client.net.connection import KafkaConnections
 from penstock.errors import OptionError
 from penstock.observe.health import HealthRules
 from penstock.observe.look import Observer
-from penstock.observe.query_reports import QueryBoard
-from penstock.observe.sink_reports import SinkBoard, announce
+from penstock.observe.sink_reports import QueryBoard, SinkBoard, announce
 from penstock.observe.task_reports import Receiver, ReportAddress, nothing_yet
 from penstock.options.config import IsolationLevel, MetricsSettings, SourceConfig
 from penstock.source.metrics import SourceMetrics

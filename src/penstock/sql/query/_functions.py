@@ -9,10 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from penstock.sql.query._function import MANY, Function
 from penstock.sql.query._json import json_exists, json_query, json_unquote, json_value, sorted_json
 from penstock.sql.query._json_texts import json_string
-from penstock.sql.query._let import let
 from penstock.sql.query._more_functions import MORE_FUNCTIONS, no_wide
 from penstock.sql.query._old_times import convert_tz
 from penstock.sql.query._read_times import (
@@ -23,7 +21,7 @@ from penstock.sql.query._read_times import (
     read_timestamp,
     with_zone,
 )
-from penstock.sql.query.piece import INTEGERS, Piece, literal
+from penstock.sql.query.piece import INTEGERS, MANY, Function, Piece, let, literal
 from penstock.sql.query.rows import Varies
 
 SUFFIX = "\0"

@@ -8,13 +8,13 @@ from __future__ import annotations
 from sqlglot import exp
 
 from penstock.sql.query._aggregated import aggregate_nodes, place_in
-from penstock.sql.query._event_times import check_time
 from penstock.sql.query._joins import conjuncts
 from penstock.sql.query._outputs import Outputs
 from penstock.sql.query._parts import From, Window
 from penstock.sql.query._windows import (
     COLUMNS,
     WINDOW,
+    check_time,
     check_zone,
     group_window,
     interval_ms,

@@ -1,14 +1,27 @@
-"""Hints of queries: their texts, and the query without them.
+"""Hints of queries: their texts, the query without them, and STATE_TTL behind SELECT.
 
-Runs on the driver. Invariant: the rest of a query keeps its offsets.
+STATE_TTL says how long a join keeps the rows of a table, and an aggregate its groups. Runs on the driver.
+Invariants: the rest of a query keeps its offsets; each name of STATE_TTL is a table of FROM whose rows an
+operator keeps, or the hint is refused.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from sqlglot import exp
+
+from penstock.options.values import parse_duration_ms
+from penstock.sql.language.parse import parse_option_hint
 from penstock.sql.language.source import Source
 from penstock.sql.language.tokens import Kind, tokenize
+from penstock.sql.query._sqlglot import place_of
+from penstock.sql.query.piece import Script
+
+if TYPE_CHECKING:
+    from penstock.sql.query._parts import Parts
 
 
 @dataclass(frozen=True)
@@ -32,3 +45,71 @@ def without_hints(text: str) -> tuple[str, list[Hint]]:
         else:
             before = token.stop
     return text, hints
+
+
+STATE_TTL = "STATE_TTL"
+TTL_PLACE = (
+    "STATE_TTL has to stand directly behind the SELECT of a join or of GROUP BY, and in a SELECT that has no "
+    "query before the names of its tables."
+)
+_SELECT = re.compile(r"\bSELECT\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class TtlOfTable:
+    """How long rows of a table are kept, and the offset of the hint in the query."""
+
+    ttl: str
+    offset: int
+
+
+def is_hint_of(hint: Hint, tree: exp.Expr, script: Script) -> bool:
+    """Return whether a hint stands behind the SELECT of a tree."""
+    nodes = [*tree.args.get("expressions", []), tree.args.get("from_")]
+    starts = [place for each in nodes if each is not None and (place := place_of(each)) is not None]
+    text = script.source.text[script.offset :]
+    stop = hint.start + len(hint.text)
+    if not starts or min(starts) < stop or not text[: hint.before].upper().endswith("SELECT"):
+        return False
+    return _SELECT.search(text[stop : min(starts)]) is None
+
+
+def read_state_ttls(hint: Hint, script: Script) -> dict[str, TtlOfTable]:
+    """Return the times of a hint, by the names of tables.
+
+    Raises:
+        SqlError: it has something else, or a time that is not a duration.
+    """
+    found = {}
+    offset = script.offset + hint.start
+    for name, ttl in parse_option_hint(hint.text, script.source, offset, STATE_TTL):
+        try:
+            parse_duration_ms(ttl)
+        except ValueError as error:
+            raise script.source.error(
+                f"STATE_TTL of '{name}' cannot be '{ttl}'. Allowed: {error}.", offset
+            ) from None
+        found[name] = TtlOfTable(ttl, hint.start)
+    return found
+
+
+def check_taken(parts: Parts, *, is_stream: bool) -> None:
+    """Refuse a hint that names a table of which no state is kept. A batch keeps none.
+
+    Raises:
+        SqlError: no join and no aggregate of this SELECT keeps rows of the table.
+    """
+    for name, each in parts.ttls.items():
+        offset = parts.query.script.offset + each.offset
+        if name.lower() not in parts.aliases:
+            known = " and ".join(sorted(parts.aliases)) or "none"
+            raise parts.query.script.source.error(
+                f"STATE_TTL names '{name}', which is not a table of FROM. Its tables are {known}.", offset
+            )
+        if is_stream:
+            raise parts.query.script.source.error(
+                f"STATE_TTL names '{name}', and no state of this SELECT is for this table alone. The hint is "
+                "served for a table of a join of streams that is not an interval join, and for the only "
+                "table of FROM beside GROUP BY without a window.",
+                offset,
+            )

@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from penstock.sql.query._let import let
-from penstock.sql.query.piece import Piece, literal
+from penstock.sql.query.piece import Piece, let, literal
 
 _PATH = re.compile(r"\$(?:\.[A-Za-z0-9_-]+|\[\d+\]|\[\\'[^'\\]+\\'\])*")
 _IS_NO_SCALAR = "({0} = 'VOID' OR {0} LIKE 'OBJECT%' OR {0} LIKE 'ARRAY%')"

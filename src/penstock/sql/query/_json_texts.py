@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import re
 
-from penstock.sql.query._let import let
-from penstock.sql.query.piece import INTEGERS, Piece, literal
+from penstock.sql.query.piece import INTEGERS, Piece, let, literal
 
 _SCALE_MAX = 6
 """The text of a DECIMAL with more digits may have an exponent."""

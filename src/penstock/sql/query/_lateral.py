@@ -20,7 +20,7 @@ from penstock.sql.query._correlated import (
     with_keys,
     without_correlation,
 )
-from penstock.sql.query._limits import row_count
+from penstock.sql.query._orders import row_count
 from penstock.sql.query._parts import From
 from penstock.sql.query.scope import Scope
 

@@ -8,10 +8,8 @@ from __future__ import annotations
 import re
 
 from penstock.sql.language.flink_types import FlinkType
-from penstock.sql.query._function import MANY, Function
-from penstock.sql.query._let import let
 from penstock.sql.query.casts import cast
-from penstock.sql.query.piece import Piece, literal
+from penstock.sql.query.piece import MANY, Function, Piece, let, literal
 
 _WIDE = literal(r"[\x{10000}-\x{10FFFF}]")
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from zoneinfo import available_timezones
 
-from penstock.sql.query._let import let
 from penstock.sql.query._read_times import found_by_pattern
-from penstock.sql.query.piece import Piece, literal
+from penstock.sql.query.piece import Piece, let, literal
 
 _EXACT = r"^(\d{4}-\d{1,2}-\d{1,2} \d{1,2}:\d{1,2}:\d{1,2})(?!\d)"
 _LENIENT = r"^\s*-?\d+-\s*-?\d+-\s*-?\d+\s+-?\d+:\s*-?\d+:\s*-?\d+"

@@ -1,5 +1,7 @@
 """ORDER BY in a stream: its columns, and the order of the watermark's column by penstock's `sort_by_time`.
 
+Also the numbers of LIMIT, FETCH and OFFSET.
+
 Runs on the driver. Invariant: an item of ORDER BY is a column of SELECT first, and else an expression over
 the rows of FROM, in a column that nothing else sees.
 """
@@ -8,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from penstock.sql.query._sqlglot import place_of
+from penstock.sql.query.expressions.expressions import Expressions
 from penstock.sql.query.piece import quoted
 from penstock.sql.query.rows import KIND, Rows, Selected
 from penstock.sql.query.scope import column_name
@@ -230,3 +234,28 @@ def _check_names(parts: Parts, node: exp.Expr) -> None:
     means_two = any(not each.table and each.name.lower() in own for each in node.find_all(exp.Column))
     if means_two or node.find(exp.Select) is not None:
         parts.inner.refuse(node, _NEEDS_NAME)
+
+
+def row_count(limit: Any, expressions: Expressions) -> str:
+    """Return the number of LIMIT or FETCH."""
+    options = limit.args.get("limit_options")
+    if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
+        expressions.refuse(limit, "FETCH takes a number of ROWS ONLY.")
+    count = limit.args.get("count") if isinstance(limit, exp.Fetch) else limit.expression
+    return _number(count, limit, expressions)
+
+
+def rows_left_out(offset: exp.Expr, limit: exp.Expr | None, expressions: Expressions) -> str:
+    """Return the number of OFFSET."""
+    count = offset.expression
+    number = _number(count, offset, expressions)
+    is_before = limit is not None and (place_of(count) or 0) < (place_of(limit.expression) or 0)
+    if is_before and not isinstance(limit, exp.Fetch):
+        expressions.refuse(offset, "LIMIT takes one number. Write LIMIT count OFFSET start.")
+    return number
+
+
+def _number(count: Any, clause: exp.Expr, expressions: Expressions) -> str:
+    if not isinstance(count, exp.Literal) or not str(count.this).isdigit():
+        expressions.refuse(clause, "expected a number of rows.")
+    return str(count.this)

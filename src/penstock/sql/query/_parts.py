@@ -16,8 +16,8 @@ from penstock.sql.query.rows import HIDDEN, INSERTS, KIND, Rows, plain_kind
 from penstock.sql.query.scope import Entry, Scope
 
 if TYPE_CHECKING:
+    from penstock.sql.query._hints import TtlOfTable
     from penstock.sql.query._query import Names, Query
-    from penstock.sql.query._state_ttl import TtlOfTable
 
 
 @dataclass

@@ -21,19 +21,17 @@ from penstock.sql.language.source import nearest
 from penstock.sql.query._aggregated import aggregate_nodes
 from penstock.sql.query._first_rows import first_of_all
 from penstock.sql.query._group_values import groups_in_from
-from penstock.sql.query._hints import Hint
-from penstock.sql.query._limits import row_count, rows_left_out
-from penstock.sql.query._orders import NO_EXTRA, Extra, check_case, in_order_of_time
+from penstock.sql.query._hints import STATE_TTL, TTL_PLACE, Hint, TtlOfTable, is_hint_of, read_state_ttls
+from penstock.sql.query._orders import NO_EXTRA, Extra, check_case, in_order_of_time, row_count, rows_left_out
 from penstock.sql.query._over import over_nodes
 from penstock.sql.query._select import Select
 from penstock.sql.query._sets import set_operation
 from penstock.sql.query._sqlglot import place_of
-from penstock.sql.query._state_ttl import STATE_TTL, TTL_PLACE, TtlOfTable, is_hint_of, read_state_ttls
-from penstock.sql.query._varying_columns import without_varying
 from penstock.sql.query.expressions.expressions import Expressions
 from penstock.sql.query.piece import Binder, OtherStateError, Script, UnknownTypeError, column_list, quoted
 from penstock.sql.query.rows import INSERTS, KIND, Feature, Relation, Rows, Selected, shaped
 from penstock.sql.query.steps import Aggregation, PlainTimes, Step
+from penstock.sql.query.varying import without_varying
 
 _HINTS_LEFT_OUT = ("BROADCAST", "SHUFFLE_HASH", "SHUFFLE_MERGE", "NEST_LOOP", "LOOKUP")
 _OPERATORS_BEHIND = ("distinct", "order", "limit", "offset")

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 
-from penstock.sql.query._let import let
-from penstock.sql.query.piece import literal
+from penstock.sql.query.piece import let, literal
 
 _PARTS = re.compile(r"yyyy|MM|dd|HH|mm|ss|S{1,9}|'[^']*'|[-/: .,_]")
 _DIGITS = {"yyyy": 4, "MM": 2, "dd": 2, "HH": 2, "mm": 2, "ss": 2}

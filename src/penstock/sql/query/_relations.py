@@ -11,11 +11,9 @@ from sqlglot import exp
 
 from penstock.sql.query._as_of import join_versions
 from penstock.sql.query._changing_windows import timed_changes, windows_of_rows
-from penstock.sql.query._event_times import check_time
 from penstock.sql.query._join_times import Pair, bounding_times, with_plain_times
-from penstock.sql.query._joins import join_changes
+from penstock.sql.query._joins import are_compared, are_streams, check_compared, join_changes
 from penstock.sql.query._lateral import lateral_join, without_keys
-from penstock.sql.query._native_joins import are_compared, are_streams, check_compared
 from penstock.sql.query._parts import From, Parts, Window
 from penstock.sql.query._ranked import first_rows
 from penstock.sql.query._session_rows import session_rows
@@ -23,6 +21,7 @@ from penstock.sql.query._window_ends import over_times, rows_of_structs, rows_of
 from penstock.sql.query._windows import (
     COLUMNS,
     WINDOW,
+    check_time,
     check_zone,
     is_window_function,
     parts_of_window,

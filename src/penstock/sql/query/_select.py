@@ -13,12 +13,12 @@ from sqlglot import exp
 from penstock.sql.query._aggregated import aggregated
 from penstock.sql.query._changing_windows import windows_of_changes
 from penstock.sql.query._groups import Groups
+from penstock.sql.query._hints import check_taken
 from penstock.sql.query._joins import conjuncts
 from penstock.sql.query._orders import NO_EXTRA, Extra, extra_columns, with_time
 from penstock.sql.query._over import over_nodes, over_rows, use_named_windows
 from penstock.sql.query._parts import From
 from penstock.sql.query._semi import kept_by_queries
-from penstock.sql.query._state_ttl import check_taken
 from penstock.sql.query._values import with_values
 from penstock.sql.query._window_ends import closed_windows, groups_windows
 from penstock.sql.query._windows import WINDOW

@@ -5,7 +5,7 @@ Runs on the driver. Invariant: a TIMESTAMP without a zone never passes through t
 
 from __future__ import annotations
 
-from penstock.sql.query._let import let
+from penstock.sql.query.piece import let
 
 _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 _STEPS = {"WEEK": "INTERVAL '7' DAY", "QUARTER": "INTERVAL '3' MONTH"}

@@ -6,13 +6,13 @@ Runs on the driver. Invariant: the type of a piece is asked for only where the t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import Options
-from penstock.sql.query.rows import INSERTS, Feature, Relation, Rows
+from penstock.sql.query.rows import INSERTS, Feature, Relation, Rows, Varies
 from penstock.sql.query.steps import Step
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -197,3 +197,60 @@ def column_list(alias: Any) -> str:
     """Return the columns of an alias of the parser in brackets; "" without any."""
     columns = alias.args.get("columns") or []
     return f"({', '.join(quoted(each.name) for each in columns)})" if columns else ""
+
+
+_LENGTH_MAX = 200
+_CHANGING = re.compile(r"\brand\(|\buuid\(|penstock_sql_\w+`?\(")
+
+
+def let(texts: Sequence[str], body: Callable[[list[str]], str]) -> str:
+    """Return a text of Spark's SQL that uses others.
+
+    A part that is long, or gives another value each time, stands once in the text. So nested calls do not
+    make it grow exponentially.
+
+    Args:
+        texts: the parts.
+        body: gets a text for each part, which it may repeat.
+    """
+    bound = [place for place, text in enumerate(texts) if len(text) > _LENGTH_MAX or _CHANGING.search(text)]
+    if not bound:
+        return body(list(texts))
+    whole = " ".join(texts)
+    name = next(f"v{number}" for number in range(len(whole)) if not re.search(rf"\bv{number}\b", whole))
+    fields = ", ".join(f"'f{place}', {texts[place]}" for place in bound)
+    named = [f"{name}.f{place}" if place in bound else text for place, text in enumerate(texts)]
+    return f"element_at(transform(array(named_struct({fields})), {name} -> {body(named)}), 1)"
+
+
+MANY = 1_000
+
+
+@dataclass(frozen=True)
+class Function:
+    """What a function of Flink becomes in Spark's SQL.
+
+    Attributes:
+        least: the smallest number of arguments.
+        most: the largest one.
+        text: with `{0}`, `{1}` ... for arguments and `{all}` for all of them; or a function of the pieces.
+        type: of the result, as Spark's simple string; "" for asking Spark; "{0}" for that of an argument.
+        varies: how often it may have another value for the same arguments.
+    """
+
+    least: int
+    most: int
+    text: str | Callable[[list[Piece]], str]
+    type: str = ""
+    varies: Varies = Varies.NEVER
+
+    def apply(self, args: list[Piece]) -> str:
+        """Return the translation.
+
+        Raises:
+            ValueError: an argument is not served. The message says what to do.
+        """
+        if callable(self.text):
+            return self.text(args)
+        texts = [each.text for each in args]
+        return self.text.format(*texts, all=", ".join(texts))

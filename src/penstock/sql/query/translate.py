@@ -12,7 +12,9 @@ from sqlglot import exp
 
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import Fragment
+from penstock.sql.query._functions import AGGREGATES, FUNCTIONS, OVER_ONLY
 from penstock.sql.query._hints import without_hints
+from penstock.sql.query._not_served import FREE, REFUSED
 from penstock.sql.query._qualify import without_qualify
 from penstock.sql.query._query import Query
 from penstock.sql.query._sqlglot import read_expression, read_query
@@ -130,3 +132,16 @@ def watermark_delay_ms(fragment: Fragment, column: str, source: Source) -> int:
             fragment.offset,
         )
     return delay
+
+
+_WITH_WORDS = (
+    *("EXTRACT", "TIMESTAMPADD", "TIMESTAMPDIFF", "ROW", "ROUND", "POSITION", "CAST", "TRY_CAST"),
+    *("UNIX_TIMESTAMP", "JSON_OBJECT", "JSON_ARRAY"),
+)
+
+
+def is_flinks(name: str) -> bool:
+    """Return whether Flink has a function of this name, in any case. A user's function cannot have it."""
+    upper = name.upper()
+    names = {*_WITH_WORDS, *FUNCTIONS, *AGGREGATES, *OVER_ONLY, *REFUSED}
+    return upper in names - FREE

@@ -11,9 +11,11 @@ asks for the zone. So its rows are those of every zone. What asks for the zone i
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from penstock.errors import SqlError
 from penstock.sql.language.flink_types import FlinkType
+from penstock.sql.query.piece import spark_type
 
 _NAME_OR_ZONED = re.compile(r"`(?:[^`]|``)*`|\btimestamp\b(?!:)", re.IGNORECASE)
 """A name in backticks, or a TIMESTAMP with a zone. A name without backticks has a colon behind it."""
@@ -71,3 +73,19 @@ def depends_on_zone(what: str, zone: str) -> str:
         f"{what} depends on the time zone of the session, {zone}. A query with a WATERMARK or a window runs "
         f"in UTC, where it would be another time. {SET_UTC}"
     )
+
+
+def local_rows(frame: Any) -> Any:
+    """Return rows in which each TIMESTAMP is a local time in the zone that Spark has now, nested ones too.
+
+    PySpark gives a TIMESTAMP with a zone in the zone of the machine, a local time as it is.
+    """
+    kinds = [spark_type(field.dataType) for field in frame.schema.fields]
+    if not any(map(has_zone, kinds)):
+        return frame
+    names = [f"c{place}" for place in range(len(kinds))]  # two columns may have one name
+    texts = [
+        f"CAST({name} AS {without_zone(kind)}) AS {name}" if has_zone(kind) else name
+        for name, kind in zip(names, kinds, strict=True)
+    ]
+    return frame.toDF(*names).selectExpr(*texts).toDF(*frame.columns)

@@ -36,7 +36,7 @@ from penstock.sql.query.rows import KIND, Relation, Rows, VaryingColumn, shaped
 from penstock.sql.query.steps import Operation, PlainTimes, Step, TimedChanges, WindowChanges, WindowEnds
 from penstock.sql.query.translate import translate_expression, translate_query
 from penstock.sql.query.varying import VaryingCall, varying_column
-from penstock.sql.query.zones import SET_UTC, NeedsUtcError, depends_on_zone, has_zone
+from penstock.sql.query.zones import SET_UTC, NeedsUtcError, depends_on_zone, has_zone, local_rows
 from penstock.sql.run import _tables as tables
 from penstock.sql.run._checkpoints import definition_of
 from penstock.sql.run._cuts import Notes, cut_of, many_hops, normalize_of, windows_of
@@ -45,12 +45,10 @@ from penstock.sql.run._join_keys import forgets_by_one_side
 from penstock.sql.run._late_rows import check_drift
 from penstock.sql.run._opened import Opened, shown_columns, time_of, varying_metadata
 from penstock.sql.run._options import WRONG, is_about, located
-from penstock.sql.run._other_states import NORMALIZE, in_words
-from penstock.sql.run._states import States, TemporaryFolders, beside
+from penstock.sql.run._states import NORMALIZE, States, TemporaryFolders, beside, in_words
 from penstock.sql.run._steps import name_of, run_step, times_to_live
 from penstock.sql.run._windows import window_parts
 from penstock.sql.run.catalog import Catalog, Table, View
-from penstock.sql.run.local_times import local_rows
 
 if TYPE_CHECKING:
     from penstock.sql.run.settings import Settings

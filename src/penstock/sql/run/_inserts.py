@@ -26,6 +26,7 @@ from penstock.sql.connectors.sessions import reason
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import Insert
 from penstock.sql.query.rows import HIDDEN, INSERTS, KIND, Rows
+from penstock.sql.query.zones import local_rows
 from penstock.sql.run import _checkpoints
 from penstock.sql.run import _tables as tables
 from penstock.sql.run._binder import SparkBinder, spark_message
@@ -35,7 +36,6 @@ from penstock.sql.run._options import WRONG, is_about, located
 from penstock.sql.run._sinks import check_updates, cut_columns, fitted, has_last_rows, of_columns, of_no_key
 from penstock.sql.run.catalog import DEFAULT_DATABASE, Catalog, Key, Table, stored_columns
 from penstock.sql.run.job import Part
-from penstock.sql.run.local_times import local_rows
 from penstock.sql.run.settings import CHANGED, FOLDER, NAME, Settings
 
 Emit = Callable[[str], None]

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from penstock.errors import PenstockError
 from penstock.security.location import without_secrets
 from penstock.spark.stop_after_batch import can_stop_after_batch
-from penstock.sql.run.job import RUNNING, Job, error_line
-from penstock.sql.run.result import Result
+from penstock.sql.run.job import RUNNING, Job, Result, error_line
 
 
 def shown(jobs: Sequence[Job]) -> Result:

@@ -1,4 +1,4 @@
-"""The folders of the states of a query's operators.
+"""The folders of the states of a query's operators, and what is said if one belongs to another query.
 
 Runs on the driver. Invariant: each operator of a query has a folder of its own. The folder's name depends on
 the operator's place in the query alone, so a query that runs again finds its states.
@@ -8,6 +8,15 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from penstock.errors import StateError
+from penstock.sql.language.write import type_text
+from penstock.sql.query.piece import OtherStateError
+from penstock.sql.run._described import flink_type
 
 _BESIDE = "penstock-sql/state"
 
@@ -50,3 +59,63 @@ class TemporaryFolders:
         for folder in self._made:
             shutil.rmtree(folder, ignore_errors=True)
         self._made.clear()
+
+
+NORMALIZE = "normalize"
+_DIFFERS = {
+    "operator": "another operator made it",
+    "operator_version": "another version of penstock made it",
+    "arguments": "the keys, the times, the order or the conditions of the operator are others",
+    "columns": "its columns have other names, places or types",
+}
+
+
+def in_words(error: StateError, operator: str) -> OtherStateError | StateError:
+    """Return the error about a state that belongs to another query in words of SQL; others as they are.
+
+    The columns of a state have names of penstock, so only their types are shown.
+
+    Args:
+        error: from building an operator.
+        operator: its name, as EXPLAIN shows it.
+    """
+    differing = error.facts.get("differing")
+    if differing is None:
+        return error
+    # Columns that come or go move the others, which have their places in the arguments of the operator.
+    what = list(_columns(error.facts["kept"], error.facts["needed"]))
+    what = what or [text for name, text in _DIFFERS.items() if name in differing]
+    of = "the table has" if operator == NORMALIZE else "the query names, also in SELECT and WHERE"
+    path = error.facts["path"]
+    message = (
+        f"the state of '{operator}' does not fit this query: {'; '.join(what)}. A state keeps each column "
+        f"that {of}. Nothing was started. To continue from the checkpoint, start the old script. To run this "
+        "one, give the job a new name: SET 'pipeline.name' = '...'. docs/change-a-job.md, 'A new name', says "
+        f"how to begin where the old script stopped. The state is in {path}"
+    )
+    return OtherStateError(message, path)
+
+
+def _columns(kept: pa.Schema, needed: pa.Schema) -> Iterator[str]:
+    """Yield in words which columns only a query or only its state has."""
+    old, new = (Counter(_sql_type(field.type) for field in each) for each in (kept, needed))
+    more, fewer = list((new - old).elements()), list((old - new).elements())
+    if more:
+        yield f"the query needs {_counted(more)} that the state does not keep"
+    if fewer:
+        yield f"the state keeps {_counted(fewer)} that the query does not need"
+
+
+def _counted(types: Sequence[str]) -> str:
+    return f"{'a column' if len(types) == 1 else f'{len(types)} columns'} ({', '.join(types)})"
+
+
+def _sql_type(kind: pa.DataType) -> str:
+    """Return the name of a type in SQL; Arrow's name of a type that only operators make."""
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - lazy
+    from pyspark.sql.pandas.types import from_arrow_type  # noqa: PLC0415 - lazy
+
+    try:
+        return type_text(flink_type(from_arrow_type(kind)))
+    except (PySparkException, ValueError):
+        return str(kind)

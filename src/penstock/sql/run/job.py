@@ -7,17 +7,21 @@ a job never goes on with a part of its inserts. A thread watches the queries, wh
 from __future__ import annotations
 
 import contextlib
+import json
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
+from penstock.errors import CheckpointError
+from penstock.source.checkpoint_offset import SourceOffset
+from penstock.source.stopping import is_reached
 from penstock.spark.stop_after_batch import check_stop_after_batch, stop_all_after_batch
+from penstock.sql.connectors.datagen.offset import made_offset
 from penstock.sql.connectors.sessions import reason
-from penstock.sql.run._ends import is_nearly_read, is_read
 
 _POLL_S, _POLL_NEAR_END_S = 0.2, 0.02
 RUNNING, FINISHED, FAILED, CANCELED = "RUNNING", "FINISHED", "FAILED", "CANCELED"
@@ -233,3 +237,61 @@ def _wait_for(query: Any) -> None:
         query.stop()
     else:
         query.awaitTermination(_POLL_NEAR_END_S if is_nearly_read(progress) else _POLL_S)
+
+
+Row = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a statement gave.
+
+    Attributes:
+        message: a line for the user; "" without one.
+        columns: the names of the columns of `rows`.
+        rows: of SHOW, DESCRIBE and EXPLAIN, as texts.
+        job: of an INSERT or statement set.
+        frame: the DataFrame of a SELECT.
+        is_changing: whether the last column of `frame` says how each row changes the result.
+    """
+
+    message: str = ""
+    columns: tuple[str, ...] = ()
+    rows: tuple[Row, ...] = ()
+    job: Job | None = None
+    frame: Any = None
+    is_changing: bool = False
+
+
+def is_read(progress: Mapping[str, Any] | None) -> bool:
+    """Return whether all sources of a query are bounded and at their ends; False before the first batch.
+
+    The last batch has to begin there: only then is the batch that reached the ends in Spark's commit log.
+    """
+    sources = progress["sources"] if progress is not None else []
+    return bool(sources) and all(_is_at_end(source["startOffset"], source["endOffset"]) for source in sources)
+
+
+def is_nearly_read(progress: Mapping[str, Any] | None) -> bool:
+    """Return whether the last batch came to the ends, so that the next batch shows it; False if unknown."""
+    sources = progress["sources"] if progress is not None else []
+    return bool(sources) and all(_is_at_end(source["endOffset"], source["endOffset"]) for source in sources)
+
+
+def _is_at_end(start: Any, end: Any) -> bool:
+    made = made_offset(end)
+    if made is not None:
+        begun = made_offset(start)
+        return made.is_done and begun is not None and begun.row == made.row
+    reached = _offset(end)
+    if reached is None or reached.markers.stops is None:
+        return False
+    first = _offset(start)
+    return first is not None and is_reached(first)
+
+
+def _offset(text: Any) -> SourceOffset | None:
+    try:
+        return SourceOffset.from_json(json.loads(text) if isinstance(text, str) else text)
+    except (CheckpointError, json.JSONDecodeError, TypeError, AttributeError):
+        return None

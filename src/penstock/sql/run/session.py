@@ -44,8 +44,9 @@ from penstock.sql.language.statements import (
     Use,
 )
 from penstock.sql.language.write import statement_text, type_text
-from penstock.sql.query.functions import is_flinks
 from penstock.sql.query.rows import HIDDEN, KIND, Rows
+from penstock.sql.query.translate import is_flinks
+from penstock.sql.query.zones import local_rows
 from penstock.sql.run import _jobs as jobs
 from penstock.sql.run._binder import Found, SparkBinder
 from penstock.sql.run._cuts import Notes
@@ -75,9 +76,7 @@ from penstock.sql.run.catalog import (
     altered,
     with_like,
 )
-from penstock.sql.run.job import Job
-from penstock.sql.run.local_times import local_rows
-from penstock.sql.run.result import Result
+from penstock.sql.run.job import Job, Result
 from penstock.sql.run.settings import FOLDER, NEEDED, PARALLELISM, SYNC, ZONE, Settings
 
 _log = logging.getLogger("penstock.sql")

@@ -7,5 +7,19 @@
     suggest.py     what may come next at the cursor
     prompt.py      the prompt itself (prompt_toolkit)
 
-Runs on the driver. Invariant: `cells`, `changes`, `statements` and `suggest` are pure.
+Runs on the driver. Invariant: `cells`, `changes`, `statements` and `suggest` are pure. This file imports
+nothing heavy, because the command line needs it for its help.
 """
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Format(str, Enum):
+    """How rows are shown."""
+
+    AUTO = "auto"
+    TABLE = "table"
+    LINES = "lines"
+    JSON = "json"

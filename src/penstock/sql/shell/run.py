@@ -20,12 +20,11 @@ from penstock.spark.stop_after_batch import can_stop_after_batch
 from penstock.sql.connectors.sessions import reason
 from penstock.sql.language.parse import parse_script
 from penstock.sql.language.source import Source
-from penstock.sql.run.job import Job, stop_jobs_after_batch
-from penstock.sql.run.result import Result
+from penstock.sql.run.job import Job, Result, stop_jobs_after_batch
 from penstock.sql.run.session import Session
 from penstock.sql.run.settings import RESULT_MODE, RESULT_ROWS
+from penstock.sql.shell import Format
 from penstock.sql.shell.cells import aligned
-from penstock.sql.shell.formats import Format
 from penstock.sql.shell.select import Output, show_frame
 
 FINISHED, FAILED, MISTAKE, INTERRUPTED = 0, 1, 2, 130

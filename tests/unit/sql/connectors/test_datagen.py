@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from penstock.errors import CheckpointError
 from penstock.sql.connectors.datagen.offset import MadeOffset, made_offset
 from penstock.sql.connectors.datagen.plan import plan_of
-from penstock.sql.connectors.datagen.rows import block_rows, generate
-from penstock.sql.connectors.datagen.source import next_offset, split
+from penstock.sql.connectors.datagen.source import block_rows, generate, next_offset, split
 from penstock.sql.language.parse import parse_statement
 from penstock.sql.language.statements import CreateTable
 from tests.examples import examples

@@ -13,7 +13,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from penstock.errors import SqlError
-from penstock.sql.run.result import Result
+from penstock.sql.run.job import Result
 from penstock.sql.shell.prompt import HELP, _Completer, run_prompt
 
 ENTER, CTRL_C, CTRL_D, UP = "\r", "\x03", "\x04", "\x1b[A"

@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from rich.console import Console
 
 from penstock.errors import BrokerUnavailableError, OptionError, SqlError, SqlFailedError
-from penstock.sql.shell.formats import Format
+from penstock.sql.shell import Format
 from penstock.sql.shell.run import StoppedError, failures
 from penstock.sql.shell.select import Output, _FollowedTable
 

@@ -1,7 +1,8 @@
-"""Make the JSON of the page.
+"""What the page gets: its files, and its JSON with what the query promises from end to end.
 
-Runs in the process that plans a stream. Pure. Invariants: values of secret properties never appear; at most
-`topic_partitions_max` topic partitions are sent, those with the largest lag.
+Runs in the process that plans a stream. Invariants: values of secret properties never appear; at most
+`topic_partitions_max` topic partitions are sent, those with the largest lag; only the files in `_KINDS` are
+served, whatever the path.
 """
 
 from __future__ import annotations
@@ -9,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from enum import Enum
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
-from penstock.observe.monitor import Report, report_to_json
-from penstock.observe.sentences import sentences
-from penstock.observe.serve.page.guarantee import promise, warnings
+from penstock.observe.monitor import Report, report_to_json, sentences
 from penstock.observe.serve.view import SourceView
 from penstock.observe.sink_reports import SinkState
 from penstock.options.config import (
     DiscoveryInterval,
+    IsolationLevel,
     KafkaProperties,
     OffsetsSpec,
     SourceConfig,
@@ -141,3 +143,72 @@ def _place(spec: OffsetsSpec) -> str:
 
 def _where(where: Where) -> str:
     return where.name.lower() if isinstance(where, Enum) else str(where)
+
+
+_KINDS = {
+    "index.html": "text/html; charset=utf-8",
+    "page.css": "text/css; charset=utf-8",
+    "page.js": "text/javascript; charset=utf-8",
+    "parts.js": "text/javascript; charset=utf-8",
+    "uplot.css": "text/css; charset=utf-8",
+    "uplot.js": "text/javascript; charset=utf-8",
+    "uplot.LICENSE": "text/plain; charset=utf-8",
+}
+
+CONTENT_SECURITY_POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"  # noqa: E501 - one header
+"""The page loads nothing from other places and runs no script in texts, e.g. in the name of a topic."""
+
+
+@cache
+def page_file(path: str) -> tuple[str, bytes] | None:
+    """Return the content type and the bytes of a file of the page; None for any other path.
+
+    Args:
+        path: of the request, with its slash.
+    """
+    name = path.removeprefix("/") or "index.html"
+    kind = _KINDS.get(name)
+    return None if kind is None else (kind, files(__package__).joinpath(name).read_bytes())
+
+
+_SINK_WARNINGS = {
+    "at-least-once": "Sink {name} is at-least-once: rows of a batch that Spark repeats are written again. "
+    "Set sink.delivery-guarantee = exactly-once.",
+    "none": "Sink {name} promises nothing: rows can be lost or doubled. Set sink.delivery-guarantee.",
+}
+
+
+def promise(sinks: Mapping[str, SinkState]) -> str:
+    """Return the promise in one sentence."""
+    if not sinks:
+        return (
+            "The source gives each record to Spark once for each batch, and a repeated batch holds the same "
+            "records. No sink of penstock reports here, so the promise ends there."
+        )
+    guarantees = {state.guarantee for state in sinks.values()}
+    if guarantees == {"exactly-once"}:
+        return "Exactly once from end to end, for readers with isolation.level = read_committed."
+    if "none" in guarantees:
+        return "None from end to end: a sink may lose rows."
+    return "At least once from end to end: a failure can double rows."
+
+
+def warnings(config: SourceConfig, sinks: Mapping[str, SinkState]) -> list[str]:
+    """Return what weakens the promise, or keeps an operator from seeing it."""
+    found = [
+        _SINK_WARNINGS[state.guarantee].format(name=name)
+        for name, state in sinks.items()
+        if state.guarantee in _SINK_WARNINGS
+    ]
+    if config.isolation_level is not IsolationLevel.READ_COMMITTED:
+        found.append(
+            "The source reads records of open and aborted transactions. Set isolation.level = read_committed "
+            "if a producer of its topics uses transactions."
+        )
+    if not config.fail_on_data_loss:
+        found.append("The source continues if records were deleted before it read them.")
+    if config.stopping is None and config.group_id and not config.commits_offsets:
+        found.append(
+            f"Offsets are not committed to group {config.group_id}: Kafka's tools show no lag of this query."
+        )
+    return found

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
@@ -19,7 +21,7 @@ from penstock.errors import OptionError
 from penstock.spark.versions import ReadLimit, to_arrow_schema
 from penstock.sql.connectors.datagen.offset import MadeOffset
 from penstock.sql.connectors.datagen.plan import Plan, plan_of
-from penstock.sql.connectors.datagen.rows import generate
+from penstock.sql.connectors.datagen.values import Draw
 from penstock.sql.language.parse import parse_statement
 from penstock.sql.language.statements import CreateTable, PhysicalColumn
 from penstock.sql.language.write import statement_text
@@ -175,3 +177,36 @@ def _read(plan: Plan, schema: StructType, partition: InputPartition) -> Iterator
         return  # Spark passes another, empty partition to a batch read without splits
     seed, start, stop, at_ms = partition.value
     yield from generate(plan, to_arrow_schema(schema), seed, range(start, stop), at_ms * 1_000)
+
+
+_BLOCK_ROWS, _BLOCK_BYTES = 4_096, 16 << 20
+
+
+def block_rows(plan: Plan) -> int:
+    """Return the rows of a block: fewer if rows are large."""
+    size_bytes = sum(maker.size_bytes for _, maker in plan.columns)
+    return max(1, min(_BLOCK_ROWS, _BLOCK_BYTES // max(1, size_bytes)))
+
+
+def generate(plan: Plan, schema: pa.Schema, seed: int, rows: range, now_us: int) -> Iterator[pa.RecordBatch]:
+    """Return rows as Arrow batches, the same ones whichever batch or task makes them.
+
+    So random numbers are drawn for whole blocks of rows.
+
+    Args:
+        plan: the columns.
+        schema: of the batches.
+        seed: of the query, at least 0.
+        rows: the numbers of the rows.
+        now_us: the time that is "now" for them, microseconds since 1970.
+    """
+    size = block_rows(plan)
+    for block in range(rows.start // size, -(-rows.stop // size)):
+        first = block * size
+        start, stop = max(rows.start, first), min(rows.stop, first + size)
+        arrays = []
+        for place, (name, maker) in enumerate(plan.columns):
+            random = np.random.Generator(np.random.PCG64([seed, place, block]))
+            made = maker.make(Draw(random, first, size, now_us), schema.field(name).type)
+            arrays.append(made.slice(start - first, stop - start))
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)

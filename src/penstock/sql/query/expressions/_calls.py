@@ -13,7 +13,6 @@ from sqlglot import exp
 
 from penstock.sql.language.source import nearest
 from penstock.sql.query._distinct import distinct_in_stream
-from penstock.sql.query._function import Function
 from penstock.sql.query._functions import (
     AGGREGATES,
     EXTRACT_UNITS,
@@ -27,7 +26,7 @@ from penstock.sql.query._not_served import REFUSED
 from penstock.sql.query._old_times import unix_timestamp
 from penstock.sql.query._units import EXTRACTED, ceil_to, floor_to, months_between
 from penstock.sql.query.expressions._values import NO_TEXTS, Values
-from penstock.sql.query.piece import Piece, UnknownTypeError, UserFunction, quoted
+from penstock.sql.query.piece import Function, Piece, UnknownTypeError, UserFunction, quoted
 from penstock.sql.query.rows import Varies
 from penstock.sql.query.zones import asks_for_zone, has_zone, without_zone
 

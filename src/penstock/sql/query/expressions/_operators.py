@@ -14,10 +14,9 @@ from sqlglot import exp
 
 from penstock.errors import SqlError
 from penstock.sql.query._json import is_json
-from penstock.sql.query._let import let
 from penstock.sql.query._sqlglot import IntervalOf, is_without_brackets
 from penstock.sql.query.expressions._base import Base, boolean
-from penstock.sql.query.piece import INTEGERS, Piece, literal, quoted
+from penstock.sql.query.piece import INTEGERS, Piece, let, literal, quoted
 
 _ARITHMETIC: dict[type, str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
 _COMPARISONS: dict[type, str] = {
