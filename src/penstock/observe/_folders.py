@@ -61,11 +61,9 @@ class LocalFolder:
             return []
 
     def text(self, name: str) -> str:
-        """Return the content of a file."""
         return (self._path / name).read_text(encoding="utf-8")
 
     def time_ms(self, name: str) -> int:
-        """Return when a file was changed."""
         return (self._path / name).stat().st_mtime_ns // 1_000_000
 
 

@@ -228,7 +228,6 @@ _NOT_READ_YET = (None, "None", "null")
 
 
 def _is_of_another_system(source: Any) -> bool:
-    """Return whether a source has read, and not Kafka."""
     return source.endOffset not in _NOT_READ_YET and kafka_positions(source.endOffset) is None
 
 

@@ -79,7 +79,6 @@ class Sample:
 
     @classmethod
     def of(cls, look: PartitionLook, rules: HealthRules) -> Sample:
-        """Return the sample to keep of a look."""
         return cls(look.at_ms, look.position, _unread(look, rules), look.age_ms)
 
 

@@ -88,7 +88,6 @@ class Sender:
             self._socket.sendto(json.dumps(message).encode(), self._to)
 
     def close(self) -> None:
-        """Close the socket."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None

@@ -57,5 +57,4 @@ class PenstockReader(DataSourceReader):
         return [SplitPartition(split, report_to) for split in splits]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Read one split."""
         return read_rows(self._config, self._schema, partition, self._table)

@@ -177,7 +177,6 @@ def partition_expression(keys: Iterable[str], count: int) -> str:
 
 
 def quoted(name: str) -> str:
-    """Return a name as SQL has it."""
     return f"`{name.replace('`', '``')}`"
 
 

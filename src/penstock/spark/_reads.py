@@ -36,7 +36,6 @@ def schema_of(options: Mapping[str, str]) -> StructType:
 
 
 def batch_read(options: Mapping[str, str], schema: StructType) -> PenstockReader:
-    """Return a batch read."""
     config = _read_config(options, streaming=False)
     return PenstockReader(config.source, schema, _table_source(config, schema))
 

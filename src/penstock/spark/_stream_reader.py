@@ -138,7 +138,6 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [SplitPartition(split, report_to) for split in splits]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Read one split."""
         return read_rows(self._config, self._schema, partition, self._table)
 
     @short_errors

@@ -87,16 +87,13 @@ class FormatSource(TableSource):
 
     @property
     def row_time_column(self) -> str | None:
-        """See `TableSource`."""
         return self.time_column
 
     @property
     def bad_records(self) -> BadRecordsSpec:
-        """Return the policy for records that cannot be decoded."""
         return self.table.bad_records
 
     def decoder(self) -> RecordDecoder:
-        """See `TableSource`."""
         if self.table.upsert is None:
             return TableDecoder(self.table)
         # Imported here because other reads do not need it.
@@ -115,16 +112,13 @@ class PythonSource(TableSource):
 
     @property
     def row_time_column(self) -> str | None:
-        """See `TableSource`."""
         return self.time_column
 
     @property
     def bad_records(self) -> BadRecordsSpec:
-        """Return the policy for records that cannot be decoded."""
         return self.spec.bad_records
 
     def decoder(self) -> RecordDecoder:
-        """See `TableSource`."""
         # Imported here because other reads do not need it.
         from penstock.table.python_rows import PythonDecoder  # noqa: PLC0415
 
@@ -141,16 +135,13 @@ class EventTimeSource(TableSource):
 
     @property
     def bad_records(self) -> BadRecordsSpec:
-        """Return the policy for records that cannot be decoded."""
         return self.inner.bad_records
 
     @property
     def row_time_column(self) -> str | None:
-        """See `TableSource`."""
         return self.spec.column if self.spec.is_of_rows else None
 
     def decoder(self) -> RecordDecoder:
-        """See `TableSource`."""
         # Imported here because other reads do not need it.
         from penstock.table.event_time import EventTimeDecoder  # noqa: PLC0415
 

@@ -92,7 +92,6 @@ class RowSchema:
 
     @property
     def columns(self) -> Sequence[str]:
-        """Return the needed columns of KafkaRecords."""
         return self._names
 
     def outcomes(self) -> dict[str, int]:

@@ -141,7 +141,6 @@ class _Plan:
         return f"IF({wrong}, {_raised(_NOT_CORRECT, 'BOOLEAN')}, TRUE)"
 
     def results(self) -> Iterator[str]:
-        """Yield the SQL of each aggregate."""
         for call in self.calls:
             yield f"{self._result(call)} AS {quoted(call.name)}"
 

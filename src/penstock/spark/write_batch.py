@@ -177,7 +177,6 @@ class _Written:
             )
 
     def note(self, batch_id: int) -> None:
-        """Note that the batch is written."""
         with self._lock:
             self._newest[self._key] = batch_id
 

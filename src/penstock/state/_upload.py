@@ -36,7 +36,6 @@ class Upload(io.RawIOBase):
         return bytes(self._held) if self._stream is None else None
 
     def writable(self) -> bool:
-        """Return True."""
         return True
 
     def write(self, data: Any) -> int:

@@ -53,7 +53,6 @@ class Hashes:
         return len(self.high)
 
     def take(self, places: Places | Mask) -> Hashes:
-        """Return the hashes at these places."""
         return Hashes(self.high[places], self.low[places])
 
     @staticmethod
@@ -228,7 +227,6 @@ def one_array(column: pa.ChunkedArray) -> pa.Array:
 
 
 def words(table: pa.Table, name: str) -> Words:
-    """Return a column of hashes."""
     values: Words = one_array(table.column(name)).to_numpy(zero_copy_only=False)
     return values
 

@@ -83,7 +83,6 @@ class Identity:
         return fingerprint_of(self.to_json())
 
     def differing(self, expected: Identity) -> list[str]:
-        """Return the names of the attributes that differ."""
         names = [name for name in _SHOWN if getattr(self, name) != getattr(expected, name)]
         return names if self.columns.equals(expected.columns) else [*names, "columns"]
 

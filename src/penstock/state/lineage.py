@@ -125,7 +125,6 @@ def parse_claim(name: str) -> Claim | None:
 
 
 def read_claims(files: Files) -> frozenset[Claim]:
-    """Return the claims of the runs."""
     return _claims_in(files.names(RUNS))
 
 

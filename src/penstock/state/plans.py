@@ -34,7 +34,6 @@ class Plan:
 
     @property
     def path(self) -> str:
-        """Return the path of the file."""
         return f"{PLANS}/{self.number:08x}-{self.plan_id}-{self.token}.json"
 
 

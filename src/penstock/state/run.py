@@ -49,7 +49,6 @@ class Run:
 
     @property
     def row_count(self) -> int:
-        """Return the number of rows."""
         return self.file.row_count
 
     def find(self, keys: Hashes) -> tuple[Places, Places]:

@@ -104,12 +104,10 @@ class BatchTask:
 
     @property
     def run_hash(self) -> str:
-        """Return the hash of the run."""
         return short_hash(self.run_id)
 
     @property
     def plan_hash(self) -> str:
-        """Return the hash of the DataFrame."""
         return short_hash(self.plan_id)[:8]
 
 

@@ -50,7 +50,6 @@ def _delete_incomplete(files: Files, first_batch: int) -> None:
 
 
 def _delete_before(files: Files, seal: Seal) -> None:
-    """Delete the claims and seals of runs before that of the seal."""
     for name in files.names(RUNS):
         claim, other = parse_claim(name), SEAL_NAME.match(name)  # also of a seal that was never completed
         epoch = int(other[1], 16) if other else None if claim is None else claim.epoch

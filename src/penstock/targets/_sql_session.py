@@ -113,7 +113,6 @@ class Session:
         self._cursor.execute(self.spelled(statement), values)
 
     def spelled(self, statement: str) -> str:
-        """Return a statement with the placeholders of the database."""
         if self._dialect.placeholder == "%s":
             statement = statement.replace("%", "%%")  # a name may have one
         return statement.replace(PARAMETER, self._dialect.placeholder)
@@ -163,6 +162,5 @@ def _check_transactions(connection: Any) -> None:
 
 
 def quoted(name: str) -> str:
-    """Return a name as SQL has it."""
     doubled = name.replace('"', '""')
     return f'"{doubled}"'

@@ -41,7 +41,6 @@ class LastRows:
 
     @property
     def schema(self) -> pa.Schema:
-        """Return the schema of the result."""
         return self.columns.append(pa.field(DELETED, pa.bool_(), nullable=False))
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

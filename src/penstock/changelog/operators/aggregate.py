@@ -105,7 +105,6 @@ class Aggregate:
 
     @property
     def out_columns(self) -> pa.Schema:
-        """Return the columns of the output."""
         keys = [self.columns.field(name) for name in self.keys]
         calls = [pa.field(call.name, self._type(call)) for call in self.calls]
         return pa.schema([*keys, *calls, pa.field(ROW_KIND, pa.string(), nullable=False)])
@@ -348,7 +347,6 @@ def _one_zero(keys: pa.Table) -> pa.Table:
 
 
 def _fitting(result: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """Return a result in the type of the output."""
     try:
         return result.cast(kind)
     except pa.ArrowInvalid as error:

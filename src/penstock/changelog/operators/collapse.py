@@ -111,46 +111,37 @@ class Collapsed:
 
     @property
     def name(self) -> str:
-        """Return the name of the function."""
         return self.operator.name
 
     @property
     def version(self) -> int:
-        """Return the version of the function."""
         return self.operator.version
 
     @property
     def keys(self) -> Sequence[str]:
-        """Return the columns by which rows are found."""
         return self.operator.keys
 
     @property
     def arguments(self) -> str:
-        """Return the arguments that decide what the function keeps. To collapse is not one of them."""
-        return self.operator.arguments
+        return self.operator.arguments  # without `collapse`, which keeps nothing
 
     @property
     def kept_columns(self) -> pa.Schema:
-        """Return the columns that it keeps."""
         return self.operator.kept_columns
 
     @property
     def out_columns(self) -> pa.Schema:
-        """Return the columns of its output."""
         return self.operator.out_columns
 
     @property
     def has_parts(self) -> bool:
-        """Return whether it keeps several rows of a key."""
         return self.operator.has_parts
 
     @property
     def remembers_deleted(self) -> bool:
-        """Return whether it wants to see the rows of deleted keys again."""
         return self.operator.remembers_deleted
 
     def step(self, batch: pa.Table, find: Find, now_ms: int) -> Step:
-        """Return the net change of one batch, and the rows to keep."""
         step = self.operator.step(batch, find, now_ms)
         out = net_of_rows(step.out) if self.unique is None else net_of_keys(step.out, self.unique)
         return Step(out, step.kept)

@@ -61,17 +61,14 @@ class Deduplicate:
 
     @property
     def arguments(self) -> str:
-        """Return the arguments that decide what it keeps."""
         return json.dumps({"keys": self.keys, "order_by": self.order_by, "keep": self.keep})
 
     @property
     def kept_columns(self) -> pa.Schema:
-        """Return the columns that it keeps."""
         return with_nullable(self.columns)
 
     @property
     def out_columns(self) -> pa.Schema:
-        """Return the columns of the output."""
         return self.columns.append(pa.field(ROW_KIND, pa.string(), nullable=False))
 
     def step(self, batch: pa.Table, find: Find, now_ms: int) -> Step:

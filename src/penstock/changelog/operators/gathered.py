@@ -40,7 +40,6 @@ class Gathered:
 
     @property
     def out_columns(self) -> pa.Schema:
-        """Return the columns of the aggregates."""
         return pa.schema(
             [field for field in self.operator.out_columns if field.name not in (_GROUP, ROW_KIND)]
         )

@@ -60,7 +60,6 @@ class Join:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Return the columns that are equal."""
         return keys_in(self.columns)
 
     @property
@@ -70,12 +69,10 @@ class Join:
 
     @property
     def kept_columns(self) -> pa.Schema:
-        """Return the columns that it keeps."""
         return counted_columns(self.columns)
 
     @property
     def out_columns(self) -> pa.Schema:
-        """Return the columns of the output."""
         return named_columns(self.columns, self.names)
 
     def step(self, batch: pa.Table, find: Find, now_ms: int) -> Step:
@@ -117,7 +114,6 @@ class Join:
         return rows
 
     def _out(self, rows: JoinRows) -> pa.Table:
-        """Return the changes of the join."""
         left: list[Places] = []
         right: list[Places] = []
         change: list[Places] = []

@@ -59,7 +59,6 @@ class JoinWithTtl(Join):
 
     @property
     def kept_columns(self) -> pa.Schema:
-        """Return the columns that it keeps."""
         columns = super().kept_columns
         return columns.append(pa.field(_PARTNERS, pa.int64())) if _REMEMBERS[self.how] else columns
 
@@ -81,7 +80,6 @@ class JoinWithTtl(Join):
         return _Numbers(was, known, reached, old, (given, later))
 
     def _out(self, rows: JoinRows) -> pa.Table:
-        """Return the changes of the join."""
         numbers, after = self._numbers(rows), np.maximum(rows.after, 0)
         found = [] if self.how in ("semi", "anti") else [self._pairs(rows, numbers, after)]
         for side in _REMEMBERS[self.how]:

@@ -84,19 +84,16 @@ class Normalize:
 
     @property
     def arguments(self) -> str:
-        """Return the arguments that decide what it keeps."""
         given = {"keys": self.keys, "order_by": self.order_by}
         return json.dumps(given if self.source is None else {**given, "source": self.source})
 
     @property
     def kept_columns(self) -> pa.Schema:
-        """Return the columns that it keeps."""
         seen = (self.columns.field(name).with_name(_SEEN + name) for name in self.order_by)
         return pa.schema([field.with_nullable(True) for field in (*self.columns, *seen)])
 
     @property
     def out_columns(self) -> pa.Schema:
-        """Return the columns of the output."""
         return self.columns.append(pa.field(ROW_KIND, pa.string(), nullable=False))
 
     def step(self, batch: pa.Table, find: Find, now_ms: int) -> Step:
@@ -391,7 +388,6 @@ class _Chains:
     replaced: Hashes
 
     def take(self, places: Places) -> _Chains:
-        """Return some of the rows."""
         indices = pa.array(places)
         return _Chains(
             self.rows.take(indices),

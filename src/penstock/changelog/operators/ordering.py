@@ -45,7 +45,6 @@ def groups_of_kept(kept: Hashes, groups: Hashes) -> Places:
 
 
 def ranks(table: pa.Table, columns: Sequence[str]) -> list[npt.NDArray[Any]]:
-    """Return `rank` of each of the columns."""
     return [rank(one_array(table.column(name))) for name in columns]
 
 
@@ -95,7 +94,6 @@ def descending(ranked: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _rank_floats(array: pa.Array) -> npt.NDArray[np.int64]:
-    """Return integers in the order of the floats."""
     numbers = array.to_numpy(zero_copy_only=False).astype(np.float64) + 0.0  # turns -0.0 into 0.0
     numbers[np.isnan(numbers)] = np.nan
     bits = numbers.view(np.int64)

@@ -53,17 +53,14 @@ class Sessions(Waiting):
 
     @property
     def arguments(self) -> str:
-        """Return the arguments that decide what it keeps."""
         return json.dumps({"keys": self.keys, "time": self.time, "gap_us": self.gap_us})
 
     @property
     def kept_columns(self) -> pa.Schema:
-        """Return the columns that it keeps."""
         return pa.schema([*with_nullable(self.columns), pa.field(NUMBER, pa.int64())])
 
     @property
     def out_columns(self) -> pa.Schema:
-        """Return the columns of the output."""
         kind = self.columns.field(self.time).type
         times = [pa.field(name, kind, nullable=False) for name in self.names]
         return pa.schema([*self.columns_of_user, *times, pa.field(ROW_KIND, pa.string(), nullable=False)])

@@ -51,17 +51,14 @@ class SortByTime(Waiting):
 
     @property
     def arguments(self) -> str:
-        """Return the arguments that decide what it keeps."""
         return json.dumps({"time": self.time})
 
     @property
     def kept_columns(self) -> pa.Schema:
-        """Return the columns that it keeps."""
         return pa.schema([*with_nullable(self.columns), pa.field(NUMBER, pa.int64())])
 
     @property
     def out_columns(self) -> pa.Schema:
-        """Return the columns of the output."""
         return pa.schema([*self.columns_of_user, pa.field(ROW_KIND, pa.string(), nullable=False)])
 
     def step(self, batch: pa.Table, find: Find, now_ms: int) -> Step:

@@ -81,22 +81,18 @@ class TemporalJoin:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Return the columns that are equal."""
         return keys_in(self.columns)
 
     @property
     def arguments(self) -> str:
-        """Return the arguments that decide what it keeps."""
         return json.dumps({"keys": self.keys, "on": self.on, "times": self.times})
 
     @property
     def kept_columns(self) -> pa.Schema:
-        """Return the columns that it keeps."""
         return pa.schema([*with_nullable(self.columns), (_COUNT, pa.int64()), (_GONE, pa.bool_())])
 
     @property
     def out_columns(self) -> pa.Schema:
-        """Return the columns of the output."""
         return named_columns(self.columns, self.names)
 
     def step(self, batch: pa.Table, find: Find, now_ms: int) -> Step:
@@ -305,7 +301,6 @@ class _Waiting:
     after: Places
 
     def take(self, mask: Mask) -> _Waiting:
-        """Return some of the rows."""
         rows = self.rows.filter(pa.array(mask))
         return _Waiting(rows, self.parts.take(mask), self.before[mask], self.after[mask])
 

@@ -71,12 +71,10 @@ class TopN:
 
     @property
     def kept_columns(self) -> pa.Schema:
-        """Return the columns that it keeps."""
         return counted_columns(self.columns)
 
     @property
     def out_columns(self) -> pa.Schema:
-        """Return the columns of the output."""
         ranked = [] if self.rank is None else [pa.field(self.rank, pa.int64(), nullable=False)]
         return pa.schema([*self.columns, *ranked, pa.field(ROW_KIND, pa.string(), nullable=False)])
 

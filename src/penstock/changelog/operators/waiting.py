@@ -71,7 +71,6 @@ class Waiting(ABC):
 
     @property
     def columns_of_user(self) -> list[pa.Field]:
-        """Return the columns without those of penstock."""
         return [field for field in self.columns if field.name not in (SIDE, CLOCK)]
 
     def arrived(self, batch: pa.Table, find: Find) -> Arrived:
@@ -120,7 +119,6 @@ class Waiting(ABC):
         return clock if clock == NEVER else clock - self.delay_us - 1
 
     def _in_time(self, new: pa.Table, kinds: Kinds, watermark: int) -> pa.Table:
-        """Return the rows that are not late."""
         if np.any(kinds != INSERT):
             raise RowError(
                 f"{self.name} takes rows that are only inserted, and got an update or a delete among them. "

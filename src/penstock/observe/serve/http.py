@@ -59,11 +59,9 @@ class MetricsServer:
 
     @property
     def port(self) -> int:
-        """Return the port that it listens on."""
         return int(self._server.server_address[1])
 
     def close(self) -> None:
-        """Stop serving."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -97,7 +95,6 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
 
     def do_GET(self) -> None:
-        """Answer a request."""
         try:
             status, kind, body = self._answer(self.path.partition("?")[0])
         except Exception as error:  # noqa: BLE001 - the client gets it, not the query

@@ -63,7 +63,6 @@ class _SourceCollector(Collector):
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
-        """Yield all metrics."""
         report = self._view.report()
         values = self._view.totals()
         yield from _totals(values)

@@ -102,7 +102,6 @@ class SourceView:
         return self._metrics.batch_times()
 
     def sinks(self) -> dict[str, SinkState]:
-        """Return the sinks of the query, by name."""
         return self._sinks()
 
     def query_warnings(self) -> tuple[str, ...]:

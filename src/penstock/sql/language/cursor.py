@@ -27,11 +27,9 @@ class Cursor:
 
     @property
     def token(self) -> Token:
-        """Return the token that is read next."""
         return self._tokens[self._index]
 
     def at_end(self) -> bool:
-        """Return whether all tokens are read."""
         return self.token.kind is Kind.END
 
     def ahead(self, count: int) -> Token:

@@ -140,7 +140,6 @@ class Groups(Outputs):
             )
 
     def group_item(self, each: exp.Expr) -> str:
-        """Return a column of GROUP BY."""
         if isinstance(each, exp.Literal):
             self.inner.refuse(each, "expected a column, got a literal. Write the column itself.")
         return self.inner.text(each)

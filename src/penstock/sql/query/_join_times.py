@@ -60,7 +60,6 @@ class _Watermarks:
         return places[0] if len(places) == 1 else None
 
     def is_marked(self, place: tuple[int, Entry]) -> bool:
-        """Return whether a column has a watermark."""
         return place[1] in self.marked[place[0]]
 
     def shifted(self, node: exp.Expr) -> tuple[int, Entry, int] | None:

@@ -36,7 +36,6 @@ def conjuncts(tree: exp.Expr | None) -> list[exp.Expr]:
 
 
 def conditions_of(parts: Parts) -> list[exp.Expr]:
-    """Return the parts of WHERE."""
     where = parts.tree.args.get("where")
     return conjuncts(where.this) if where is not None else []
 

@@ -102,6 +102,5 @@ def _quoted(name: str) -> str:
 
 
 def json_array(texts: list[str], *, keeps_nulls: bool) -> str:
-    """Return JSON_ARRAY of texts of JSON."""
     values = [f"coalesce({each}, 'null')" for each in texts] if keeps_nulls else texts
     return f"concat('[', concat_ws(',', {', '.join(values)}), ']')" if values else "'[]'"

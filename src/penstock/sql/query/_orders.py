@@ -48,7 +48,6 @@ class Extra:
 
     @property
     def names(self) -> list[str]:
-        """Return the names of the columns."""
         return list(map(self.name, self.texts))
 
     @property

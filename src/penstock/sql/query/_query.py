@@ -244,7 +244,6 @@ class Query:
         return Feature(name, instead, self.script.offset + (place_of(tree) or 0))
 
     def refuse(self, tree: exp.Expr, message: str) -> NoReturn:
-        """Raise the error for a part of the query."""
         raise self.script.source.error(message, self.script.offset + (place_of(tree) or 0))
 
     def _with(self, tree: exp.Expr, names: Names) -> Selected:

@@ -95,7 +95,6 @@ class _Parser(parser.Parser):
     }
 
     def flink_value(self) -> Any:
-        """Read an expression, which has to be there."""
         return self.flink_needed(self._parse_disjunction())
 
     def flink_operand(self) -> Any:

@@ -80,7 +80,6 @@ class WindowCall:
 
     @property
     def column(self) -> str:
-        """Return the name of the time column."""
         return self.time.name
 
     @property

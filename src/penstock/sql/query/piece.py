@@ -138,7 +138,6 @@ class Piece:
 
     @property
     def is_integer(self) -> bool:
-        """Return whether the type is one of the integers."""
         return self.type in INTEGERS
 
 
@@ -164,7 +163,6 @@ class Script:
 
 
 def quoted(name: str) -> str:
-    """Return a name in backticks."""
     return f"`{name.replace('`', '``')}`"
 
 

@@ -116,7 +116,6 @@ class SparkBinder:
 
     @property
     def zone_is_utc(self) -> bool:
-        """Return whether the times of the session are those of UTC."""
         return self._spark.conf.get(_ZONE) in ("UTC", "Etc/UTC", "GMT", "Z", "+00:00")
 
     @property
@@ -251,7 +250,6 @@ class SparkBinder:
         return quoted(name)
 
     def is_streaming(self, select: str) -> bool:
-        """Return whether the rows of a query are a stream."""
         return not self._settings.is_batch and bool(self._analysed(select).isStreaming)
 
     def cut(self, step: Step, place: str = "") -> str:
@@ -337,7 +335,6 @@ class SparkBinder:
         return self._catalog.names()
 
     def column_types(self, select: str) -> list[tuple[str, str]]:
-        """Return names and types of the columns of a query."""
         fields = self._analysed(select).schema.fields
         return [(field.name, spark_type(field.dataType)) for field in fields]
 

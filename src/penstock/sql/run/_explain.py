@@ -103,7 +103,6 @@ def warnings_of(notes: Notes, catalog: Catalog) -> Iterator[str]:
 
 
 def option_text(key: str, value: str) -> str:
-    """Return an option as it is written in WITH."""
     quoted = value.replace("'", "''")
     return f"'{key}' = '{quoted}'"
 

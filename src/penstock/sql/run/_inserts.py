@@ -340,7 +340,6 @@ class Inserts:
         return taken(table, write.options, write.connector) if isinstance(table, Table) else ""
 
     def keys_of(self, write: Write) -> tuple[str, ...]:
-        """Return the primary key of a table."""
         table = self._catalog.objects[write.key]
         return table.definition.primary_key if isinstance(table, Table) else ()
 

@@ -50,12 +50,10 @@ class TemporaryFolders:
         self._made: list[str] = []
 
     def states(self) -> States:
-        """Return the folders of one query."""
         self._made.append(tempfile.mkdtemp(prefix="penstock-sql-"))
         return States(self._made[-1])
 
     def remove(self) -> None:
-        """Remove all of them."""
         for folder in self._made:
             shutil.rmtree(folder, ignore_errors=True)
         self._made.clear()

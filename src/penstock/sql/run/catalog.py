@@ -38,7 +38,6 @@ class Table:
 
     @property
     def options(self) -> dict[str, str]:
-        """Return the options of WITH."""
         return dict(self.definition.options)
 
 

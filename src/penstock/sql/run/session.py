@@ -114,7 +114,6 @@ class Session:
         self._inserts = Inserts(spark, self._catalog, self._settings, self._binder, emit)
 
     def _begin(self) -> None:
-        """Begin a statement."""
         self._check_spark()
         self._binder.forget()
 
@@ -219,12 +218,10 @@ class Session:
     # ---- statements
 
     def select(self, statement: Select, source: Source) -> Result:
-        """Return a SELECT as a DataFrame."""
         frame, rows = self._noted(statement.query, source)
         return Result(columns=tuple(frame.columns), frame=frame, is_changing=rows.changes is not None)
 
     def insert(self, statement: Insert, source: Source) -> Result:
-        """Run or start an INSERT."""
         return self._start([statement], source, in_set=False)
 
     def statement_set(self, statement: StatementSet, source: Source) -> Result:
@@ -398,7 +395,6 @@ class Session:
         return shown[what]
 
     def describe_job(self, statement: DescribeJob, source: Source) -> Result:
-        """Return the inserts of a job."""
         return jobs.described(jobs.found(self.jobs, statement.job))
 
     def stop_job(self, statement: StopJob, source: Source) -> Result:

@@ -159,7 +159,6 @@ class _FollowedTable:
         self._lock = threading.Lock()
 
     def apply(self, batch: Any) -> None:
-        """Apply the changes of a micro-batch."""
         for row in batch.collect():
             change = kind_and_cells(self._names, row)
             with self._lock:

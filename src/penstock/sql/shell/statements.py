@@ -28,12 +28,10 @@ def is_complete(text: str) -> bool:
 
 
 def is_leave(text: str) -> bool:
-    """Return whether a text is the command to leave."""
     return _word(text) in _LEAVE
 
 
 def is_help(text: str) -> bool:
-    """Return whether a text asks for help."""
     return _word(text) == _HELP
 
 

@@ -90,13 +90,11 @@ class Over(Waiting):
 
     @property
     def kept_columns(self) -> pa.Schema:
-        """Return the columns that it keeps."""
         fields = [pa.field(part.name, part.type(self.columns)) for part in self._parts]
         return pa.schema([*with_nullable(self.columns), pa.field(NUMBER, pa.int64()), *fields])
 
     @property
     def out_columns(self) -> pa.Schema:
-        """Return the columns of the output."""
         calls = [pa.field(call.name, out_type(call, self.columns)) for call in self.calls]
         return pa.schema([*self.columns_of_user, *calls, pa.field(ROW_KIND, pa.string(), nullable=False)])
 

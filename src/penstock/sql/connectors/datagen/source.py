@@ -69,12 +69,10 @@ class DatagenSource(DataSource):
         return FORMAT
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return a batch read."""
         start = MadeOffset(int(self.options[_SEED]), 0, int(self.options[_TIME]))
         return Batch(self._plan(), schema, start)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return a streaming read."""
         return Stream(self._plan(), schema)
 
     def _plan(self) -> Plan:
@@ -104,7 +102,6 @@ class Batch(DataSourceReader):
         return split(self._plan, self._start, self._plan.total or 0)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Make the rows of one task."""
         return _read(self._plan, self._schema, partition)
 
 
@@ -137,7 +134,6 @@ class Stream(DataSourceStreamReader):
         return split(self._plan, replace(last, row=MadeOffset.from_json(start).row), last.row)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Make the rows of one task."""
         return _read(self._plan, self._schema, partition)
 
 

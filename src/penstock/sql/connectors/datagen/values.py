@@ -75,7 +75,6 @@ class Whole:
     size_bytes: int = 8
 
     def make(self, draw: Draw, kind: pa.DataType) -> pa.Array:
-        """Return random integers."""
         numbers = draw.random.integers(self.low, self.high, draw.count, dtype=np.int64, endpoint=True)
         return pa.array(numbers).cast(kind)
 
@@ -119,7 +118,6 @@ class Truth:
     size_bytes: int = 1
 
     def make(self, draw: Draw, kind: pa.DataType) -> pa.Array:
-        """Return random truth values."""
         return pa.array(draw.random.random(draw.count) < 0.5, kind)
 
 
@@ -139,11 +137,9 @@ class Bytes:
 
     @property
     def size_bytes(self) -> int:
-        """Return the length."""
         return self.length
 
     def make(self, draw: Draw, kind: pa.DataType) -> pa.Array:
-        """Return random bytes or texts."""
         lengths = np.full(draw.count, self.length, np.int64)
         if self.varies and self.length:
             lengths = draw.random.integers(1, self.length, draw.count, endpoint=True)
@@ -168,7 +164,6 @@ class Moment:
     size_bytes: int = 8
 
     def make(self, draw: Draw, kind: pa.DataType) -> pa.Array:
-        """Return random times."""
         past_ms = draw.random.integers(0, self.max_past_us // 1_000, draw.count, endpoint=True)
         at_us = (draw.now_us // 1_000 - past_ms) * 1_000
         return pa.array(at_us).cast(kind)
@@ -194,11 +189,9 @@ class Row:
 
     @property
     def size_bytes(self) -> int:
-        """Return the size of all fields."""
         return sum(field.size_bytes for field in self.fields)
 
     def make(self, draw: Draw, kind: pa.DataType) -> pa.Array:
-        """Return rows."""
         fields = [kind.field(place) for place in range(kind.num_fields)]
         made = [maker.make(draw, field.type) for maker, field in zip(self.fields, fields, strict=True)]
         return pa.StructArray.from_arrays(made, fields=fields)
@@ -213,11 +206,9 @@ class Many:
 
     @property
     def size_bytes(self) -> int:
-        """Return the size of all elements."""
         return max(1, self.element.size_bytes * self.length)
 
     def make(self, draw: Draw, kind: pa.DataType) -> pa.Array:
-        """Return arrays."""
         values = self.element.make(draw.of(draw.count * self.length), kind.value_type)
         return pa.ListArray.from_arrays(_offsets(draw.count, self.length), values).cast(kind)
 
@@ -232,11 +223,9 @@ class Pairs:
 
     @property
     def size_bytes(self) -> int:
-        """Return the size of all entries."""
         return max(1, (self.key.size_bytes + self.value.size_bytes) * self.length)
 
     def make(self, draw: Draw, kind: pa.DataType) -> pa.Array:
-        """Return maps."""
         entries = draw.of(draw.count * self.length)
         keys = self.key.make(entries, kind.key_type).to_pylist()
         values = self.value.make(entries, kind.item_type).to_pylist()
@@ -260,11 +249,9 @@ class Sparse:
 
     @property
     def size_bytes(self) -> int:
-        """Return the size of a value."""
         return self.maker.size_bytes
 
     def make(self, draw: Draw, kind: pa.DataType) -> pa.Array:
-        """Return values and NULLs."""
         made = self.maker.make(draw, kind)
         kept = np.where(draw.random.random(draw.count) < self.rate, -1, np.arange(draw.count))
         places: Any = pa.array(kept)

@@ -84,7 +84,6 @@ class JdbcSettings:
     password: str | None = field(repr=False)
 
     def for_spark(self) -> dict[str, str]:
-        """Return the options of Spark's JDBC."""
         login = {"user": self.user, "password": self.password}
         given = {key: value for key, value in login.items() if value is not None}
         return {"url": self.url, "dbtable": self.table, **self.options, **given}
@@ -174,7 +173,6 @@ class Connect:
             _psycopg()
 
     def __call__(self) -> Any:
-        """Return a new connection."""
         if self.dialect == "sqlite":
             return sqlite3.connect(self.address)
         login = {"user": self.user, "password": self.password}

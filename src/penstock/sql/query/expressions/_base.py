@@ -204,7 +204,6 @@ class Base:
 
 
 def boolean(text: str) -> Piece:
-    """Return a piece of the type BOOLEAN."""
     return Piece(text, lambda: "boolean")
 
 

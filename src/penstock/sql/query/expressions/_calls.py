@@ -146,7 +146,6 @@ class Calls(Values):
         return self._typed(found, text, pieces)
 
     def _is_streaming(self) -> bool:
-        """Return whether FROM is a stream."""
         try:
             return self.binder.is_streaming(f"{self.with_text()}SELECT 1 AS x {self.from_text}")
         except UnknownTypeError:
