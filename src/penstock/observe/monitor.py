@@ -136,9 +136,9 @@ def _rates(
     return Rates(read, written, catch_up_s if records else 0.0)
 
 
-def report_to_json(report: Report, *, with_rows: bool = True) -> dict[str, Any]:
+def report_to_json(report: Report) -> dict[str, Any]:
     """Return a report for programs: ages and times in seconds, lags in records."""
-    shown: dict[str, Any] = {
+    return {
         "health": report.health.value,
         "reasons": report.reasons,
         "lag_records": report.totals.records if report.has_lag else None,
@@ -147,10 +147,8 @@ def report_to_json(report: Report, *, with_rows: bool = True) -> dict[str, Any]:
         "event_time_skew_seconds": report.totals.skew_ms / 1000,
         "rates": None if report.rates is None else _rates_to_json(report.rates),
         "errors": {str(tp): error.message for tp, error in sorted(report.errors.items())},
+        "topic_partitions": [_row_to_json(row) for row in report.rows],
     }
-    if with_rows:
-        shown["topic_partitions"] = [_row_to_json(row) for row in report.rows]
-    return shown
 
 
 def _rates_to_json(rates: Rates) -> dict[str, Any]:

@@ -61,12 +61,11 @@ class Manifest:
 
 @dataclass(frozen=True)
 class FileName:
-    """A file of a partition: its version, and whether it is a complete manifest or a complete run."""
+    """A file of a partition: its version, and whether it is a complete manifest."""
 
     name: str
     version: int
     is_manifest: bool
-    is_run: bool
     attempt: str = ""
 
 
@@ -75,9 +74,8 @@ def parse_name(name: str) -> FileName | None:
     found = _NAME.fullmatch(name)
     if found is None or not (found["rest"] == "" or found["rest"].startswith(TEMPORARY)):
         return None
-    is_complete = not found["rest"]
-    is_manifest, is_run = (is_complete and found[3] == suffix for suffix in ("json", "arrow"))
-    return FileName(name, int(found[1]), is_manifest, is_run, found[2])
+    is_manifest = not found["rest"] and found[3] == "json"
+    return FileName(name, int(found[1]), is_manifest, found[2])
 
 
 def list_files(files: Files, folder: str) -> list[FileName]:
@@ -93,11 +91,6 @@ def line_with_checksum(read: object) -> bytes:
 
 def checked_line(contents: bytes, what: str, where: str) -> bytes:
     """Return the line of JSON in a file.
-
-    Args:
-        contents: of the file.
-        what: the file is, for the message.
-        where: the file is.
 
     Raises:
         StateError: the line does not match its checksum.

@@ -321,7 +321,7 @@ class StateStore:
         task, folder = begun.task, str(loaded.partition)
         name = f"{task.batch_id}-{task.attempt}.json"
         write_manifest(self._files, folder, name, self._manifest(begun, digest, runs))
-        written = FileName(name, task.batch_id, is_manifest=True, is_run=False)
+        written = FileName(name, task.batch_id, is_manifest=True)
         self._clean(begun, folder, [*loaded.names, written])
 
     def _write_rows(self, task: BatchTask, loaded: Loaded, rows: pa.Table, now_ms: int) -> list[RunFile]:

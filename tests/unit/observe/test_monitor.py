@@ -85,4 +85,3 @@ def test_json_names_units_and_who_holds_readers_back() -> None:
         "first_offset": 5,
         "open_since_ms": 2_000,
     }
-    assert "topic_partitions" not in report_to_json(report, with_rows=False)

@@ -27,7 +27,6 @@ from penstock.sql.language.statements import (
     Drop,
     Explain,
     Insert,
-    Name,
     Options,
     ResetOption,
     Select,
@@ -399,8 +398,3 @@ _HANDLERS: dict[str, Callable[[Cursor], Statement]] = {
     "USE": _use,
     "ALTER": _alter,
 }
-
-
-def database_of(name: Name) -> str | None:
-    """Return the database that a name names; None if it names none."""
-    return name.parts[-2] if len(name.parts) > 1 else None

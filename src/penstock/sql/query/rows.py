@@ -65,10 +65,6 @@ class Rows:
             self, keys=keys, is_together=together, in_ms=in_ms, time=time, changing_time=changing_time
         )
 
-    def apart(self) -> Rows:
-        """Return what is known of the rows in any order."""
-        return replace(self, is_together=False)
-
 
 def _renamed(time: tuple[str, int] | None, names: Mapping[str, str]) -> tuple[str, int] | None:
     name = names.get(time[0].lower()) if time is not None else None
@@ -131,9 +127,9 @@ class Relation:
     varying: tuple[VaryingColumn, ...] = ()
 
 
-def plain_kind(kind: str = f"`{KIND}`") -> str:
-    """Return the text of a kind for rows that no longer come in pairs: +I for +U, and -D for -U."""
-    return f"CASE WHEN {kind} IN ('+I', '+U') THEN '+I' ELSE '-D' END"
+def plain_kind() -> str:
+    """Return the text of KIND for rows that no longer come in pairs: +I for +U, and -D for -U."""
+    return f"CASE WHEN `{KIND}` IN ('+I', '+U') THEN '+I' ELSE '-D' END"
 
 
 def shaped(query: str, rows: Rows, *, changes: bool, has_place: bool = False) -> str:
