@@ -249,10 +249,6 @@ def use_this_python(conf: Sequence[str], environment: MutableMapping[str, str] =
 
     Otherwise Spark starts the first `python3` of PATH, which has no penstock if its virtual environment is
     not activated.
-
-    Args:
-        conf: options of Spark as key=value.
-        environment: of the process.
     """
     options = dict(each.partition("=")[::2] for each in conf)
     if _PYTHON not in environment and not options.keys() & set(_OPTIONS) and _is_local(options, environment):

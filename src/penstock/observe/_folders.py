@@ -68,13 +68,7 @@ class LocalFolder:
 
 
 class RemoteFolder:
-    """A folder in a store.
-
-    Args:
-        location: its URI, for messages.
-        store: a `pyarrow.fs.FileSystem`.
-        path: in the store.
-    """
+    """A folder in a store."""
 
     def __init__(self, location: str, store: Any, path: str) -> None:
         self._location = location

@@ -96,14 +96,7 @@ _OK = Verdict(Health.OK)
 def judge(
     topic_partition: TopicPartition, earlier: Sequence[Sample], now: PartitionLook, rules: HealthRules
 ) -> Verdict:
-    """Return the word for one topic partition.
-
-    Args:
-        topic_partition: for the sentence.
-        earlier: what was seen before, oldest first.
-        now: the newest look.
-        rules: the limits.
-    """
+    """Return the word for one topic partition."""
     return (
         _rewound(topic_partition, earlier, now)
         or _blocked(topic_partition, now, rules)

@@ -57,9 +57,6 @@ def start_positions(source: Any) -> Positions | None:
 
     The first batch of a query has no start offset. penstock's own source says in the end offset where it
     began.
-
-    Args:
-        source: of a `StreamingQueryProgress`.
     """
     start = kafka_positions(source.startOffset)
     if start is not None:

@@ -87,11 +87,7 @@ class SinkState:
 
 
 class SinkBoard:
-    """The states of the sinks of one query, by name. Thread-safe.
-
-    Args:
-        clock_ms: since 1970.
-    """
+    """The states of the sinks of one query, by name. Thread-safe."""
 
     def __init__(self, clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
         self._clock_ms = clock_ms
@@ -163,12 +159,7 @@ def send_to(port: int, message: Mapping[str, Any]) -> None:
 
 
 def announce(port: int, address: ReportAddress) -> Path | None:
-    """Write down where sinks send their reports. Return the file; None if it cannot be written.
-
-    Args:
-        port: of the HTTP end.
-        address: of the receiver.
-    """
+    """Write down where sinks send their reports. Return the file; None if it cannot be written."""
     try:
         _FOLDER.mkdir(mode=0o700, exist_ok=True)
         _check_is_ours(_FOLDER)

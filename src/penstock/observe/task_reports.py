@@ -60,12 +60,7 @@ class ReportAddress:
 
 
 class Sender:
-    """Sends the totals of one task. Not thread-safe; a task has one thread.
-
-    Args:
-        address: from the split.
-        clock_s: monotonic.
-    """
+    """Sends the totals of one task. Not thread-safe; a task has one thread."""
 
     def __init__(self, address: ReportAddress, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._address = address
@@ -202,12 +197,7 @@ def datagrams_to(address: ReportAddress) -> tuple[socket.socket, Any]:
 
 
 def tell_plan(address: ReportAddress, offsets: int) -> None:
-    """Tell a progress bar how many offsets a batch read will pass. Raise nothing, and do not wait.
-
-    Args:
-        address: of the program that watches.
-        offsets: of all splits.
-    """
+    """Tell a progress bar how many offsets a batch read will pass. Raise nothing, and do not wait."""
     message = json.dumps({"token": address.token, "planned": offsets}).encode()
     with suppress(OSError):
         sender, to = datagrams_to(address)

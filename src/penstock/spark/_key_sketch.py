@@ -24,11 +24,7 @@ _LARGEST = np.uint64(2**64 - 1)
 
 
 class KeySketch:
-    """The hashes of the keys of one task: all of them, or those up to `bound`. It pickles small.
-
-    Args:
-        keys_max: how many are kept.
-    """
+    """The hashes of the keys of one task: all of them, or those up to `bound`. It pickles small."""
 
     def __init__(self, keys_max: int = KEYS_MAX) -> None:
         self._keys_max = keys_max

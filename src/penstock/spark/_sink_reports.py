@@ -22,11 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 class SinkReporter:
-    """Reports the batches of one sink.
-
-    Args:
-        config: of the sink.
-    """
+    """Reports the batches of one sink."""
 
     def __init__(self, config: SinkConfig) -> None:
         self._config = config

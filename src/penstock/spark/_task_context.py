@@ -118,12 +118,7 @@ def run_id_in(group: str, description: str) -> str:
 
 
 def driver_property(rows: Any, name: str) -> str | None:
-    """Return a local property of the driver's thread; None on Spark Connect, which has none.
-
-    Args:
-        rows: a DataFrame of the session.
-        name: of the property.
-    """
+    """Return a local property of the driver's thread; None on Spark Connect, which has none."""
     if is_connect(rows):
         return None
     value: str | None = rows.sparkSession.sparkContext.getLocalProperty(name)

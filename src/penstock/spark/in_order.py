@@ -106,12 +106,7 @@ class SortedRows:
         yield from rows.take(pa.array(order)).combine_chunks().to_batches(max_chunksize=_ROWS_OUT)
 
     def _check_ties(self, rows: pa.Table, kinds: Kinds) -> None:
-        """Raise RowError if it is unknown which of two rows of a key is newer.
-
-        Args:
-            rows: of the task.
-            kinds: of the rows.
-        """
+        """Raise RowError if it is unknown which of two rows of a key is newer."""
         places, _ = groups_of(hash_columns(rows, [*self.keys, *self.order_by]))
         tied = np.flatnonzero((np.bincount(places) > 1)[places])
         if not len(tied):

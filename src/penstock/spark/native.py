@@ -32,12 +32,7 @@ _SECTION = "== Analyzed Logical Plan =="
 
 
 def check_rows_come_once(df: DataFrame, operator: str) -> None:
-    """Raise SchemaError if rows may come again without their old rows, and would be counted each time.
-
-    Args:
-        df: the input of the operator.
-        operator: its name, for the message.
-    """
+    """Raise SchemaError if rows may come again without their old rows, and would be counted each time."""
     if ROW_KIND in df.columns and df.schema[ROW_KIND].metadata.items() >= UPSERTS.items():
         raise SchemaError(
             f"`{operator}` needs the old row of each change, and the rows of `signed_sums` come without. A "

@@ -116,12 +116,7 @@ class Snapshot:
 
 
 class Reading:
-    """What one batch reads of a version: it remembers the keys whose time was over.
-
-    Args:
-        snapshot: the version.
-        now_ms: the time of the batch.
-    """
+    """What one batch reads of a version: it remembers the keys whose time was over."""
 
     def __init__(self, snapshot: Snapshot, now_ms: int) -> None:
         self._snapshot = snapshot

@@ -60,12 +60,7 @@ class Dialect:
     max_name_bytes: int | None = None
 
     def check_name(self, name: str, what: str) -> None:
-        """Raise OptionError if the database would cut a name off.
-
-        Args:
-            name: of a table or a column.
-            what: names it in the message.
-        """
+        """Raise OptionError if the database would cut a name off."""
         if self.max_name_bytes is not None and len(name.encode()) > self.max_name_bytes:
             raise OptionError(
                 f"The name of {what} {name!r} has {len(name.encode())} bytes in UTF-8, and {self.name} cuts "

@@ -41,10 +41,6 @@ def owner_of(table: Any, of_table: str) -> str:
 def last_marker(table: Any, target: str) -> Marker | None:
     """Return the marker of the last batch, or None before the first one.
 
-    Args:
-        table: of the package `pyiceberg`.
-        target: names the table in messages.
-
     Raises:
         MaterializeError: another writer may have changed rows since, or the snapshot of the last batch has
             expired.

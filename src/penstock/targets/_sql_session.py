@@ -122,11 +122,6 @@ class Session:
 def transaction(connect: Callable[[], Any], dialect: Dialect, commit: Callable[[Any], None]) -> Iterator[Any]:
     """Give the cursor of a new connection. Commit at the end, or roll back after an error.
 
-    Args:
-        connect: returns the connection.
-        dialect: of the database.
-        commit: commits the transaction of a connection.
-
     Raises:
         OptionError: the connection ends each statement as a transaction of its own.
     """

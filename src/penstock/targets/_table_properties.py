@@ -28,12 +28,7 @@ def keys_of(properties: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def check_made_by_penstock(properties: Mapping[str, str], target: str) -> None:
-    """Raise MaterializeError if penstock has not made a table, or a later version of penstock has.
-
-    Args:
-        properties: of the table.
-        target: names the table in messages.
-    """
+    """Raise MaterializeError if penstock has not made a table, or a later version of penstock has."""
     if QUERY not in properties:
         raise MaterializeError(
             f"{target} was not made by penstock: it has no property {QUERY}. Nothing was "

@@ -277,10 +277,6 @@ def check_nulls(rows: pa.Table, target: str) -> None:
 
     pyiceberg 0.12 copies an array of structs, or a map whose values are structs, without its nulls
     (apache/iceberg-python issue 3833). No reader could tell them from empty ones.
-
-    Args:
-        rows: to be written.
-        target: names the table in messages.
     """
     for name in rows.column_names:
         if _is_changed(one_array(rows.column(name))):

@@ -62,11 +62,7 @@ def net_of_keys(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
 
 
 def net_of_rows(rows: pa.Table) -> pa.Table:
-    """Return how often each row comes or goes, for a changelog without a key. All -D are before all +I.
-
-    Args:
-        rows: a correct changelog, with its kinds.
-    """
+    """Return how often each row comes or goes, for a changelog without a key. All -D are before all +I."""
     if rows.num_rows == 0:
         return rows
     values = rows.drop_columns([ROW_KIND])

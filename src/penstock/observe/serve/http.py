@@ -36,11 +36,6 @@ _Answer = tuple[HTTPStatus, str, bytes]
 class MetricsServer:
     """Serves one source until `close`.
 
-    Args:
-        view: of the source.
-        settings: where.
-        config: of the source, for the page.
-
     Raises:
         OSError: the port is in use, or this machine does not have the address.
     """

@@ -129,12 +129,7 @@ def _point(sample: Sample, started_ns: int, now_ns: int) -> NumberDataPoint:
 
 
 def start_push(families: _Families, environment: Mapping[str, str] = os.environ) -> OtlpPush:
-    """Start to push to where OpenTelemetry's variables say.
-
-    Args:
-        families: see `OtlpPush`.
-        environment: the variables.
-    """
+    """Start to push to where OpenTelemetry's variables say."""
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter  # noqa: PLC0415 - slow
 
     return OtlpPush(families, OTLPMetricExporter(), _interval_s(environment))

@@ -135,11 +135,7 @@ def _server(view: SourceView, settings: MetricsSettings, config: SourceConfig) -
 
 
 def wants_otlp(environment: Mapping[str, str]) -> bool:
-    """Return whether OpenTelemetry's variables ask for metrics by OTLP.
-
-    Args:
-        environment: the variables.
-    """
+    """Return whether OpenTelemetry's variables ask for metrics by OTLP."""
     is_off = environment.get("OTEL_SDK_DISABLED", "").lower() == "true"
     is_other = environment.get("OTEL_METRICS_EXPORTER", "otlp") != "otlp"
     return not (is_off or is_other) and any(environment.get(name) for name in _OTLP_ENDPOINTS)

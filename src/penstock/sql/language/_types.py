@@ -33,10 +33,6 @@ _FROM_ONE = ("CHAR", "VARCHAR", "BINARY", "VARBINARY", "DECIMAL")
 def parse_type(cursor: Cursor, depth: int = 0) -> FlinkType:
     """Read a type with its NULL or NOT NULL.
 
-    Args:
-        cursor: stands before the type.
-        depth: how many types it is in.
-
     Raises:
         SqlError: the name is not a type of Flink's, a part is missing, or types are nested too deeply.
     """

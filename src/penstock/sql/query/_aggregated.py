@@ -97,9 +97,6 @@ def calls_in(parts: Groups, order: str | None) -> tuple[Calls, dict[int, str]]:
     Args:
         parts: of the SELECT.
         order: the text that orders the rows of a batch; None without an order.
-
-    Raises:
-        SqlError: an aggregate is not served.
     """
     calls = Calls()
     texts = {id(with_filter(each)): _call(parts, calls, each, order) for each in aggregate_nodes(parts.tree)}
@@ -107,11 +104,7 @@ def calls_in(parts: Groups, order: str | None) -> tuple[Calls, dict[int, str]]:
 
 
 def sets_in(parts: Groups, items: list[exp.Expr]) -> Sets:
-    """Return the grouping sets that items of GROUP BY are.
-
-    Raises:
-        SqlError: they are not served.
-    """
+    """Return the grouping sets that items of GROUP BY are."""
     for each in items:
         if isinstance(each, KINDS):
             parts.inner.only(each, "expressions")

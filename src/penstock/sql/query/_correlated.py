@@ -85,9 +85,6 @@ def first_rows_of_each(found: Correlated, count: int, refuse: Refuse) -> exp.Exp
         found: the query, with ORDER BY.
         count: how many rows stay.
         refuse: raises the error for a part of the query.
-
-    Raises:
-        SqlError: the order is not one of values.
     """
     tree = found.tree.copy()
     order = tree.args["order"]

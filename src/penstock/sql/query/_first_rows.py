@@ -38,9 +38,6 @@ def first_of_all(
         rows: what is known of the rows.
         places: from 0, of those that stay.
         extra: columns for ORDER BY, which go.
-
-    Raises:
-        SqlError: the order is not served.
     """
     names = [name for name, _ in query.columns(sql, tree) if name not in (*rows.hidden, *extra.names)]
     texts = [f"{quoted(name)} AS `c{place}`" for place, name in enumerate(names)]

@@ -284,11 +284,7 @@ def _keys(
 
 
 def check_compared(parts: Relations, left: From, right: From, join: exp.Expr, *, is_inner: bool) -> None:
-    """Check that two streams are compared by =. Spark itself refuses such a join only in the first batch.
-
-    Raises:
-        SqlError: they are not.
-    """
+    """Check that two streams are compared by =. Spark itself refuses such a join only in the first batch."""
     if not are_compared(parts, left, right, join, is_inner=is_inner):
         parts.inner.refuse(
             join, "an outer join of two streams needs a comparison of both sides by =. A JOIN needs none."

@@ -16,10 +16,6 @@ _SCALE_MAX = 6
 def json_text(text: str, kind: str) -> str:
     """Return a value as JSON; NULL for NULL.
 
-    Args:
-        text: of the value in Spark's SQL.
-        kind: its type.
-
     Raises:
         ValueError: the type is not served. The message says what to do.
     """
@@ -75,11 +71,7 @@ def _shifted(text: str) -> str:
 
 
 def json_string(args: list[Piece]) -> str:
-    """Return JSON_STRING.
-
-    Raises:
-        ValueError: the type is not served.
-    """
+    """Return JSON_STRING."""
     return json_text(args[0].text, args[0].type)
 
 

@@ -27,11 +27,7 @@ def _time(text: str, name: str) -> str:
 
 
 def unix_timestamp(args: list[Piece], *, zone_is_utc: bool) -> str:
-    """Return UNIX_TIMESTAMP: of now, of a text, or of a text and a pattern.
-
-    Raises:
-        ValueError: an argument is not served.
-    """
+    """Return UNIX_TIMESTAMP: of now, of a text, or of a text and a pattern."""
     if not args:
         return "unix_timestamp()"
     if len(args) > 2 or any(each.type not in ("string", "void") for each in args):

@@ -62,11 +62,6 @@ NO_EXTRA = Extra({})
 def extra_columns(parts: Parts, source: From, select: str) -> Extra:
     """Return the columns that ORDER BY needs beside those of SELECT.
 
-    Args:
-        parts: of the SELECT.
-        source: FROM, whose rows are a stream.
-        select: the SELECT in Spark's SQL.
-
     Raises:
         SqlError: an item of ORDER BY is not served.
     """
@@ -154,13 +149,7 @@ def in_order_of_time(
 
 
 def item_of_order(text: str, place: int, each: exp.Expr) -> tuple[list[str], list[tuple[str, bool]]]:
-    """Return the columns `o0`, `o0n` and so on of an item of ORDER BY, and the order by them.
-
-    Args:
-        text: what is ordered.
-        place: of the item, from 0.
-        each: the item.
-    """
+    """Return the columns `o0`, `o0n` and so on of an item of ORDER BY, and the order by them."""
     name = f"o{place}"
     null = null_place(text, f"{name}n", each)
     texts = [f"{text} AS `{name}`", *([null] if null else [])]
@@ -202,11 +191,7 @@ def _shown(query: Query, tree: exp.Expr, node: exp.Expr, names: list[str]) -> st
 
 
 def check_case(query: Query, tree: exp.Expr) -> None:
-    """Refuse a name in ORDER BY that Spark takes for another column of SELECT, because it ignores case.
-
-    Raises:
-        SqlError: such a name.
-    """
+    """Refuse a name in ORDER BY that Spark takes for another column of SELECT, because it ignores case."""
     names = [each.alias_or_name for each in tree.expressions]
     for item in tree.args["order"].expressions:
         node = item.this

@@ -459,11 +459,7 @@ class Query:
         return ()
 
     def state_ttls(self, tree: exp.Expr) -> dict[str, TtlOfTable]:
-        """Return the times of a STATE_TTL hint of a SELECT by the names of tables.
-
-        Raises:
-            SqlError: the hint cannot be read.
-        """
+        """Return the times of a STATE_TTL hint of a SELECT by the names of tables."""
         for hint in self._hints:
             if _hint_name(hint).startswith(STATE_TTL) and is_hint_of(hint, tree, self.script):
                 self._used.add(hint)

@@ -64,20 +64,12 @@ def read_timestamp(text: str) -> str:
 
 
 def read_by_pattern(text: str, pattern: str) -> str:
-    """Return TO_TIMESTAMP with a pattern.
-
-    Raises:
-        ValueError: see `pattern_parts`.
-    """
+    """Return TO_TIMESTAMP with a pattern."""
     return to_milliseconds(_clamped(found_by_pattern(text, pattern), r"^(\d+-\d\d-)", "TIMESTAMP_NTZ"))
 
 
 def read_date_by_pattern(text: str, pattern: str) -> str:
-    """Return TO_DATE with a pattern. Flink makes other days of a text that does not fit; here it is an error.
-
-    Raises:
-        ValueError: see `pattern_parts`.
-    """
+    """Return TO_DATE with a pattern. A text that does not fit is an error; Flink makes another day of it."""
     message = "TO_DATE: the text does not fit the pattern, of which Flink would make another day"
 
     def body(x: list[str]) -> str:
@@ -158,11 +150,7 @@ def to_milliseconds(time: str) -> str:
 
 
 def write_by_pattern(time: str, pattern: str) -> str:
-    """Return DATE_FORMAT of a DATE or TIMESTAMP without a zone.
-
-    Raises:
-        ValueError: see `pattern_parts`.
-    """
+    """Return DATE_FORMAT of a DATE or TIMESTAMP without a zone."""
     parts = pattern_parts(pattern)
     places = {"yyyy": 1, "MM": 6, "dd": 9, "HH": 12, "mm": 15, "ss": 18}
 

@@ -24,13 +24,6 @@ _NEW, _NUMBER, _KEY = "__new", "__session", "__key"
 def session_rows(parts: Relations, call: WindowCall, table: Relation, star: str, tree: exp.Expr) -> str:
     """Return the rows of a table with their sessions in the column WINDOW, as FROM has it.
 
-    Args:
-        parts: of the SELECT.
-        call: SESSION.
-        table: its rows.
-        star: all of their columns.
-        tree: the call, for messages.
-
     Raises:
         SqlError: the time of a stream is not the column of its watermark.
     """

@@ -357,9 +357,6 @@ def read_query(text: str, source: Source, offset: int) -> exp.Expr:
         text: of the query, with hints replaced by spaces.
         source: the script, for messages.
         offset: of the text in the script.
-
-    Raises:
-        SqlError: the text is not one query.
     """
     word = re.match(r"\s*(FROM|TABLE)\b", text, re.IGNORECASE)
     if word is not None:

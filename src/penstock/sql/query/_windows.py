@@ -147,11 +147,7 @@ def is_window_function(node: exp.Expr) -> bool:
 
 
 def window_call(expressions: Expressions, call: exp.Expr) -> WindowCall:
-    """Read a window function of FROM.
-
-    Raises:
-        SqlError: an argument is missing or not served.
-    """
+    """Read a window function of FROM."""
     kind = str(call.this).upper()
     arguments = _arguments(expressions, call, kind)
     table, column = arguments.get("DATA"), arguments.get("TIMECOL")
@@ -168,11 +164,7 @@ def window_call(expressions: Expressions, call: exp.Expr) -> WindowCall:
 
 
 def group_window(expressions: Expressions, call: exp.Expr) -> tuple[str, str, str]:
-    """Return kind, Spark's text and Spark's name of a window that stands in GROUP BY.
-
-    Raises:
-        SqlError: an argument is missing or not served.
-    """
+    """Return kind, Spark's text and Spark's name of a window that stands in GROUP BY."""
     kind, args = str(call.this).upper(), call.expressions
     if kind not in _GROUP_PARAMETERS:
         expressions.refuse(call, f"{kind} is a table function. Write FROM TABLE({kind}(TABLE ...)).")
@@ -279,9 +271,6 @@ def check_time(parts: Parts, rows: str, node: exp.Expr, text: str) -> None:
         rows: what the window is over, as FROM has it.
         node: the time, in the tree.
         text: the time in Spark's SQL.
-
-    Raises:
-        SqlError: it has none.
     """
     if not parts.query.is_streaming(rows):
         return

@@ -56,11 +56,7 @@ def _readable(text: str, name: str) -> str:
 
 
 def with_length(text: str, kind: FlinkType) -> str:
-    """Return a value cut or padded to the length or precision of its type.
-
-    Raises:
-        ValueError: the length is not served.
-    """
+    """Return a value cut or padded to the length or precision of its type."""
     length = kind.args[0] if kind.args else None
     if kind.name in ("BINARY", "VARBINARY") and length not in (None, _ALL):
         raise ValueError(f"CAST AS {kind.name}({length}) is not served. Use BYTES.")

@@ -243,11 +243,7 @@ class Function:
     varies: Varies = Varies.NEVER
 
     def apply(self, args: list[Piece]) -> str:
-        """Return the translation.
-
-        Raises:
-            ValueError: an argument is not served. The message says what to do.
-        """
+        """Return the translation."""
         if callable(self.text):
             return self.text(args)
         texts = [each.text for each in args]

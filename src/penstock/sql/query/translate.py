@@ -101,9 +101,6 @@ def translate_expression(
         source: the script, for messages.
         binder: the functions of the session.
         from_text: `FROM ...` of Spark's SQL, with the columns that it uses.
-
-    Raises:
-        SqlError: see `translate_query`.
     """
     tree = read_expression(fragment.text, source, fragment.offset)
     script = Script(source, fragment.offset)

@@ -97,12 +97,6 @@ def without_varying(query: Query, tree: exp.Expr, found: Relation, expressions: 
     A query gets such a column only if it goes straight into a table that does not compare it. FOR SYSTEM_TIME
     AS OF only names it.
 
-    Args:
-        query: the whole query.
-        tree: the table in FROM.
-        found: what it is.
-        expressions: of the SELECT.
-
     Raises:
         SqlError: the SELECT uses one of them, and the session does not accept it.
     """

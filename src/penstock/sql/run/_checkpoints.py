@@ -35,12 +35,7 @@ class Noted:
 
 
 def described(insert: Insert, key: tuple[str, str]) -> str:
-    """Return an INSERT without its comments and spaces, so that a new layout is not a new query.
-
-    Args:
-        insert: the statement.
-        key: database and name of its table.
-    """
+    """Return an INSERT without its comments and spaces, so that a new layout is not a new query."""
     return json.dumps([*key, insert.columns, sorted(insert.hints), _tokens(insert.query)], ensure_ascii=False)
 
 

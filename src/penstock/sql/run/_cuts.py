@@ -126,12 +126,7 @@ class Notes:
 
 
 def many_hops(count: int, place: str) -> list[str]:
-    """Return a warning if a HOP puts each row into many windows.
-
-    Args:
-        count: of the windows of each row.
-        place: of the HOP.
-    """
+    """Return a warning if a HOP puts each row into many windows."""
     if count <= _MANY_HOPS:
         return []
     return [

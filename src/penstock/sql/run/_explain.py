@@ -197,14 +197,7 @@ def guarantee(connector: str, options: Mapping[str, str], keys: tuple[str, ...])
 def write_warnings(
     connector: str, options: Mapping[str, str], keys: tuple[str, ...], *, folder: str | None
 ) -> list[str]:
-    """Return what a user should know about the sink of a streaming query.
-
-    Args:
-        connector: of the table.
-        options: of the table.
-        keys: its primary key.
-        folder: of the checkpoints; None without one.
-    """
+    """Return what a user should know about the sink of a streaming query."""
     found = []
     given = delivery_guarantee(options)
     if connector in KAFKA and given != "exactly-once":

@@ -72,10 +72,6 @@ def in_words(error: StateError, operator: str) -> OtherStateError | StateError:
     """Return the error about a state that belongs to another query in words of SQL; others as they are.
 
     The columns of a state have names of penstock, so only their types are shown.
-
-    Args:
-        error: from building an operator.
-        operator: its name, as EXPLAIN shows it.
     """
     differing = error.facts.get("differing")
     if differing is None:

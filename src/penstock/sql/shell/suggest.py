@@ -107,12 +107,7 @@ class Suggestions:
 
 
 def suggest(before: str, known: Known) -> Suggestions:
-    """Return what may come next.
-
-    Args:
-        before: the text before the cursor.
-        known: the names of the session.
-    """
+    """Return what may come next."""
     tokens, open_text = _tokens(before)
     statement = _last_statement(tokens)
     if open_text is not None:

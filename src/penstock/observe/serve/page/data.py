@@ -39,14 +39,7 @@ _SENTENCES_SHOWN = 5
 def page_data(
     view: SourceView, config: SourceConfig, topic_partitions_max: int, now_ms: int
 ) -> dict[str, Any]:
-    """Return everything that the page shows.
-
-    Args:
-        view: of the source.
-        config: of the source.
-        topic_partitions_max: how many topic partitions are sent.
-        now_ms: the time, since 1970.
-    """
+    """Return everything that the page shows."""
     report, sinks = view.report(), view.sinks()
     return {
         "version": _DATA_VERSION,
@@ -161,11 +154,7 @@ CONTENT_SECURITY_POLICY = "default-src 'none'; script-src 'self'; style-src 'sel
 
 @cache
 def page_file(path: str) -> tuple[str, bytes] | None:
-    """Return the content type and the bytes of a file of the page; None for any other path.
-
-    Args:
-        path: of the request, with its slash.
-    """
+    """Return the content type and the bytes of a file of the page; None for any other path."""
     name = path.removeprefix("/") or "index.html"
     kind = _KINDS.get(name)
     return None if kind is None else (kind, files(__package__).joinpath(name).read_bytes())

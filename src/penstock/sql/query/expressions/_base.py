@@ -127,11 +127,7 @@ class Base:
             self.refuse(node, refusal(call, cause))
 
     def text(self, node: exp.Expr) -> str:
-        """Return the translation of an expression.
-
-        Raises:
-            SqlError: a part of it is not served.
-        """
+        """Return the translation of an expression."""
         return self.piece(node).text
 
     def piece(self, node: exp.Expr) -> Piece:
