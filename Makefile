@@ -13,6 +13,8 @@ NATIVE := $(wildcard build_backend/*.py src/penstock/*/*.pyx src/penstock/*/*.px
 # A broker and the state wait for the disk with each file that they write. Files in memory have no such wait.
 IN_MEMORY := $(shell [ -w /dev/shm ] && df -Pk /dev/shm | awk 'NR == 2 && $$4 > 8000000 {print "/dev/shm"}')
 PYTEST_IN_MEMORY := $(if $(IN_MEMORY),TMPDIR=$(IN_MEMORY) )$(PYTEST)
+# Tests that share a fixture go to one worker. They keep the order of tests/conftest.py: the long ones first.
+SHARED := --dist loadgroup --no-loadscope-reorder
 SETUP := $(VENV)/.setup-done
 JARS := $(VENV)/.jars-done
 
@@ -44,16 +46,16 @@ models: $(SETUP) ## Hypothesis alone, with ten times as many examples (PROFILE=t
 	HYPOTHESIS_PROFILE=$(PROFILE) $(PYTEST_IN_MEMORY) -n 2 --dist worksteal -m hypothesis tests/unit tests/contract $(PYTEST_ARGS)
 
 promises: $(SETUP) $(JARS) ## The tests of `make test` on real parts: docs/testing.md lists them
-	$(PYTEST_IN_MEMORY) -n 2 --dist loadgroup -m promise tests/kafka tests/spark tests/compat tests/chaos tests/package $(PYTEST_ARGS)
+	$(PYTEST_IN_MEMORY) -n 2 $(SHARED) -m promise tests/kafka tests/spark tests/compat tests/chaos tests/package $(PYTEST_ARGS)
 
 kafka: $(SETUP) $(JARS) ## Against the real broker
-	$(PYTEST_IN_MEMORY) -n 4 --dist loadgroup tests/kafka $(PYTEST_ARGS)
+	$(PYTEST_IN_MEMORY) -n 4 $(SHARED) tests/kafka $(PYTEST_ARGS)
 
 spark: $(SETUP) $(JARS) ## Real Spark on the real broker
-	$(PYTEST_IN_MEMORY) -n 2 --dist loadgroup tests/spark tests/compat $(PYTEST_ARGS)
+	$(PYTEST_IN_MEMORY) -n 2 $(SHARED) tests/spark tests/compat $(PYTEST_ARGS)
 
 chaos: $(SETUP) $(JARS) ## Kills and faults
-	$(PYTEST_IN_MEMORY) -n 2 --dist loadgroup tests/chaos $(PYTEST_ARGS)
+	$(PYTEST_IN_MEMORY) -n 2 $(SHARED) tests/chaos $(PYTEST_ARGS)
 
 parity: $(SETUP) $(JARS) ## The codec against its reference and other clients, fuzzed, under sanitizers
 	$(PYTEST) -n 2 tests/parity $(PYTEST_ARGS)
@@ -64,8 +66,8 @@ page: $(SETUP) npm ## The metrics page in a headless Chromium; checks accessibil
 package: $(SETUP) $(JARS) ## The wheel in an empty environment, and README's quick start in it
 	$(PYTEST) tests/package $(PYTEST_ARGS)
 
-rest: $(SETUP) $(JARS) npm ## parity, page and package at the same time
-	$(PYTEST) -n 2 --dist loadgroup tests/parity tests/page tests/package $(PYTEST_ARGS)
+rest: $(SETUP) $(JARS) npm ## kafka, parity, page and package at the same time
+	$(PYTEST_IN_MEMORY) -n 4 $(SHARED) tests/kafka tests/parity tests/page tests/package $(PYTEST_ARGS)
 
 npm: $(SETUP)
 	-command -v npm >/dev/null && npm install --prefix tests/page --no-package-lock --no-audit --no-fund --silent
@@ -93,7 +95,7 @@ docs: $(SETUP) ## Write the generated pages
 
 ci: export PROFILE = usual
 ci: lint types arch $(JARS) ## The checks above, and all tests (35 minutes). .ci/run runs it
-	@$(BIN)/python -m tests.suites unit kafka spark chaos rest
+	@$(BIN)/python -m tests.suites unit rest spark chaos
 
 ##@ More
 bench: $(SETUP) $(JARS) ## Compare with Spark's own connector (FLINK=1: and Flink) on this machine

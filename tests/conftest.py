@@ -40,7 +40,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if shared and config.pluginmanager.hasplugin("xdist"):
             item.add_marker(pytest.mark.xdist_group(shared[0]))
     # Or a worker would be alone with one of them at the end. Otherwise the order stays random.
-    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+    items.sort(key=lambda item: [item.get_closest_marker(name) is None for name in ("long", "xdist_group")])
 
 
 def _fixtures_of(item: pytest.Item) -> set[str]:

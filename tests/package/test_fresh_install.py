@@ -25,6 +25,7 @@ from tests.package.readme import README, pattern_of, quick_start
 pytestmark = [
     pytest.mark.timeout(1500),  # downloads and compiles
     pytest.mark.xdist_group("package"),
+    pytest.mark.long,
 ]
 
 # With __pycache__, because the tests leave Python's compiled code in the folders that are copied.
