@@ -111,7 +111,7 @@ def _base_python() -> str:
 
 def shell_environment(cache: Path) -> dict[str, str]:
     """Return the environment of a user, without the variables of the tests."""
-    ours = ("PYTHON", "PYSPARK", "VIRTUAL_ENV", "PENSTOCK", "PYTEST", "SPARK")
+    ours = ("PYTHON", "PYSPARK", "VIRTUAL_ENV", "PENSTOCK", "PYTEST", "SPARK", "TMPDIR")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     folders = [
         folder for folder in kept["PATH"].split(os.pathsep) if folder != str(Path(sys.executable).parent)
