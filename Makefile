@@ -11,7 +11,8 @@ PYTEST_ARGS ?=
 PROFILE ?= quick
 NATIVE := $(wildcard build_backend/*.py src/penstock/*/*.pyx src/penstock/*/*.pxd src/penstock/*/native/*.c src/penstock/*/native/*.h)
 # A broker and the state wait for the disk with each file that they write. Files in memory have no such wait.
-IN_MEMORY := $(shell [ -w /dev/shm ] && df -Pk /dev/shm | awk 'NR == 2 && $$4 > 8000000 {print "/dev/shm"}')
+# The tests of the wheel load its compiled code from there, which the mount option noexec forbids.
+IN_MEMORY := $(shell [ -w /dev/shm ] && ! grep -qs ' /dev/shm .*noexec' /proc/mounts && df -Pk /dev/shm | awk 'NR == 2 && $$4 > 8000000 {print "/dev/shm"}')
 PYTEST_IN_MEMORY := $(if $(IN_MEMORY),TMPDIR=$(IN_MEMORY) )$(PYTEST)
 # Tests that share a fixture go to one worker. They keep the order of tests/conftest.py: the long ones first.
 SHARED := --dist loadgroup --no-loadscope-reorder
