@@ -1,4 +1,4 @@
-"""The end of `make test` and `make ci`: the time of each suite, also if one fails."""
+"""What `make test` and `make ci` run, and their end: the time of each suite, also if one fails."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests import suites
+from tests.conftest import KINDS
 from tests.suites import Result, main, table
 
+ROOT = Path(__file__).parents[2]
 MAKEFILE = """
 good other:
 \t@echo $@ >> ran
@@ -48,3 +51,32 @@ def test_the_table_has_the_sum() -> None:
         ["promises", "FAILED", "300", "s"],
         ["total", "359", "s"],
     ]
+
+
+def test_an_interruption_shows_what_ran_until_then(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def made(suite: str) -> int:
+        if suite == "second":
+            raise KeyboardInterrupt
+        return 0
+
+    monkeypatch.setattr(suites, "_made", made)
+    with pytest.raises(KeyboardInterrupt):
+        main(["first", "second", "third"])
+    shown = capsys.readouterr().out.partition("==> time of each suite\n")[2]
+    assert [line.split()[0] for line in shown.splitlines() if line] == ["first", "total"]
+
+
+def folders_of(target: str) -> list[str]:
+    """Return the folders of tests that the suites of a target give to pytest."""
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    [run] = re.findall(rf"^{target}:.*\n\t@.*-m tests\.suites (.+)$", makefile, re.MULTILINE)
+    recipes = [re.findall(rf"^{suite}:.*\n\t(.*)$", makefile, re.MULTILINE)[0] for suite in run.split()]
+    return [folder for recipe in recipes for folder in re.findall(r" tests/(\w+)", recipe)]
+
+
+def test_make_ci_runs_each_folder_of_tests_once() -> None:
+    assert sorted(folders_of("ci")) == sorted(KINDS)
+    assert set(folders_of("test")) <= KINDS
+    assert (ROOT / ".ci" / "run").read_text().splitlines()[-1] == "exec make ci"
