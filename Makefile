@@ -91,7 +91,7 @@ arch: $(SETUP) ## The layers between the rooms
 	$(BIN)/lint-imports
 
 docs: $(SETUP) ## Write the generated pages
-	$(BIN)/python -m penstock.options.reference
+	$(BIN)/python -m tests.options_page
 	$(BIN)/python -m penstock.flink.legacy.conformance
 
 ci: export PROFILE = usual
@@ -124,7 +124,7 @@ $(SETUP): requirements-dev.lock pyproject.toml setup.py $(NATIVE)
 
 $(JARS): $(SETUP)
 	@echo "==> Kafka's jars"
-	@$(BIN)/python -c 'from penstock.devbroker.jars import fetch_all; fetch_all()'
+	@$(BIN)/python -m tests.jars
 	@echo "==> archives of Java's classes, for quicker tests"
 	@$(BIN)/python -m tests.quick_jvm
 	@touch $@

@@ -10,9 +10,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 import confluent_kafka
+from tests.jars import SPARK_KAFKA_CONNECTOR_JARS
 
 from benchmarks.flink import CONNECTOR_VERSION, FLINK_VERSION
-from penstock.devbroker.jars import KAFKA_VERSION, SPARK_KAFKA_CONNECTOR_JARS
+from penstock.devbroker.jars import KAFKA_VERSION
 from penstock.devbroker.java import find_java
 
 

@@ -15,12 +15,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
+from tests.jars import spark_avro_jars, spark_kafka_connector_jars
 
 from benchmarks import usage
 from benchmarks.flink import FlinkSession
 from benchmarks.inputs import OUTPUT_TOPIC, PARTITION_COUNT, make_topic
 from penstock.devbroker import DevCluster
-from penstock.devbroker.jars import spark_avro_jars, spark_kafka_connector_jars
 
 PENSTOCK = "penstock"
 SPARK_DEFAULT = "spark default"

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock.devbroker.jars import spark_avro_jars, spark_kafka_connector_jars
 from tests import quick_jvm
+from tests.jars import spark_avro_jars, spark_kafka_connector_jars
 
 if TYPE_CHECKING:  # unit tests load this module too, and need no Spark
     from pyspark.sql import SparkSession

@@ -16,13 +16,13 @@ from confluent_kafka import KafkaException
 from typer.testing import CliRunner, Result
 
 from penstock.cli import app
-from penstock.devbroker.jars import kafka_tools_jars
 from penstock.devbroker.java import find_java
 from penstock.doctor import _topics
 from penstock.errors import MissingOptionError, OptionError
 from penstock.options.by_hand import ByHand
 from tests import judge, quick_jvm
 from tests.fix_broker import MakeTopic
+from tests.jars import kafka_tools_jars
 from tests.waiting import PATIENCE_S
 
 _PROGRAM = """

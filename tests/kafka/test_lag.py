@@ -19,13 +19,13 @@ from penstock.cli.lag import NOT_OK_STATUS
 from penstock.client.net.connection import KafkaConnections
 from penstock.client.settings import ConnectionSettings
 from penstock.client.transactions.holders import describe_producers
-from penstock.devbroker.jars import kafka_tools_jars
 from penstock.devbroker.java import find_java
 from penstock.errors import CheckpointError, MissingOptionError, OptionError
 from penstock.types import TopicPartition as OurTopicPartition
 from tests import judge, quick_jvm
 from tests.checkpoint_files import write_checkpoint
 from tests.fix_broker import MakeTopic
+from tests.jars import kafka_tools_jars
 from tests.kafka.source_cases import committed
 from tests.kafka.source_runs import Query
 from tests.waiting import PATIENCE_S, wait_until

@@ -1,7 +1,7 @@
-"""The jars of the development broker and of the tests: fetched once a user, checked at each use.
+"""The jars of the development broker: fetched once a user, checked at each use.
 
 Runs on the driver or in a test. Invariant: a jar is returned only if its SHA-256 is the one pinned in the
-`*.sha256` file beside this module; a folder of jars appears in the cache whole or not at all.
+file of its set; a folder of jars appears in the cache whole or not at all.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class JarSet:
     """Jars that belong together, and the file that pins them.
 
     Attributes:
-        name: Folder in the cache; holds the version, so that another version is another folder.
-        title: Its name in progress messages and errors.
-        coordinates: The artifacts to fetch.
-        pins_file: Lines of `sha256  file name`, as sha256sum writes them, one for each jar of the set.
+        name: Folder in the cache; holds the version, so that another version is another folder. title: Its
+        name in progress messages and errors. coordinates: The artifacts to fetch. pins_file: Lines of `sha256
+        file name`, as sha256sum writes them, one for each jar of the set. A path, or
+            the name of a file beside this module.
     """
 
     name: str
@@ -54,29 +54,6 @@ KAFKA_JARS = JarSet(
     ),
     pins_file="kafka.sha256",
 )
-KAFKA_TOOLS_JARS = JarSet(
-    name=f"kafka-tools-{KAFKA_VERSION}",
-    title=f"the command-line tools of Apache Kafka {KAFKA_VERSION}",
-    coordinates=(Coordinate("org.apache.kafka", "kafka-tools", KAFKA_VERSION),),
-    pins_file="kafka_tools.sha256",
-)
-SPARK_KAFKA_CONNECTOR_JARS = JarSet(
-    name="spark-sql-kafka-4.2.0",
-    title="Spark's own Kafka connector 4.2.0",
-    coordinates=(
-        Coordinate("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0"),
-        Coordinate("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0"),
-        Coordinate("org.apache.commons", "commons-pool2", "2.12.1"),
-        Coordinate("org.apache.kafka", "kafka-clients", "3.9.1"),
-    ),
-    pins_file="spark_kafka.sha256",
-)
-SPARK_AVRO_JARS = JarSet(
-    name="spark-avro-4.1.1",
-    title="Spark's own Avro functions 4.1.1",
-    coordinates=(Coordinate("org.apache.spark", "spark-avro_2.13", "4.1.1"),),
-    pins_file="spark_avro.sha256",
-)
 
 
 def print_progress(message: str) -> None:
@@ -96,23 +73,6 @@ def kafka_jars(progress: Progress = print_progress) -> list[Path]:
             kafka_home=kafka_home,
         )
     return jars
-
-
-def kafka_tools_jars(progress: Progress = print_progress) -> list[Path]:
-    """Return the class path of Kafka's own command-line tools, which tests compare penstock with."""
-    if os.environ.get("KAFKA_HOME"):
-        return kafka_jars(progress)
-    return [*kafka_jars(progress), *ensure_jars(KAFKA_TOOLS_JARS, progress)]
-
-
-def spark_kafka_connector_jars(progress: Progress = print_progress) -> list[Path]:
-    """Return the jars of Spark's own Kafka source and sink, which tests compare penstock with."""
-    return ensure_jars(SPARK_KAFKA_CONNECTOR_JARS, progress)
-
-
-def spark_avro_jars(progress: Progress = print_progress) -> list[Path]:
-    """Return the jar of Spark's `from_avro`, which tests compare penstock's Avro with."""
-    return ensure_jars(SPARK_AVRO_JARS, progress)
 
 
 def ensure_jars(jar_set: JarSet, progress: Progress = print_progress) -> list[Path]:
@@ -183,10 +143,3 @@ def _fetch(jar_set: JarSet, folder: Path, pins: dict[str, str], progress: Progre
             folder.rename(work / "damaged")
         fetched.rename(folder)
     progress(f"{jar_set.title} is ready")
-
-
-def fetch_all() -> None:
-    """Fetch all jars before they are needed (called by the Makefile)."""
-    kafka_tools_jars()
-    spark_kafka_connector_jars()
-    spark_avro_jars()

@@ -84,15 +84,7 @@ def server_properties(
     listeners: Mapping[str, str],
     properties: Mapping[str, str],
 ) -> dict[str, str]:
-    """Return all server properties of one node.
-
-    Args:
-        address: The node.
-        cluster: All nodes, including this one; each is broker and controller.
-        log_dir: Folder of its data.
-        listeners: Security protocol of each further listener by its name.
-        properties: Of the user.
-    """
+    """Return all server properties of one node."""
     check_user_properties(properties)
     replication = len(cluster)
     min_insync = 2 if replication > 1 else 1

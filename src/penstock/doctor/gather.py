@@ -6,6 +6,8 @@ its time-out, and one that fails leaves the others to be asked.
 
 from __future__ import annotations
 
+import socket
+import ssl
 import sys
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -21,7 +23,6 @@ from penstock.client.settings import connection_settings
 from penstock.client.transactions.holders import first_open_transactions
 from penstock.client.transactions.limits import broker_config, topic_config
 from penstock.doctor._exactly_once import BROKER_CONFIGS
-from penstock.doctor._handshake import shake_hands
 from penstock.doctor._topics import TOPIC_CONFIGS
 from penstock.doctor.facts import (
     BrokerFacts,
@@ -31,6 +32,7 @@ from penstock.doctor.facts import (
     HolderFacts,
     PrefixFacts,
     PythonFacts,
+    TlsFacts,
     TopicFacts,
 )
 from penstock.errors import (
@@ -224,3 +226,29 @@ def _clock(connections: KafkaConnections) -> ClockFacts:
         return ClockFacts(error="the cluster does not tell its time.")
     middle_ms = (reading.before_ms + reading.after_ms) // 2
     return ClockFacts(reading.broker_ms - middle_ms, reading.after_ms - reading.before_ms)
+
+
+_HANDSHAKE_TIMEOUT_S = 10.0
+
+
+def shake_hands(context: ssl.SSLContext, host: str, port: int) -> TlsFacts:
+    """Return what a handshake shows; its error if it fails. Sends nothing after it."""
+    try:
+        with (
+            socket.create_connection((host, port), timeout=_HANDSHAKE_TIMEOUT_S) as plain,
+            context.wrap_socket(plain, server_hostname=host) as sock,
+        ):
+            shown = sock.getpeercert() or {}
+            return TlsFacts(sock.version() or "", _expiry(shown.get("notAfter")))
+    except ssl.SSLCertVerificationError as error:
+        return TlsFacts(error=f"the broker's certificate is refused: {error.verify_message}.")
+    except ssl.SSLError as error:
+        return TlsFacts(error=f"the TLS handshake failed: {error.reason or error}.")
+    except OSError:
+        return TlsFacts()  # the broker's own line says that it cannot be reached
+
+
+def _expiry(text: object) -> datetime | None:
+    if not isinstance(text, str):
+        return None
+    return datetime.fromtimestamp(ssl.cert_time_to_seconds(text), timezone.utc)

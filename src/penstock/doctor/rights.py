@@ -93,17 +93,3 @@ NEEDED: tuple[NeededRights, ...] = (
         "lag-group", "`penstock lag`, `penstock top` of a consumer group", (DESCRIBE_TOPIC, DESCRIBE_GROUP)
     ),
 )
-
-
-def rights_table() -> str:
-    """Return the table of docs/security.md."""
-    names = {"topic": "*topic*", "group": "*group*", "prefix": "*prefix*"}
-    names |= {"log": "*decision log*", "dead_letters": "*topic of dead letters*"}
-    lines = ["| operation | rights |", "|---|---|"]
-    for needed in NEEDED:
-        shown = "; ".join(
-            f"`{right.operation}` on the {right.resource.value} {right.name.format(**names)}".rstrip()
-            for right in needed.rights
-        )
-        lines.append(f"| {needed.operation} | {shown} |")
-    return "\n".join(lines)

@@ -74,7 +74,7 @@ formats.FORMATS += (formats.FormatEntry("xml", "somewhere.xml", "XmlFormat"),)
 
 from penstock.formats import format_names, format_of
 from penstock.options.parse import parse_read
-from penstock.options.reference import render
+from tests.options_page import render
 assert format_names()[-1] == "xml"
 options = {"format": "xml", "xml.depth": "3", "topic": "t", "properties.bootstrap.servers": "b:1"}
 spec = parse_read(options, streaming=True).table

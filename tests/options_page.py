@@ -1,6 +1,6 @@
 """Make the page docs/options.md from the declarations.
 
-Run `python -m penstock.options.reference` (`make docs`) after you change an option; a test compares the page
+Run `make docs` after you change an option; a test compares the page
 with the code. Invariant: the page and the parsers agree, because both read the declarations.
 """
 
@@ -22,7 +22,7 @@ from penstock.options.properties import GROUPS, Handling, Property
 _HEAD = """\
 # Options
 
-<!-- Made by `python -m penstock.options.reference docs/options.md`: change the declarations, not this. -->
+<!-- Made by `make docs`: change the declarations, not this. -->
 
 Set options with `.option(key, value)`, or in SQL as `OPTIONS` of a temporary view. Keys may be in any case.
 There are two dialects, and a reader or writer uses one of them (a few names are
@@ -163,7 +163,7 @@ def _not_supported_section(whose: str, options: Iterable[Option[Any]]) -> list[s
     rows = [
         (_code(option.key), option.status.value, option.doc)
         for option in options
-        if option.status in (Status.NOT_YET, Status.REFUSED)
+        if option.status is Status.REFUSED
     ]
     if not rows:
         return []
