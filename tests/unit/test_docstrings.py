@@ -28,21 +28,21 @@ class Classes:
 
     def implements(self, owner: str, method: str) -> bool:
         """Return whether a base class, or a protocol of which the owner has all methods, has that method."""
-        return self._inherits(owner, method) or any(
-            method in self._methods[each] <= self._methods[owner]
+        inherited = self._inherited(owner)
+        return method in inherited or any(
+            method in self._methods[each] <= self._methods[owner] | inherited
             for each, bases in self._bases.items()
             if "Protocol" in bases and each != owner
         )
 
-    def _inherits(self, owner: str, method: str) -> bool:
-        waiting, seen = set(self._bases[owner]), {owner}
+    def _inherited(self, owner: str) -> set[str]:
+        found, waiting, seen = set[str](), set(self._bases[owner]), {owner}
         while waiting:
             base = waiting.pop()
-            if method in self._methods[base]:
-                return True
+            found |= self._methods[base]
             seen.add(base)
             waiting |= self._bases[base] - seen
-        return False
+        return found
 
 
 def _last_name(base: ast.expr) -> str:

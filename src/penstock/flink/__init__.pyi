@@ -38,13 +38,13 @@ from penstock.options.config import DeliveryGuarantee as DeliveryGuarantee
 from penstock.sink.custom_partitioner import KafkaPartitioner as KafkaPartitioner
 from penstock.source.user_initializer import PartitionOffsetsRetriever as PartitionOffsetsRetriever
 from penstock.table.event_time import TimestampAssigner as TimestampAssigner
-from penstock.table.json_key_value import (
-    JSONKeyValueDeserializationSchema as JSONKeyValueDeserializationSchema,
-)
 from penstock.table.user_decoder import ArrowDeserializationSchema as ArrowDeserializationSchema
 from penstock.table.user_decoder import ConsumerRecord as ConsumerRecord
 from penstock.table.user_decoder import DeserializationSchema as DeserializationSchema
 from penstock.table.user_decoder import Deserializer as Deserializer
+from penstock.table.user_decoder import (
+    JSONKeyValueDeserializationSchema as JSONKeyValueDeserializationSchema,
+)
 from penstock.table.user_decoder import KafkaRecordDeserializationSchema as KafkaRecordDeserializationSchema
 
 __all__: list[str]

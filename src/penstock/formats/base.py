@@ -43,12 +43,7 @@ class RowFailure:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Fields of a value that are not in the schema.
-
-    Attributes:
-        value_index: of the value.
-        names: of the fields.
-    """
+    """Fields of a value that are not in the schema."""
 
     value_index: int
     names: frozenset[str]

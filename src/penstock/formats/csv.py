@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -24,7 +25,7 @@ from penstock.errors import OptionError, SchemaError
 from penstock.formats import _native, _native_encode
 from penstock.formats.base import NO_METADATA, DecodedRows, Decoder, Encoder, selected
 from penstock.formats.format_options import VERBATIM, FormatOptions, flag_option, format_option, options_of
-from penstock.formats.native_rows import check_schema, decoded_rows, row_error, unsupported
+from penstock.formats.native_rows import NativeEncoder, check_schema, decoded_rows, unsupported
 from penstock.formats.time_reasons import TimestampStandard
 from penstock.options.declare import Option
 from penstock.options.table_spec import FormatSpec
@@ -193,7 +194,7 @@ class CsvFormat:
 
     def encoder(self, schema: pa.Schema) -> Encoder:
         check_csv_schema(schema)
-        return CsvEncoder(self)
+        return NativeEncoder("csv", partial(_native_encode.encode_csv, dialect=self), self.prefix)
 
 
 def check_csv_schema(schema: pa.Schema) -> None:
@@ -223,19 +224,3 @@ class CsvDecoder:
     def decode(self, values: pa.Array) -> DecodedRows:
         decoded = _native.decode_csv(values, self._schema, self._options, self._targets)
         return decoded_rows(values, self._schema, self._columns, decoded, TimestampStandard())
-
-
-class CsvEncoder:
-    """Encodes rows as CSV records."""
-
-    def __init__(self, options: CsvFormat) -> None:
-        self._options = options
-
-    def encode(self, rows: pa.RecordBatch) -> pa.Array:
-        try:
-            return _native_encode.encode_csv(rows, self._options)
-        except _native_encode.RowFailed as failed:
-            # The native code does not know the user's prefix of the options.
-            reason = str(failed.reason).replace("'csv.", f"'{self._options.prefix}csv.")
-            spelled = _native_encode.RowFailed(failed.row, reason, failed.path)
-            raise row_error("csv", spelled) from None

@@ -11,18 +11,15 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from penstock.errors import MissingOptionError, OptionError, UnsupportedOptionError
-from penstock.options.declare import Dialect, Option, Side, Status, or_default, parse_value, refused
+from penstock.options.declare import Declare, Dialect, Option, Side, Status, or_default, parse_value
 from penstock.options.table_spec import FormatSpec
 from penstock.options.values import BOOLEAN, ValueType
 
 T = TypeVar("T")
 
 
-def format_option(
-    key: str, kind: ValueType[T], doc: str, default: T | None = None, default_text: str = ""
-) -> Option[T]:
-    """Declare an option of a format; `key` begins with the format's name."""
-    return Option(key, Dialect.FLINK, Side.BOTH, kind, doc, default, default_text)
+format_option = Declare(Dialect.FLINK, Side.BOTH)
+"""Declares an option of a format; its key begins with the format's name."""
 
 
 def flag_option(key: str, doc: str, *, default: bool = False) -> Option[bool]:
@@ -31,7 +28,7 @@ def flag_option(key: str, doc: str, *, default: bool = False) -> Option[bool]:
 
 def refused_option(key: str, doc: str) -> Option[Any]:
     """Declare an option that only Flink's format has; `doc` says what to do instead."""
-    return refused(key, Dialect.FLINK, Side.BOTH, doc)
+    return format_option.refused(key, doc)
 
 
 def parse_verbatim(text: str) -> str:

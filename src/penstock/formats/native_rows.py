@@ -6,7 +6,7 @@ failure.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
@@ -110,13 +110,36 @@ def _describe(values: pa.Array, standard: TimestampStandard | None, facts: _nati
     return failure(values, value_index, f"{reason} ({where})" + (f". {advice}" if advice else ""))
 
 
-def row_error(format_name: str, failed: RowFailed) -> RowError:
-    """Make the error for a row that an encoder cannot write."""
-    where = f"column '{failed.path}' of row {failed.row}" if failed.path else f"row {failed.row}"
-    return RowError(
-        f"Format '{format_name}' cannot write {where} of the batch: {failed.reason}. Nothing of the batch "
-        "was written by this call; correct or filter the row.",
-        row=failed.row,
-        column=failed.path,
-        format=format_name,
-    )
+class NativeEncoder:
+    """An encoder of one format, which is a call of native code.
+
+    Args:
+        format_name: for messages.
+        encode: makes an array of values from rows; raises `RowFailed` for a row that it cannot write.
+        prefix: what the user writes before the format's options. The native code does not know it.
+    """
+
+    def __init__(
+        self, format_name: str, encode: Callable[[pa.RecordBatch], pa.Array], prefix: str = ""
+    ) -> None:
+        self._format_name = format_name
+        self._encode = encode
+        self._prefix = prefix
+
+    def encode(self, rows: pa.RecordBatch) -> pa.Array:
+        try:
+            return self._encode(rows)
+        except RowFailed as failed:
+            raise self._row_error(failed) from None
+
+    def _row_error(self, failed: RowFailed) -> RowError:
+        name = self._format_name
+        reason = str(failed.reason).replace(f"'{name}.", f"'{self._prefix}{name}.")
+        where = f"column '{failed.path}' of row {failed.row}" if failed.path else f"row {failed.row}"
+        return RowError(
+            f"Format '{name}' cannot write {where} of the batch: {reason}. Nothing of the batch "
+            "was written by this call; correct or filter the row.",
+            row=failed.row,
+            column=failed.path,
+            format=name,
+        )

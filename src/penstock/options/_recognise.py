@@ -179,14 +179,8 @@ def _dialect(found: Mapping[str, tuple[Option[Any], str]], side: Side) -> Dialec
 
 
 def _refuse_unsupported(option: Option[Any], key: str, dialect: Dialect) -> None:
-    doc = worded(option.doc, dialect)
-    if option.status is Status.NOT_YET:
-        raise UnsupportedOptionError(
-            f"Option '{key}' is not supported by this version of penstock yet. {doc} "
-            "It is refused because ignoring it would change what is read or written.",
-            option=key,
-        )
     if option.status is Status.REFUSED:
+        doc = worded(option.doc, dialect)
         raise UnsupportedOptionError(f"Option '{key}' is not supported. {doc}", option=key)
 
 

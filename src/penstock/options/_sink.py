@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import re
+from typing import Any
 
 from penstock.errors import MissingOptionError, OptionError
 from penstock.options import flink
@@ -18,7 +19,7 @@ from penstock.options.config import (
     DeliveryGuarantee,
     SinkConfig,
 )
-from penstock.options.declare import raise_not_allowed
+from penstock.options.declare import Option, raise_not_allowed
 from penstock.options.metrics import HTTP_PORT
 from penstock.options.properties import property_value
 from penstock.options.properties.promise import produce_promise
@@ -46,10 +47,14 @@ def sink_config(given: GivenOptions) -> SinkConfig:
     query_id, batch_id = _micro_batch(given)
     return SinkConfig(
         properties=given.properties,
-        topic=_topic(given),
+        topic=_topic(given, flink.TOPIC, "one topic to write to"),
         delivery_guarantee=guarantee,
         transactional_id_prefix=_transactional_id_prefix(given, guarantee),
-        commit_log_topic=_commit_log_topic(given, guarantee),
+        commit_log_topic=(
+            _topic(given, flink.COMMIT_LOG_TOPIC, "the name of one topic")
+            if guarantee is DeliveryGuarantee.EXACTLY_ONCE
+            else None
+        ),
         partitioner=_partitioner(given),
         query_id=query_id,
         batch_id=batch_id,
@@ -75,24 +80,14 @@ def _metrics_port(given: GivenOptions) -> int | None:
     return port
 
 
-def _topic(given: GivenOptions) -> str | None:
-    text = given.text(flink.TOPIC)
+def _topic(given: GivenOptions, option: Option[Any], what: str) -> str | None:
+    text = given.text(option)
     if text is None:
         return None
     try:
         return check_topic_name(text.strip())
     except ValueError as error:
-        raise_not_allowed(flink.TOPIC.key, text, f"one topic to write to; {error}")
-
-
-def _commit_log_topic(given: GivenOptions, guarantee: DeliveryGuarantee) -> str | None:
-    text = given.text(flink.COMMIT_LOG_TOPIC)
-    if text is None or guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
-        return None
-    try:
-        return check_topic_name(text.strip())
-    except ValueError as error:
-        raise_not_allowed(flink.COMMIT_LOG_TOPIC.key, text, f"the name of one topic; {error}")
+        raise_not_allowed(option.key, text, f"{what}; {error}")
 
 
 def _transactional_id_prefix(given: GivenOptions, guarantee: DeliveryGuarantee) -> str | None:

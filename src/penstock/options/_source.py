@@ -12,7 +12,6 @@ from typing import Any
 from penstock.errors import MissingOptionError, OptionError, UnsupportedOptionError
 from penstock.options import _spark as spark
 from penstock.options import flink, metrics
-from penstock.options._custom_offsets import custom_starting, custom_stopping
 from penstock.options._recognise import GivenOptions
 from penstock.options._start_and_stop import (
     check_spark_ends,
@@ -35,9 +34,10 @@ from penstock.options.config import (
 )
 from penstock.options.declare import Dialect, Option
 from penstock.options.properties import property_value
+from penstock.options.python_objects import INITIALIZER
 from penstock.options.record_filter import RecordFilter
 from penstock.options.warn import warn_once
-from penstock.types import LogEnd
+from penstock.types import LogEnd, TopicPartition
 
 _log = logging.getLogger("penstock.options")
 
@@ -55,31 +55,40 @@ def source_config(given: GivenOptions, streaming: bool) -> SourceConfig:
 
 def _of_flink(given: GivenOptions, streaming: bool) -> SourceConfig:
     given.value(flink.CONNECTOR)
-    subscription = _flink_subscription(given)
+    subscription = _subscription(given, flink.TOPIC, flink.TOPIC_PATTERN, flink.TOPIC_PARTITIONS)
     on_removal = {"fail": True, "drop": False, None: None}
     return SourceConfig(
         properties=_with_client_id(given),
         subscription=subscription,
-        starting=custom_starting(given) or flink_starting(given, subscription),
-        stopping=custom_stopping(given) or flink_stopping(given, subscription),
-        isolation_level=_isolation_level(given.properties),
+        starting=_of_object(given, flink.STARTUP_INITIALIZER, flink.STARTUP_MODE)
+        or flink_starting(given, subscription),
+        stopping=_of_object(given, flink.BOUNDED_INITIALIZER, flink.BOUNDED_MODE)
+        or flink_stopping(given, subscription),
         include_headers=given.value_or_default(flink.INCLUDE_HEADERS),
         fail_on_data_loss=given.value_or_default(flink.ON_DATA_LOSS) == "fail",
         fail_on_removed_partition=on_removal[given.value(flink.ON_REMOVED_PARTITION)],
-        commits_offsets=_commits_offsets(given, streaming),
         discovery=DiscoveryInterval.every(given.value_or_default(flink.DISCOVERY_INTERVAL)),
         max_records_per_batch=given.value(flink.MAX_RECORDS_PER_BATCH),
         max_bytes_per_batch=given.value(flink.MAX_BYTES_PER_BATCH),
         min_splits=given.value(flink.MIN_SPLITS),
         max_records_per_split=given.value(flink.MAX_RECORDS_PER_SPLIT),
-        packs_small_ranges=given.value_or_default(flink.PACK_SMALL_RANGES),
         max_drift_ms=given.value(flink.ALIGNMENT_MAX_DRIFT) or None,
         idle_timeout_ms=given.value_or_default(flink.IDLE_TIMEOUT),
         max_future_skew_ms=given.value_or_default(flink.MAX_FUTURE_SKEW),
-        metrics=_metrics(given),
-        progress_to=_progress_to(given, streaming),
-        record_filter=_record_filter(given, streaming),
+        **_of_both(given, streaming),
     )
+
+
+def _of_both(given: GivenOptions, streaming: bool) -> dict[str, Any]:
+    """Return the fields whose options have the same names in both dialects."""
+    return {
+        "isolation_level": IsolationLevel(property_value(given.properties, "isolation.level")),
+        "commits_offsets": _commits_offsets(given, streaming),
+        "packs_small_ranges": given.value_or_default(flink.PACK_SMALL_RANGES),
+        "metrics": _metrics(given),
+        "progress_to": _progress_to(given, streaming),
+        "record_filter": _record_filter(given, streaming),
+    }
 
 
 def _with_client_id(given: GivenOptions) -> KafkaProperties:
@@ -94,17 +103,22 @@ def _with_client_id(given: GivenOptions) -> KafkaProperties:
     return given.properties.changed("client.id", prefix)
 
 
-def _flink_subscription(given: GivenOptions) -> Subscription:
-    chosen = _one_of(given, (flink.TOPIC, flink.TOPIC_PATTERN, flink.TOPIC_PARTITIONS))
-    if chosen is flink.TOPIC:
-        return TopicList(given.value(flink.TOPIC) or ())
-    if chosen is flink.TOPIC_PATTERN:
-        return TopicPattern(given.value(flink.TOPIC_PATTERN) or "")
-    return TopicPartitionSet(given.value(flink.TOPIC_PARTITIONS) or ())
+def _subscription(
+    given: GivenOptions,
+    topics: Option[tuple[str, ...]],
+    pattern: Option[str],
+    topic_partitions: Option[tuple[TopicPartition, ...]],
+) -> Subscription:
+    chosen = _one_of(given, (topics, pattern, topic_partitions))
+    if chosen is topics:
+        return TopicList(given.value(topics) or ())
+    if chosen is pattern:
+        return TopicPattern(given.value(pattern) or "")
+    return TopicPartitionSet(given.value(topic_partitions) or ())
 
 
 def _of_spark(given: GivenOptions, streaming: bool) -> SourceConfig:
-    subscription = _spark_subscription(given)
+    subscription = _subscription(given, spark.SUBSCRIBE, spark.SUBSCRIBE_PATTERN, spark.ASSIGN)
     starting = spark_starting(given, subscription)
     stopping = spark_stopping(given, subscription)
     check_spark_ends(given, starting, stopping, streaming)
@@ -114,20 +128,15 @@ def _of_spark(given: GivenOptions, streaming: bool) -> SourceConfig:
         subscription=subscription,
         starting=starting or default,
         stopping=stopping,
-        isolation_level=_isolation_level(given.properties),
         include_headers=given.value_or_default(spark.INCLUDE_HEADERS),
         fail_on_data_loss=given.value_or_default(spark.FAIL_ON_DATA_LOSS),
-        commits_offsets=_commits_offsets(given, streaming),
         discovery=DiscoveryInterval.EVERY_BATCH,  # the same as in Spark's own source
         max_records_per_batch=given.value(spark.MAX_OFFSETS_PER_TRIGGER),
         min_records_per_batch=_min_offsets(given),
         max_batch_delay_ms=given.value_or_default(spark.MAX_TRIGGER_DELAY),
         min_splits=given.value(spark.MIN_PARTITIONS),
         max_records_per_split=given.value(spark.MAX_RECORDS_PER_PARTITION),
-        packs_small_ranges=given.value_or_default(flink.PACK_SMALL_RANGES),
-        metrics=_metrics(given),
-        progress_to=_progress_to(given, streaming),
-        record_filter=_record_filter(given, streaming),
+        **_of_both(given, streaming),
     )
 
 
@@ -187,15 +196,6 @@ def _min_offsets(given: GivenOptions) -> int | None:
     return least
 
 
-def _spark_subscription(given: GivenOptions) -> Subscription:
-    chosen = _one_of(given, (spark.SUBSCRIBE, spark.SUBSCRIBE_PATTERN, spark.ASSIGN))
-    if chosen is spark.SUBSCRIBE:
-        return TopicList(given.value(spark.SUBSCRIBE) or ())
-    if chosen is spark.SUBSCRIBE_PATTERN:
-        return TopicPattern(given.value(spark.SUBSCRIBE_PATTERN) or "")
-    return TopicPartitionSet(given.value(spark.ASSIGN) or ())
-
-
 def _with_poll_timeout(given: GivenOptions) -> KafkaProperties:
     timeout_ms = given.value(spark.POLL_TIMEOUT_MS)
     if timeout_ms is None or given.properties.get("default.api.timeout.ms") is not None:
@@ -231,5 +231,17 @@ def _commits_offsets(given: GivenOptions, streaming: bool) -> bool:
     return streaming and has_group and wanted is not False
 
 
-def _isolation_level(properties: KafkaProperties) -> IsolationLevel:
-    return IsolationLevel(property_value(properties, "isolation.level"))
+def _of_object(given: GivenOptions, option: Option[str], mode: Option[str]) -> OffsetsSpec | None:
+    """Return offsets by a Python object of the user, which is in the text of an option; None without one.
+
+    Nothing is unpickled here, so parsing options never runs code of the user.
+    """
+    text = given.value(option)
+    if text is None:
+        return None
+    if given.has(mode):
+        raise OptionError(
+            f"Options '{option.key}' and '{mode.key}' exclude each other: set one of them.", option=option.key
+        )
+    INITIALIZER.split(text, option.key)
+    return OffsetsSpec(initializer=text)

@@ -37,7 +37,6 @@ class Status(Enum):
 
     SUPPORTED = "supported"
     NO_EFFECT = "accepted, no effect"
-    NOT_YET = "not supported yet"
     REFUSED = "refused"
 
 
@@ -64,6 +63,30 @@ class Option(Generic[T]):
     default: T | None = None
     default_text: str = ""
     status: Status = Status.SUPPORTED
+
+
+@dataclass(frozen=True)
+class Declare:
+    """Declares options of one dialect and side."""
+
+    dialect: Dialect
+    side: Side
+
+    def __call__(
+        self,
+        key: str,
+        kind: ValueType[T],
+        doc: str,
+        default: T | None = None,
+        default_text: str = "",
+        status: Status = Status.SUPPORTED,
+    ) -> Option[T]:
+        """Declare an option; see `Option` for the arguments."""
+        return Option(key, self.dialect, self.side, kind, doc, default, default_text, status)
+
+    def refused(self, key: str, doc: str) -> Option[Any]:
+        """Declare an option that penstock will not support; `doc` says what to use instead."""
+        return self(key, TEXT, doc, status=Status.REFUSED)
 
 
 def declared_in(module: Mapping[str, object]) -> tuple[Option[Any], ...]:
@@ -114,13 +137,3 @@ def raise_not_allowed(key: str, text: str, allowed: str) -> NoReturn:
     raise OptionError(
         f"Option '{key}' cannot be '{text}'. Allowed: {allowed}.", option=key, value=text, allowed=allowed
     ) from None
-
-
-def not_yet(key: str, dialect: Dialect, side: Side, doc: str) -> Option[Any]:
-    """Declare an option of Flink or Spark that a later version of penstock will support."""
-    return Option(key, dialect, side, TEXT, doc, status=Status.NOT_YET)
-
-
-def refused(key: str, dialect: Dialect, side: Side, doc: str) -> Option[Any]:
-    """Declare an option that penstock will not support; `doc` says what to use instead."""
-    return Option(key, dialect, side, TEXT, doc, status=Status.REFUSED)

@@ -15,7 +15,7 @@ from penstock.options.config import (
     SinkConfig,
     SourceConfig,
 )
-from penstock.options.declare import Dialect, Option, Side, Status, declared_in, refused
+from penstock.options.declare import Declare, Dialect, Side, Status, declared_in
 from penstock.options.metrics import METRICS_OPTIONS
 from penstock.options.moments import MOMENT
 from penstock.options.record_filter import RECORD_FILTER as RECORD_FILTER_TYPE
@@ -40,60 +40,45 @@ from penstock.options.values import (
 )
 from penstock.options.values import TOPIC as TOPIC_NAME
 
-_F = Dialect.FLINK
-_SOURCE, _SINK, _BOTH = Side.SOURCE, Side.SINK, Side.BOTH
-CONNECTOR = Option(
+_source, _sink, _both = (Declare(Dialect.FLINK, side) for side in (Side.SOURCE, Side.SINK, Side.BOTH))
+_shared_source, _shared_sink = Declare(Dialect.SHARED, Side.SOURCE), Declare(Dialect.SHARED, Side.SINK)
+
+CONNECTOR = _both(
     "connector",
-    _F,
-    _BOTH,
     choice(*(each.value for each in Connector)),
     "The name of the connector in Flink. `kafka` and `penstock` mean the same: a record is a new row. "
     "`upsert-kafka`: a record updates the row with its key, or deletes it: "
     "[formats.md](formats.md#upsert-tables).",
     default=Connector.PENSTOCK.value,
 )
-PROPERTY_VERSION = Option(
+PROPERTY_VERSION = _both(
     "property-version",
-    _F,
-    _BOTH,
     TEXT,
     "The version of Flink's table options. There is only one.",
     status=Status.NO_EFFECT,
 )
-PROPERTIES = Option(
+PROPERTIES = _both(
     "properties.*",
-    _F,
-    _BOTH,
     TEXT,
     "A property of Kafka's Java client, e.g. `properties.bootstrap.servers` (required). See [Kafka "
     "properties](#kafka-properties).",
 )
-TOPIC = Option(
+TOPIC = Declare(Dialect.SHARED, Side.BOTH)(
     "topic",
-    Dialect.SHARED,
-    _BOTH,
     topic_list(";"),
     "Source (Flink's dialect): the topics to read; each must exist. Sink (both dialects): the topic to write "
     "to. Without it, each row names its topic in a column `topic`.",
 )
-TOPIC_PATTERN = Option(
-    "topic-pattern",
-    _F,
-    _SOURCE,
-    PATTERN,
-    "Read every topic whose whole name matches. New topics are found too.",
+TOPIC_PATTERN = _source(
+    "topic-pattern", PATTERN, "Read every topic whose whole name matches. New topics are found too."
 )
-TOPIC_PARTITIONS = Option(
+TOPIC_PARTITIONS = _source(
     "topic-partitions",
-    _F,
-    _SOURCE,
     ValueType("list", f"topic partitions, {offsets.TOPIC_PARTITIONS_FORM}", offsets.parse_topic_partitions),
     "Read exactly these topic partitions; each must exist. (Ours: Flink has it in its DataStream API only.)",
 )
-STARTUP_MODE = Option(
+STARTUP_MODE = _source(
     "scan.startup.mode",
-    _F,
-    _SOURCE,
     choice("earliest-offset", "latest-offset", "specific-offsets", "group-offsets", "timestamp"),
     "Where a new query begins. It is resolved to offsets once; a query with a checkpoint continues from "
     "there. `group-offsets` (Flink's default) needs `properties.group.id`; a topic partition without a "
@@ -101,36 +86,28 @@ STARTUP_MODE = Option(
     "property.",
     default="earliest-offset",
 )
-STARTUP_SPECIFIC_OFFSETS = Option(
+STARTUP_SPECIFIC_OFFSETS = _source(
     "scan.startup.specific-offsets",
-    _F,
-    _SOURCE,
     ValueType("offsets", offsets.FLINK_OFFSETS_FORM, str),
     "Required with `scan.startup.mode` = `specific-offsets`, refused otherwise. -2 is earliest, -1 latest, "
     "-3 the committed offset of the group. A topic partition that is not named begins at the committed "
     "offset if `properties.group.id` is set and the group has one, otherwise at earliest.",
 )
-STARTUP_TIMESTAMP = Option(
+STARTUP_TIMESTAMP = _source(
     "scan.startup.timestamp-millis",
-    _F,
-    _SOURCE,
     TIMESTAMP_MS,
     "With `scan.startup.mode` = `timestamp` this or `scan.startup.timestamp` is required. Reading begins at "
     "the first record that is not older than this time. Without such a record it begins at the end of the "
     "log.",
 )
-STARTUP_TIME = Option(
+STARTUP_TIME = _source(
     "scan.startup.timestamp",
-    _F,
-    _SOURCE,
     MOMENT,
     "The same as `scan.startup.timestamp-millis`, with a time in any of these forms. A time before now is "
     "resolved once, when the query is first planned; both ends use the same reading of the clock. (Ours.)",
 )
-BOUNDED_MODE = Option(
+BOUNDED_MODE = _source(
     "scan.bounded.mode",
-    _F,
-    _SOURCE,
     choice("unbounded", "latest-offset", "specific-offsets", "group-offsets", "timestamp"),
     "Where reading ends. It is resolved to offsets once and kept in the checkpoint, for the topic partitions "
     "that exist at the start. In a batch read `unbounded` means latest. A stream stops reading there; "
@@ -138,143 +115,111 @@ BOUNDED_MODE = Option(
     "each topic partition.",
     default="unbounded",
 )
-BOUNDED_SPECIFIC_OFFSETS = Option(
+BOUNDED_SPECIFIC_OFFSETS = _source(
     "scan.bounded.specific-offsets",
-    _F,
-    _SOURCE,
     ValueType("offsets", offsets.FLINK_OFFSETS_FORM, str),
     "Required with `scan.bounded.mode` = `specific-offsets`, refused otherwise. The record at the offset is "
     "not read any more. A topic partition that is not named ends at the committed offset if "
     "`properties.group.id` is set and the group has one; otherwise it is not read.",
 )
-BOUNDED_TIMESTAMP = Option(
+BOUNDED_TIMESTAMP = _source(
     "scan.bounded.timestamp-millis",
-    _F,
-    _SOURCE,
     TIMESTAMP_MS,
     "With `scan.bounded.mode` = `timestamp` this or `scan.bounded.timestamp` is required. Reading ends "
     "before the first record that is not older than this time. Without such a record it ends where the log "
     "ended at the start.",
 )
-BOUNDED_TIME = Option(
+BOUNDED_TIME = _source(
     "scan.bounded.timestamp",
-    _F,
-    _SOURCE,
     MOMENT,
     "The same as `scan.bounded.timestamp-millis`, with a time in any of these forms; see "
     "`scan.startup.timestamp`. (Ours.)",
 )
-DISCOVERY_INTERVAL = Option(
+DISCOVERY_INTERVAL = _source(
     "scan.topic-partition-discovery.interval",
-    _F,
-    _SOURCE,
     DURATION,
     "How often a stream looks for new topics and topic partitions; `0` means never.",
     default=DISCOVERY_INTERVAL_MS,
 )
-MAX_RECORDS_PER_BATCH = Option(
+MAX_RECORDS_PER_BATCH = _source(
     "scan.max-records-per-batch",
-    _F,
-    _SOURCE,
     POSITIVE_LONG,
     "The largest number of offsets in one micro-batch, shared out by backlog. (Ours.)",
     default_text="no limit",
 )
-MAX_BYTES_PER_BATCH = Option(
+MAX_BYTES_PER_BATCH = _source(
     "scan.max-bytes-per-batch",
-    _F,
-    _SOURCE,
     SIZE,
     "About how many bytes one micro-batch reads from Kafka at most, shared out by backlog. Bytes are counted "
     "as stored and compressed, by the average record size of each topic partition. The user needs DESCRIBE "
     "on the cluster. (Ours.)",
     default_text="no limit",
 )
-MAX_RECORDS_PER_SPLIT = Option(
+MAX_RECORDS_PER_SPLIT = _source(
     "scan.max-records-per-split",
-    _F,
-    _SOURCE,
     POSITIVE_LONG,
     "The largest number of offsets in one task; larger ranges are divided. (Ours.)",
     default_text="no limit",
 )
-MIN_SPLITS = Option(
+MIN_SPLITS = _source(
     "scan.min-splits",
-    _F,
-    _SOURCE,
     POSITIVE_INT,
     "The smallest number of tasks in a batch, if there are enough records. (Ours.)",
     default_text="none",
 )
-PACK_SMALL_RANGES = Option(
+PACK_SMALL_RANGES = _shared_source(
     "scan.pack-small-ranges",
-    Dialect.SHARED,
-    _SOURCE,
     BOOLEAN,
     "Topic partitions with few new records share a task; each of them keeps its order. `false` makes a task "
     "for each topic partition. (Ours.)",
     default=SourceConfig.packs_small_ranges,
 )
-RECORD_FILTER = Option(
+RECORD_FILTER = _shared_source(
     "scan.filter",
-    Dialect.SHARED,
-    _SOURCE,
     RECORD_FILTER_TYPE,
     "Read only the records that satisfy these conditions. What `topic`, `partition`, `offset` and the lower "
     "bound of `timestamp` rule out is not fetched. Other records are left out before they become rows. Batch "
     "reads only. See [the source](source.md#skip-records-in-a-batch-read). (Ours.)",
 )
-ON_DATA_LOSS = Option(
+ON_DATA_LOSS = _source(
     "scan.on-data-loss",
-    _F,
-    _SOURCE,
     choice("fail", "continue"),
     "What happens when records that the query needs are gone: `fail` stops with an error, `continue` logs it "
     "and continues after the gap. (Ours: Flink skips them without a message.)",
     default="fail",
 )
-ON_REMOVED_PARTITION = Option(
+ON_REMOVED_PARTITION = _source(
     "scan.on-removed-partition",
-    _F,
-    _SOURCE,
     choice("fail", "drop"),
     "What happens when a topic partition that the query was reading is deleted: `fail` stops with an error, "
     "`drop` logs it and continues with the others. (Ours: Flink continues without a message.)",
     default_text="the same as `scan.on-data-loss`",
 )
-COMMIT_OFFSETS = Option(
+COMMIT_OFFSETS = _shared_source(
     "commit.offsets.on.checkpoint",
-    Dialect.SHARED,
-    _SOURCE,
     BOOLEAN,
     "Streams: commit the position to the consumer group `group.id` after Spark's checkpoint holds the batch. "
     "Use it for lag monitoring and for `group-offsets`. A commit that fails is logged and never stops the "
     "query. `properties.commit.offsets.on.checkpoint` means the same.",
     default_text="true with a group id",
 )
-CLIENT_ID_PREFIX = Option(
+CLIENT_ID_PREFIX = _source(
     "client.id.prefix",
-    _F,
-    _SOURCE,
     TEXT,
     "The client id in the logs and quotas of the brokers; it overrides `properties.client.id`, with a "
     "warning. Driver and tasks use the same one.",
     default_text="penstock-source",
 )
-ALIGNMENT_MAX_DRIFT = Option(
+ALIGNMENT_MAX_DRIFT = _source(
     "scan.watermark.alignment.max-drift",
-    _F,
-    _SOURCE,
     DURATION,
     "Streams: how far the event time (record timestamp) of one topic partition may be ahead of the slowest "
     "one in a micro-batch; `0` means no limit. Choose a watermark delay of at least this plus the disorder "
     "within a topic partition; then Spark drops no row of a slow topic partition as late.",
     default=0,
 )
-IDLE_TIMEOUT = Option(
+IDLE_TIMEOUT = _source(
     "scan.idle-timeout",
-    _F,
-    _SOURCE,
     DURATION_OR_NEVER,
     "With `scan.watermark.alignment.max-drift`: a topic partition that was read to its end holds the others "
     "back until it has had no new record for this time. A topic partition without any record in this run "
@@ -282,80 +227,59 @@ IDLE_TIMEOUT = Option(
     "fixed ends (`availableNow`) does not wait. (Flink: `scan.watermark.idle-timeout`.)",
     default=IDLE_TIMEOUT_MS,
 )
-MAX_FUTURE_SKEW = Option(
+MAX_FUTURE_SKEW = _source(
     "scan.watermark.alignment.max-future-skew",
-    _F,
-    _SOURCE,
     DURATION,
     "With `scan.watermark.alignment.max-drift`: a timestamp that is further ahead of the clock of the driver "
     "does not count, so a producer with a wrong clock holds nothing back. The record is read, counted and "
     "logged. `0` means no limit. (Ours.)",
     default=MAX_FUTURE_SKEW_MS,
 )
-STARTUP_INITIALIZER = Option(
+STARTUP_INITIALIZER = _source(
     "scan.startup.initializer",
-    _F,
-    _SOURCE,
     TEXT,
     "Where a new query begins, as a Python object. `penstock.KafkaSource.builder()` sets it. It replaces "
     "`scan.startup.mode`. (Ours.)",
 )
-BOUNDED_INITIALIZER = Option(
+BOUNDED_INITIALIZER = _source(
     "scan.bounded.initializer",
-    _F,
-    _SOURCE,
     TEXT,
     "Where reading ends, as a Python object. `penstock.KafkaSource.builder()` sets it. It replaces "
     "`scan.bounded.mode`. (Ours.)",
 )
-INCLUDE_HEADERS = Option(
-    "scan.include-headers",
-    _F,
-    _SOURCE,
-    BOOLEAN,
-    "Add the column `headers`. (Ours.)",
-    default=SourceConfig.include_headers,
+INCLUDE_HEADERS = _source(
+    "scan.include-headers", BOOLEAN, "Add the column `headers`. (Ours.)", default=SourceConfig.include_headers
 )
-DELIVERY_GUARANTEE = Option(
+DELIVERY_GUARANTEE = _shared_sink(
     "sink.delivery-guarantee",
-    Dialect.SHARED,
-    _SINK,
     choice("none", "at-least-once", "exactly-once"),
     "`none`: acknowledgements follow `acks`; resent batches may be stored twice. `at-least-once`: all "
     "in-sync replicas acknowledge every record. `exactly-once`: each batch of the query is one decision, "
     "written with Kafka transactions; needs `sink.transactional-id-prefix`.",
     default=SinkConfig.delivery_guarantee.value,
 )
-TRANSACTIONAL_ID_PREFIX = Option(
+TRANSACTIONAL_ID_PREFIX = _shared_sink(
     "sink.transactional-id-prefix",
-    Dialect.SHARED,
-    _SINK,
     ValueType("text", "up to 200 of A-Z a-z 0-9 . _ -", parse_text),
     "Required for `exactly-once`: the names of this query's transactions begin with it. Each query needs its "
     "own prefix and keeps it.",
 )
-COMMIT_LOG_TOPIC = Option(
+COMMIT_LOG_TOPIC = _shared_sink(
     "sink.commit-log.topic",
-    Dialect.SHARED,
-    _SINK,
     TOPIC_NAME,
     "With `exactly-once`: the topic that holds the decisions. It is created if it is missing. (Ours.)",
     default_text="`<prefix>-decisions`",
 )
-ON_NEW_QUERY = Option(
+ON_NEW_QUERY = _shared_sink(
     "sink.on-new-query",
-    Dialect.SHARED,
-    _SINK,
     choice("warn", "fail"),
     "With `exactly-once`: what happens before the first batch of a query under a prefix that another query "
     "has used, for example after the checkpoint was deleted. It may write again what the other query wrote. "
     "`warn` logs a warning, `fail` writes nothing and stops the query. (Ours.)",
     default="warn",
 )
-PARTITIONER = Option(
+PARTITIONER = _shared_sink(
     "sink.partitioner",
-    Dialect.SHARED,
-    _SINK,
     ValueType(
         "word or name", "default, fixed, round-robin, or the dotted name of a Python class or function", str
     ),
@@ -366,73 +290,57 @@ PARTITIONER = Option(
     "sets objects. Only `default` allows a column `partition`.",
     default=DEFAULT_PARTITIONER,
 )
-WRITE_ID = Option(
+WRITE_ID = _shared_sink(
     "sink.write-id",
-    Dialect.SHARED,
-    _SINK,
     ValueType("text", "up to 200 of A-Z a-z 0-9 . _ : + / = @ -", parse_text),
     "With `exactly-once`: the name of this batch write among those of its prefix, e.g. `load-2026-11-22`. A "
     "write that is run again under its name writes nothing twice. Other rows under a used name are an error. "
     "Names are kept permanently. Not for streams, which are known by their checkpoint. (Ours.)",
 )
-QUERY_ID = Option(
+QUERY_ID = _shared_sink(
     "sink.query-id",
-    Dialect.SHARED,
-    _SINK,
     ValueType("text", "up to 100 of A-Z a-z 0-9 . _ -", parse_text),
     "The query whose micro-batch this batch write carries out; needs `sink.batch-id`. `penstock.write_batch` "
     "sets both in `foreachBatch`. `exactly-once` writes each batch of a query once. (Ours.)",
 )
-BATCH_ID = Option(
+BATCH_ID = _shared_sink(
     "sink.batch-id",
-    Dialect.SHARED,
-    _SINK,
     integer(0, LONG_MAX, name="long"),
     "The number of the micro-batch; see `sink.query-id`. (Ours.)",
 )
-SIBLING_PREFIXES = Option(
+SIBLING_PREFIXES = _shared_sink(
     "sink.sibling-prefixes",
-    Dialect.SHARED,
-    _SINK,
     ValueType("names", "prefixes separated by `,`", parse_text),
     "The other values of `sink.transactional-id-prefix` under which the function of `foreachBatch` has "
     "already written the same micro-batch. `penstock.write_batch` sets it. (Ours.)",
 )
 
-ON_DELIVERY_FAILURE = Option(
+ON_DELIVERY_FAILURE = _shared_sink(
     "sink.on-delivery-failure",
-    Dialect.SHARED,
-    _SINK,
     choice("fail", "log"),
     "What happens when Kafka does not take records: `fail` fails the task, `log` logs an error, **loses "
     "these records** and continues. `log` needs `sink.delivery-guarantee` = `none`, and turns idempotence "
     "off. (Flink's older producers: `setLogFailuresOnly`.)",
     default="fail",
 )
-FLUSH_ON_CHECKPOINT = Option(
+FLUSH_ON_CHECKPOINT = _shared_sink(
     "sink.flush-on-checkpoint",
-    Dialect.SHARED,
-    _SINK,
     BOOLEAN,
     "Streams: whether a micro-batch ends only after Kafka has acknowledged its records. With `false`, which "
     "needs `sink.delivery-guarantee` = `none`, **records are lost** if a worker process ends or its broker "
     "fails before that. Batch writes always wait. (Flink's older producers: `setFlushOnCheckpoint`.)",
     default=SinkConfig.flushes_on_checkpoint,
 )
-BUFFER_FLUSH_MAX_ROWS = Option(
+BUFFER_FLUSH_MAX_ROWS = _sink(
     "sink.buffer-flush.max-rows",
-    _F,
-    _SINK,
     integer(0),
     "Upsert tables: a task keeps so many rows back, and writes only the last one of each key. It writes what "
     "it has at the end of its micro-batch. 0 turns it off. Needs `sink.buffer-flush.interval`, as in Flink. "
     "Cannot be set with `sink.delivery-guarantee` = `exactly-once`.",
     default=UpsertSpec.flush_max_rows,
 )
-BUFFER_FLUSH_INTERVAL = Option(
+BUFFER_FLUSH_INTERVAL = _sink(
     "sink.buffer-flush.interval",
-    _F,
-    _SINK,
     DURATION,
     "Upsert tables: required with `sink.buffer-flush.max-rows`, as in Flink. It has no other effect, because "
     "a micro-batch ends by itself.",
@@ -443,32 +351,24 @@ _ONE_SOURCE = (
 )
 
 _NOT_SUPPORTED = (
-    refused(
+    _sink.refused(
         "sink.parallelism",
-        _F,
-        _SINK,
         "A data source cannot choose how many tasks write. Use `df.repartition(n, 'key')` before writing, or "
         "`set_parallelism(n)` of `penstock.KafkaSink.builder()`; docs/sink.md says when that keeps the "
         "order of each key.",
     ),
-    refused("partition.discovery.interval.ms", _F, _SOURCE, "Use `scan.topic-partition-discovery.interval`."),
-    refused("register.consumer.metrics", _F, _SOURCE, "Penstock uses no Java consumer: leave it out."),
-    refused("scan.watermark.idle-timeout", _F, _SOURCE, "Use `scan.idle-timeout`."),
-    refused("scan.watermark.alignment.group", _F, _SOURCE, _ONE_SOURCE),
-    refused(
-        "scan.watermark.alignment.update-interval",
-        _F,
-        _SOURCE,
-        "Every micro-batch is aligned: leave it out.",
+    _source.refused("partition.discovery.interval.ms", "Use `scan.topic-partition-discovery.interval`."),
+    _source.refused("register.consumer.metrics", "Penstock uses no Java consumer: leave it out."),
+    _source.refused("scan.watermark.idle-timeout", "Use `scan.idle-timeout`."),
+    _source.refused("scan.watermark.alignment.group", _ONE_SOURCE),
+    _source.refused(
+        "scan.watermark.alignment.update-interval", "Every micro-batch is aligned: leave it out."
     ),
-    refused("scan.watermark.emit.*", _F, _SOURCE, "Spark's watermark moves with each batch: leave it out."),
-    refused("scan.parallelism", _F, _SOURCE, "Use `scan.min-splits`."),
-    refused("sink.semantic", _F, _SINK, "Use `sink.delivery-guarantee`."),
-    refused(
-        "sink.transaction-naming-strategy",
-        _F,
-        _SINK,
-        "Penstock has one way to name transactions: leave it out.",
+    _source.refused("scan.watermark.emit.*", "Spark's watermark moves with each batch: leave it out."),
+    _source.refused("scan.parallelism", "Use `scan.min-splits`."),
+    _sink.refused("sink.semantic", "Use `sink.delivery-guarantee`."),
+    _sink.refused(
+        "sink.transaction-naming-strategy", "Penstock has one way to name transactions: leave it out."
     ),
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipaddress import ip_address
 
 from penstock.options.config import MetricsSettings
-from penstock.options.declare import Dialect, Option, Side, declared_in
+from penstock.options.declare import Declare, Dialect, Option, Side, declared_in
 from penstock.options.values import DURATION, POSITIVE_INT, TEXT, ValueType, integer, parse_text, parse_words
 
 ALIAS_SETS = ("flink", "kafka-lag-exporter")
@@ -31,6 +31,8 @@ def _parse_tasks_host(text: str) -> str:
     return host
 
 
+_source = Declare(Dialect.SHARED, Side.SOURCE)
+
 HTTP_PORT = Option(
     "metrics.http.port",
     Dialect.SHARED,
@@ -41,64 +43,50 @@ HTTP_PORT = Option(
     "source of the same query, which then also shows this sink. docs/observability.md. (Ours.)",
     default_text=_OFF,
 )
-HTTP_HOST = Option(
+HTTP_HOST = _source(
     "metrics.http.host",
-    Dialect.SHARED,
-    Side.SOURCE,
     TEXT,
     "The address that the port is bound to; `0.0.0.0` for all. There is no login, so other machines can then "
     "see the names of topics and transactions. (Ours.)",
     default=MetricsSettings.http_host,
 )
-TASKS_HOST = Option(
+TASKS_HOST = _source(
     "metrics.tasks.host",
-    Dialect.SHARED,
-    Side.SOURCE,
     ValueType("text", "not `0.0.0.0` or `::`", _parse_tasks_host),
     "The address of the driver to which tasks send how much they read (UDP). Executors on other machines "
     "need one that they reach. The driver looks up a name once, at the start. (Ours.)",
     default=MetricsSettings.tasks_host,
 )
-TOPIC_PARTITIONS_MAX = Option(
+TOPIC_PARTITIONS_MAX = _source(
     "metrics.topic-partitions.max",
-    Dialect.SHARED,
-    Side.SOURCE,
     POSITIVE_INT,
     "How many topic partitions `/metrics` shows one by one: those with the largest lag. Totals hold all. "
     "(Ours.)",
     default=MetricsSettings.topic_partitions_max,
 )
-ALIASES = Option(
+ALIASES = _source(
     "metrics.aliases",
-    Dialect.SHARED,
-    Side.SOURCE,
     ValueType("list", f"{', '.join(ALIAS_SETS)}; separated by `,`", _parse_aliases),
     "Serve the same values also under the names of Flink's Prometheus reporter or of kafka-lag-exporter. "
     "(Ours.)",
     default_text="none",
 )
-STALLED_AFTER = Option(
+STALLED_AFTER = _source(
     "metrics.stalled-after",
-    Dialect.SHARED,
-    Side.SOURCE,
     DURATION,
     "The health of a topic partition is STALLED if its position has not moved for this time while there were "
     "records to read. Set it to more than the trigger interval plus the time of a batch. (Ours.)",
     default=MetricsSettings.stalled_after_ms,
 )
-BLOCKED_AFTER = Option(
+BLOCKED_AFTER = _source(
     "metrics.blocked-after",
-    Dialect.SHARED,
-    Side.SOURCE,
     DURATION,
     "The health of a topic partition is BLOCKED_BY_TRANSACTION if a transaction that has been open for this "
     "time keeps its readers back. (Ours.)",
     default=MetricsSettings.blocked_after_ms,
 )
-PROGRESS_REPORT_TO = Option(
+PROGRESS_REPORT_TO = _source(
     "progress.report-to",
-    Dialect.SHARED,
-    Side.SOURCE,
     ValueType("address", "what `penstock.batch_progress()` gives", _parse_address),
     "Batch reads: where tasks send how much they have read. `penstock.batch_progress()` sets it. (Ours.)",
     default_text="none",

@@ -14,15 +14,16 @@ from functools import partial
 from penstock.errors import OptionError
 from penstock.options import _spark as spark
 from penstock.options import flink
-from penstock.options._dead_letters import dead_letter_sink
-from penstock.options._recognise import GivenOptions, look_up
+from penstock.options._recognise import FoundOptions, GivenOptions, look_up
 from penstock.options._sink import sink_config
 from penstock.options._source import source_config
 from penstock.options._upsert import check_upsert_names
-from penstock.options.config import SinkConfig, SourceConfig
+from penstock.options.config import SinkConfig, SourceConfig, Subscription, TopicList, TopicPattern
 from penstock.options.declare import Dialect, Option, Side
+from penstock.options.java_pattern import compile_pattern
 from penstock.options.parse_table import format_spec, has_table, read_table, write_table
-from penstock.options.table import FORMAT, KEY_FORMAT, VALUE_FORMAT
+from penstock.options.properties.promise import produce_promise
+from penstock.options.table import DEAD_LETTER_TOPIC, FORMAT, KEY_FORMAT, VALUE_FORMAT
 from penstock.options.table_spec import DeserializerSpec, FormatSpec, TableSpec
 
 
@@ -127,3 +128,29 @@ def parse_columns(options: Mapping[str, str]) -> ColumnsConfig:
 
 def _headers_option(given: GivenOptions) -> Option[bool]:
     return spark.INCLUDE_HEADERS if given.dialect is Dialect.SPARK else flink.INCLUDE_HEADERS
+
+
+def dead_letter_sink(found: FoundOptions, subscription: Subscription, topic: str) -> SinkConfig:
+    """Return the config that writes dead letters, at-least-once, into a topic that the source does not read.
+
+    Raises:
+        OptionError: the source reads that topic, or a property contradicts the guarantee.
+    """
+    if _reads(subscription, topic):
+        raise OptionError(
+            f"Option '{DEAD_LETTER_TOPIC.key}' is '{topic}', which this source reads, so each dead letter "
+            "would come back as a bad record. Choose another topic.",
+            option=DEAD_LETTER_TOPIC.key,
+            topic=topic,
+        )
+    config = SinkConfig(found.of_side(Side.SINK).properties, topic)
+    produce_promise(config.properties, config.delivery_guarantee)
+    return config
+
+
+def _reads(subscription: Subscription, topic: str) -> bool:
+    if isinstance(subscription, TopicList):
+        return topic in subscription.topics
+    if isinstance(subscription, TopicPattern):
+        return compile_pattern(subscription.pattern).fullmatch(topic) is not None
+    return topic in {one.topic for one in subscription.topic_partitions}

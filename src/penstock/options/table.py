@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from penstock.options.declare import Dialect, Option, Side, declared_in
+from penstock.options.declare import Declare, Dialect, Option, Side, declared_in
 from penstock.options.formats import FORMAT_PREFIXES, FORMATS
 from penstock.options.table_spec import BadRecordsSpec, FieldsInclude, OnDecodeError, TableSpec
 from penstock.options.values import TEXT, TOPIC, ValueType, choice, parse_text, split_list
 
 _DECIMAL = re.compile(r"[0-9]+(\.[0-9]*)?|\.[0-9]+", re.ASCII)
-_ANY, _BOTH, _SOURCE = Dialect.SHARED, Side.BOTH, Side.SOURCE
+_both, _source = Declare(Dialect.SHARED, Side.BOTH), Declare(Dialect.SHARED, Side.SOURCE)
 
 
 def parse_fields(text: str) -> tuple[str, ...]:
@@ -45,105 +45,83 @@ def parse_share(text: str) -> float:
 
 
 _FORMAT = ValueType("word", ", ".join(each.name for each in FORMATS), parse_text)
-FORMAT = Option(
+FORMAT = _both(
     "format",
-    _ANY,
-    _BOTH,
     _FORMAT,
     "The format of values. A read then has the columns of its schema, and a write has those of the "
     "DataFrame: [formats.md](formats.md).",
 )
-VALUE_FORMAT = Option(
-    "value.format", _ANY, _BOTH, _FORMAT, "The same as `format`. It is the usual name beside `key.format`."
+VALUE_FORMAT = _both(
+    "value.format", _FORMAT, "The same as `format`. It is the usual name beside `key.format`."
 )
-KEY_FORMAT = Option("key.format", _ANY, _BOTH, _FORMAT, "The format of keys; needs `key.fields`.")
-KEY_FIELDS = Option(
+KEY_FORMAT = _both("key.format", _FORMAT, "The format of keys; needs `key.fields`.")
+KEY_FIELDS = _both(
     "key.fields",
-    _ANY,
-    _BOTH,
     ValueType("list", "column names separated by `;`", parse_fields),
     "The columns that the key holds, in the order of the key.",
 )
 PRIMARY_KEY = Option(
     "primary-key",
     Dialect.FLINK,
-    _BOTH,
+    Side.BOTH,
     ValueType("list", "column names separated by `;`", parse_fields),
     "Required with `connector` = `upsert-kafka`: the columns that the key of each record holds, in the order "
     "of the key. (Ours: `PRIMARY KEY` in Flink's SQL.)",
 )
-KEY_FIELDS_PREFIX = Option(
+KEY_FIELDS_PREFIX = _both(
     "key.fields-prefix",
-    _ANY,
-    _BOTH,
     TEXT,
     "The text that names of key columns begin with in the table but not in the key; needs `EXCEPT_KEY`.",
 )
-VALUE_FIELDS_INCLUDE = Option(
+VALUE_FIELDS_INCLUDE = _both(
     "value.fields-include",
-    _ANY,
-    _BOTH,
     choice(*(each.value for each in FieldsInclude)),
     "Whether the value holds the columns of the key too. With `ALL` a read takes them from the value, as in "
     "Flink, and ignores the key.",
     default=TableSpec.fields_include.value,
 )
-METADATA_COLUMNS = Option(
+METADATA_COLUMNS = _both(
     "metadata.columns",
-    _ANY,
-    _BOTH,
     ValueType("list", "`column` or `column = metadata key`, separated by `;`", parse_metadata_columns),
     "The columns of the schema that are metadata, e.g. `event_time = timestamp; offset`. It overrides marks "
     "in the schema; an empty text means that no column is metadata. (Ours: `METADATA FROM` in Flink's SQL.)",
 )
-ON_DECODE_ERROR = Option(
+ON_DECODE_ERROR = _source(
     "scan.on-decode-error",
-    _ANY,
-    _SOURCE,
     choice(*(each.value for each in OnDecodeError)),
     "What happens to a record that cannot be decoded: `fail` stops the query, `skip` leaves the record out "
     "and counts it, `dead-letter` sends it to `scan.dead-letter.topic`. (Ours.)",
     default=BadRecordsSpec.policy.value,
 )
-MAX_SHARE = Option(
+MAX_SHARE = _source(
     "scan.on-decode-error.max-share",
-    _ANY,
-    _SOURCE,
     ValueType("number", "from 0 to 1", parse_share),
     "With `skip` and `dead-letter`: the query stops when a larger share of the records of a task is bad. It "
     "is checked after 20 records of the task. 1 means no limit: [formats.md](formats.md#bad-records). "
     "(Ours.)",
     default=0.5,
 )
-DEAD_LETTER_TOPIC = Option(
+DEAD_LETTER_TOPIC = _source(
     "scan.dead-letter.topic",
-    _ANY,
-    _SOURCE,
     TOPIC,
     "The topic to which `dead-letter` sends bad records, before the task that read them ends. (Ours.)",
 )
-DESERIALIZER = Option(
+DESERIALIZER = _source(
     "scan.deserializer",
-    _ANY,
-    _SOURCE,
     TEXT,
     "The deserializer that makes rows of records, as a Python object. `penstock.KafkaSource.builder()` sets "
     "it. It replaces a format. (Ours.)",
 )
 
-EVENT_TIME_COLUMN = Option(
+EVENT_TIME_COLUMN = _source(
     "scan.event-time.column",
-    _ANY,
-    _SOURCE,
     TEXT,
     "The TIMESTAMP column of the rows that holds the event time. With `scan.watermark.alignment.max-drift` "
     "topic partitions are aligned by it, and not by the timestamps of records. Then the driver decodes the "
     "records too, and a micro-batch has at most 10,000 records of each topic partition. (Ours.)",
 )
-EVENT_TIME_ASSIGNER = Option(
+EVENT_TIME_ASSIGNER = _source(
     "scan.event-time.assigner",
-    _ANY,
-    _SOURCE,
     TEXT,
     "Fills `scan.event-time.column`: `record-timestamp`, or a Python object that "
     "`assign_timestamps_and_watermarks` sets. With `record-timestamp` topic partitions are aligned by the "
@@ -152,10 +130,8 @@ EVENT_TIME_ASSIGNER = Option(
 
 TABLE_OPTIONS = declared_in(globals())
 FORMAT_OPTIONS: tuple[Option[Any], ...] = tuple(
-    Option(
+    _both(
         f"{prefix}{each.name}.*",
-        _ANY,
-        _BOTH,
         TEXT,
         "An option of a format, under the name of the option that chose the format: [below](#formats).",
     )

@@ -17,9 +17,8 @@ from penstock.options._added import SPARK_ADDED_OPTIONS
 from penstock.options._spark import SPARK_OPTIONS, SUBSCRIBE
 from penstock.options.declare import Dialect, Option, Side, Status
 from penstock.options.flink import FLINK_OPTIONS, TOPIC
-from penstock.options.properties import PROPERTIES
+from penstock.options.properties import PROPERTIES, Handling, Property
 from penstock.options.properties.foreign import advice_for
-from penstock.options.properties.refused import refusal_of
 from penstock.options.spelling import misspelt, nearest
 from penstock.options.warn import warn_once
 from penstock.options.wording import PROPERTY_PREFIX, spelled, worded
@@ -140,7 +139,7 @@ def _of_property(name: str, meant: str | None, dialect: Dialect, *, is_misspelt:
 
 def _of_option(option: Option[Any], dialect: Dialect, side: Side) -> _Finding:
     """Return the suggestion for a name that misspells this option."""
-    if option.status in (Status.NOT_YET, Status.REFUSED):
+    if option.status is Status.REFUSED:
         doc = worded(option.doc, dialect).rstrip(".")
         return _Finding(is_misspelt=True, advice=f"'{option.key}' is not supported: {doc}")
     if option is TOPIC and dialect is Dialect.SPARK and side is Side.SOURCE:
@@ -156,3 +155,26 @@ def _of_option(option: Option[Any], dialect: Dialect, side: Side) -> _Finding:
         advice=f"leave it out: it looks like a name of {other}'s dialect, but the other options are in "
         f"{dialect.value}'s, which has no such option",
     )
+
+
+_IN_SPARKS_DIALECT = {
+    "auto.offset.reset": "say where a new query begins with 'startingOffsets', and what happens when records "
+    "are gone with 'failOnDataLoss'",
+    "enable.auto.commit": "Spark's checkpoint keeps the position; only penstock commits offsets, after it",
+    "key.deserializer": "keys are read as bytes; decode them with Spark, e.g. CAST(key AS STRING)",
+    "value.deserializer": "values are read as bytes; decode them with Spark, e.g. CAST(value AS STRING)",
+    "key.serializer": "keys are written as bytes; encode them with Spark, e.g. CAST(key AS BINARY)",
+    "value.serializer": "values are written as bytes; encode them with Spark, e.g. to_json",
+}
+
+
+def refusal_of(declared: Property, dialect: Dialect) -> str | None:
+    """Return why the property cannot be set in the dialect and what to do; None where it can.
+
+    Spark's dialect refuses what Spark's own source and sink refuse.
+    """
+    if dialect is Dialect.SPARK and declared.name in _IN_SPARKS_DIALECT:
+        return _IN_SPARKS_DIALECT[declared.name]
+    if declared.handling is Handling.UNSUPPORTED:
+        return declared.doc.rstrip(".")
+    return None

@@ -55,10 +55,6 @@ class Table:
 def make_table(schema: pa.Schema, spec: TableSpec) -> Table:
     """Divide the columns of a table into key, value and metadata.
 
-    Args:
-        schema: All columns of the table, metadata columns included.
-        spec: The parsed options of the table.
-
     Raises:
         OptionError: an option of a format is unknown or has a value that is not allowed, or `key.fields` does
             not fit the schema.

@@ -61,13 +61,7 @@ class Element(tuple[Any, ...]):
 
 
 class EventTimeDecoder:
-    """Decodes records with another decoder, and adds the column of event time.
-
-    Args:
-        inner: makes the other columns.
-        spec: the column and its assigner.
-        schema: of the rows, with the column.
-    """
+    """Decodes records with another decoder, and adds the column of event time."""
 
     def __init__(self, inner: RecordDecoder, spec: EventTimeSpec, schema: pa.Schema) -> None:
         self._inner = inner

@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from penstock.errors import DecodeError, OptionError, PenstockError, UnsupportedOptionError
-from penstock.table.json_key_value import checked_json
 from penstock.table.user_decoder import (
     BaseDeserializer,
     ConsumerRecord,
     DeserializationSchema,
     KafkaRecordDeserializationSchema,
+    checked_json,
 )
 
 
@@ -137,11 +137,7 @@ class ElementsOf(KafkaRecordDeserializationSchema):
 
 
 class StreamEnd:
-    """Finds where topic partitions end, from their records. Runs on the driver.
-
-    Args:
-        schema: of the user, with its own `is_end_of_stream`.
-    """
+    """Finds where topic partitions end, from their records. Runs on the driver."""
 
     def __init__(self, schema: Any) -> None:
         self._elements = ElementsOf(schema)

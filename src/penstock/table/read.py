@@ -13,8 +13,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from penstock.formats import LeftOut
-from penstock.table._bad_record_reasons import summarise
-from penstock.table._bad_records import BadRecords
+from penstock.table._bad_records import BadRecords, summarise
 from penstock.table._decode import TableRows
 
 _log = logging.getLogger("penstock.table")

@@ -26,8 +26,8 @@ from penstock.flink import (
     SimpleStringSchema,
 )
 from penstock.table import TableRows
-from penstock.table.json_key_value import checked_json
 from penstock.table.python_rows import PythonDecoder
+from penstock.table.user_decoder import checked_json
 
 NAME = pa.schema([("value", pa.string())])
 

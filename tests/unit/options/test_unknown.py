@@ -15,9 +15,8 @@ from penstock.options.declare import Dialect, Side, Status
 from penstock.options.parse import parse_read, parse_write
 from penstock.options.properties import PROPERTIES
 from penstock.options.properties.foreign import FOREIGN_NAMES, advice_for
-from penstock.options.properties.refused import refusal_of
 from penstock.options.spelling import edit_distance, misspelt
-from penstock.options.unknown import OPTIONS
+from penstock.options.unknown import OPTIONS, refusal_of
 from penstock.options.warn import said_elsewhere
 from penstock.options.wording import FLINK_NAME_OF, PROPERTY_PREFIX, SPARK_NAME_OF, worded
 
@@ -238,7 +237,7 @@ def test_no_hint_names_an_option_of_the_other_dialect(dialect: Dialect) -> None:
     texts = [
         worded(option.doc, dialect)
         for option in OPTIONS
-        if option.dialect in (dialect, Dialect.SHARED) and option.status in (Status.REFUSED, Status.NOT_YET)
+        if option.dialect in (dialect, Dialect.SHARED) and option.status is Status.REFUSED
     ]
     for declared in PROPERTIES.values():
         texts += [worded(text, dialect) for text in declared.unsupported_values.values()]

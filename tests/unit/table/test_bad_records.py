@@ -21,8 +21,7 @@ from penstock.table import (
     TableDecoder,
     make_table,
 )
-from penstock.table._bad_record_reasons import by_reason, summarise
-from penstock.table._bad_records import LEAST_RECORDS
+from penstock.table._bad_records import LEAST_RECORDS, by_reason, summarise
 from tests.table_specs import read_spec, table_spec
 from tests.unit.table.test_table import record, records
 

@@ -15,11 +15,10 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.errors import SchemaError
+from penstock.errors import SchemaError, SchemaRegistryError
 from penstock.formats import _native
 from penstock.formats.avro._plan import AvroPlan, reading_plan, writing_plan
-from penstock.formats.avro._references import resolved_schema
-from penstock.formats.avro.format import AvroEncoder, legacy_timestamps
+from penstock.formats.avro.format import avro_encoder, legacy_timestamps
 from penstock.formats.avro.schema import Schema, parse_schema, schema_of
 from penstock.formats.base import NO_METADATA, DecodedRows, Encoder, RowFailure, failure, selected
 from penstock.formats.confluent import (
@@ -33,7 +32,7 @@ from penstock.formats.confluent import (
 )
 from penstock.formats.format_options import FormatOptions, options_of
 from penstock.formats.native_rows import check_schema, decoded_rows
-from penstock.formats.schema_registry.client import SchemaRegistry, registry_for
+from penstock.formats.schema_registry.client import Reference, RegisteredSchema, SchemaRegistry, registry_for
 from penstock.formats.schema_registry.options import RegistryOptions
 from penstock.options.declare import Option
 from penstock.options.table_spec import FormatSpec
@@ -157,5 +156,52 @@ def _with_types(one: RowFailure, plan: AvroPlan) -> RowFailure:
     return one
 
 
-def _registered(subject: Subject, text: str, plan: AvroPlan) -> AvroEncoder:
-    return AvroEncoder(AvroConfluentFormat.name, plan, subject.header(text))
+def _registered(subject: Subject, text: str, plan: AvroPlan) -> Encoder:
+    return avro_encoder(AvroConfluentFormat.name, plan, subject.header(text))
+
+
+DEPTH_MAX = 100
+REFERENCES_MAX = 1_000
+
+
+def resolved_schema(registry: SchemaRegistry, schema: RegisteredSchema) -> Schema:
+    """Parse a registered schema together with all schemas that it refers to; each is asked for once.
+
+    Raises:
+        SchemaError: the schema has no references and is not an Avro schema.
+        SchemaRegistryError: the registry cannot be reached, or a schema that is referred to is missing, or
+            there are too many, or together they are not an Avro schema. It stops the query, because the
+            records are not bad.
+    """
+    if not schema.references:
+        return parse_schema(schema.text)
+    found: dict[Reference, str] = {}
+    _gather(registry, schema, found, 0)
+    try:
+        return parse_schema(schema.text, referenced=list(found.values()))
+    except SchemaError as error:
+        raise _unusable(schema, str(error)) from None
+
+
+def _gather(
+    registry: SchemaRegistry, schema: RegisteredSchema, found: dict[Reference, str], depth: int
+) -> None:
+    for reference in schema.references:
+        if reference in found:
+            continue
+        if depth >= DEPTH_MAX or len(found) >= REFERENCES_MAX:
+            limits = f"{REFERENCES_MAX:,} other schemas or over more than {DEPTH_MAX} levels"
+            raise _unusable(schema, f"it refers to more than {limits}.")
+        other = registry.referenced(reference)
+        if other.schema_type != "AVRO":
+            raise _unusable(schema, f"it refers to '{reference.name}', which is of type {other.schema_type}.")
+        found[reference] = other.text
+        _gather(registry, other, found, depth + 1)
+
+
+def _unusable(schema: RegisteredSchema, why: str) -> SchemaRegistryError:
+    return SchemaRegistryError(
+        f"Schema {schema.schema_id} of the Schema Registry cannot be read with the schemas that it refers "
+        f"to: {why} No record was decoded with it; the query can be started again.",
+        schema_id=schema.schema_id,
+    )

@@ -18,7 +18,7 @@ from penstock.formats.avro._plan import AvroPlan, reading_plan, writing_plan
 from penstock.formats.avro.schema import parse_schema, schema_of
 from penstock.formats.base import NO_METADATA, DecodedRows, Decoder, Encoder, selected
 from penstock.formats.format_options import VERBATIM, format_option, options_of, refused_option
-from penstock.formats.native_rows import check_schema, decoded_rows, row_error
+from penstock.formats.native_rows import NativeEncoder, check_schema, decoded_rows
 from penstock.options.declare import Option
 from penstock.options.table_spec import FormatSpec
 from penstock.options.values import choice
@@ -83,9 +83,8 @@ class AvroFormat:
 
     def encoder(self, schema: pa.Schema) -> Encoder:
         check_schema(self.name, schema)
-        return AvroEncoder(
-            self.name, writing_plan(parse_schema(self.schema_text or schema_of(schema)), schema)
-        )
+        plan = writing_plan(parse_schema(self.schema_text or schema_of(schema)), schema)
+        return avro_encoder(self.name, plan)
 
 
 class AvroDecoder:
@@ -101,16 +100,6 @@ class AvroDecoder:
         return decoded_rows(values, self._schema, None, decoded)
 
 
-class AvroEncoder:
-    """Encodes rows as Avro values, each after the same header."""
-
-    def __init__(self, format_name: str, plan: AvroPlan, header: bytes = b"") -> None:
-        self._format_name = format_name
-        self._plan = plan
-        self._header = header
-
-    def encode(self, rows: pa.RecordBatch) -> pa.Array:
-        try:
-            return _native_encode.encode_avro(rows, self._plan, self._header)
-        except _native_encode.RowFailed as failed:
-            raise row_error(self._format_name, failed) from None
+def avro_encoder(format_name: str, plan: AvroPlan, header: bytes = b"") -> Encoder:
+    """Make an encoder of rows as Avro values, each after the same header."""
+    return NativeEncoder(format_name, lambda rows: _native_encode.encode_avro(rows, plan, header))

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.formats import _native, _native_encode
+from penstock.formats import _native
 from penstock.formats.base import RowFailure, failure, positions
-from penstock.formats.changelog._decoder import ChangelogDecoder, Envelopes, Tool
+from penstock.formats.changelog._envelopes import ChangelogDecoder, Envelopes, Tool
 from penstock.formats.changelog._left_out import json_fields
 from penstock.formats.changelog._problems import Problems
-from penstock.formats.changelog._write import envelopes_to_write
 from penstock.formats.json.format import JsonFormat
-from penstock.formats.native_rows import check_schema, decoded_rows, row_error
+from penstock.formats.native_rows import decoded_rows
 from penstock.formats.time_reasons import TimestampStandard
 from penstock.options.java_pattern import compile_pattern
 
@@ -131,24 +130,3 @@ def _matches(column: pa.Array, pattern: str) -> pa.Array:
     whole = compile_pattern(pattern).fullmatch
     matching = [whole(text) is not None for text in distinct.dictionary.to_pylist()]
     return pc.fill_null(pa.array(matching, pa.bool_()).take(distinct.indices), False)
-
-
-class JsonChangelogEncoder:
-    """Encodes each row as one message of a tool: an insert or a delete, as in Flink."""
-
-    def __init__(self, messages: JsonMessages, schema: pa.Schema) -> None:
-        check_schema(messages.name, schema)
-        self._messages = messages
-        self._names = schema.names
-
-    def encode(self, rows: pa.RecordBatch) -> pa.Array:
-        json, name = self._messages.json, self._messages.name
-        try:
-            return _native_encode.encode_json(
-                envelopes_to_write(self._messages.tool, rows, self._names, name),
-                separator=json.separator,
-                decimal_as_plain_number=json.decimal_as_plain_number,
-                ignore_null_fields=json.ignore_null_fields,
-            )
-        except _native_encode.RowFailed as failed:
-            raise row_error(name, failed) from None

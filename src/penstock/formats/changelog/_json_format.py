@@ -7,17 +7,25 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeVar
 
 import pyarrow as pa
 
 from penstock.formats.base import Decoder, Encoder
-from penstock.formats.changelog._json import JsonChangelogDecoder, JsonChangelogEncoder, JsonMessages
-from penstock.formats.changelog._json_options import json_of
+from penstock.formats.changelog._envelopes import envelopes_to_write
+from penstock.formats.changelog._json import JsonChangelogDecoder, JsonMessages
 from penstock.formats.format_options import FormatOptions, options_of
-from penstock.formats.json.format import JsonFormat
-from penstock.formats.native_rows import check_schema
+from penstock.formats.json.format import (
+    DECIMAL_AS_PLAIN_NUMBER,
+    IGNORE_NULL_FIELDS,
+    IGNORE_PARSE_ERRORS,
+    MAP_NULL_KEY_LITERAL,
+    MAP_NULL_KEY_MODE,
+    TIMESTAMP_STANDARD,
+    JsonFormat,
+)
+from penstock.formats.native_rows import NativeEncoder, check_schema
 from penstock.options.declare import Option
 from penstock.options.table_spec import FormatSpec
 
@@ -58,4 +66,37 @@ class JsonChangelogFormat(ABC):
         return JsonChangelogDecoder(self.messages(), schema, columns)
 
     def encoder(self, schema: pa.Schema) -> Encoder:
-        return JsonChangelogEncoder(self.messages(), schema)
+        check_schema(self.name, schema)
+        tool, write = self.messages().tool, self.json.native_encode()
+        return NativeEncoder(
+            self.name, lambda rows: write(envelopes_to_write(tool, rows, schema.names, self.name))
+        )
+
+
+_IGNORE_DOC = (
+    "Instead of an error, a field that cannot be converted is null, and a message that is not valid or whose "
+    "operation is unknown gives no row. A message that the table was truncated is still an error."
+)
+
+
+def json_options(name: str) -> tuple[Option[Any], ...]:
+    """Return the options of `json` that a changelog format has, named after the format."""
+    shared: tuple[Option[Any], ...] = (
+        replace(IGNORE_PARSE_ERRORS, doc=_IGNORE_DOC),
+        TIMESTAMP_STANDARD,
+        MAP_NULL_KEY_MODE,
+        MAP_NULL_KEY_LITERAL,
+        DECIMAL_AS_PLAIN_NUMBER,
+        IGNORE_NULL_FIELDS,
+    )
+    return tuple(replace(one, key=name + one.key.removeprefix(JsonFormat.name)) for one in shared)
+
+
+def json_of(given: FormatOptions, name: str) -> JsonFormat:
+    """Read the shared options.
+
+    Raises:
+        OptionError: an option has a value that is not allowed.
+    """
+    texts = {key.replace(name, JsonFormat.name, 1): text for key, text in given.texts.items()}
+    return JsonFormat.from_format_options(FormatOptions(given.prefix, texts), name)

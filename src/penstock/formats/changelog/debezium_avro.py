@@ -16,12 +16,11 @@ from penstock.formats.avro.confluent import AvroConfluentDecoder, AvroConfluentF
 from penstock.formats.avro.format import legacy_timestamps
 from penstock.formats.avro.schema import schema_of
 from penstock.formats.base import Decoder, Encoder
-from penstock.formats.changelog._decoder import ChangelogDecoder, Envelopes, Tool
+from penstock.formats.changelog._envelopes import ChangelogDecoder, Envelopes, Tool, envelopes_to_write
 from penstock.formats.changelog._layouts import BeforeAfter
 from penstock.formats.changelog._left_out import avro_fields
 from penstock.formats.changelog._metadata import metadata_schema
 from penstock.formats.changelog._problems import Problems
-from penstock.formats.changelog._write import envelopes_to_write
 from penstock.formats.changelog.debezium_json import NO_BEFORE, OPERATIONS, TRUNCATE
 from penstock.formats.format_options import options_of
 from penstock.formats.schema_registry.options import RegistryOptions

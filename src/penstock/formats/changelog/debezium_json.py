@@ -14,10 +14,9 @@ import pyarrow as pa
 
 from penstock.errors import UnsupportedOptionError
 from penstock.formats.base import Encoder
-from penstock.formats.changelog._decoder import Tool
+from penstock.formats.changelog._envelopes import Tool
 from penstock.formats.changelog._json import JsonMessages
-from penstock.formats.changelog._json_format import JsonChangelogFormat
-from penstock.formats.changelog._json_options import json_options
+from penstock.formats.changelog._json_format import JsonChangelogFormat, json_options
 from penstock.formats.changelog._layouts import BeforeAfter
 from penstock.formats.changelog._metadata import STRINGS, entry, entry_ms, epoch, metadata_schema, plain
 from penstock.formats.changelog._rows import Change

@@ -12,10 +12,9 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from penstock.formats.changelog._decoder import Tool
+from penstock.formats.changelog._envelopes import Tool
 from penstock.formats.changelog._json import JsonMessages
-from penstock.formats.changelog._json_format import JsonChangelogFormat
-from penstock.formats.changelog._json_options import json_options
+from penstock.formats.changelog._json_format import JsonChangelogFormat, json_options
 from penstock.formats.changelog._layouts import BeforeAfter
 from penstock.formats.changelog._metadata import metadata_schema, plain, utc_text
 from penstock.formats.changelog._rows import Change

@@ -18,17 +18,18 @@ tokens.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from penstock.errors import OptionError
-from penstock.formats import _native
+from penstock.formats import _native, _native_encode
 from penstock.formats.base import NO_METADATA, DecodedRows, Decoder, Encoder, selected
 from penstock.formats.format_options import VERBATIM, FormatOptions, flag_option, format_option, options_of
-from penstock.formats.native_rows import check_schema, decoded_rows
+from penstock.formats.native_rows import NativeEncoder, check_schema, decoded_rows
 from penstock.formats.time_reasons import TimestampStandard
 from penstock.options.declare import Option
 from penstock.options.table_spec import FormatSpec
@@ -136,9 +137,17 @@ class JsonFormat:
         return JsonDecoder(self, schema, columns)
 
     def encoder(self, schema: pa.Schema) -> Encoder:
-        from penstock.formats.json._encoder import JsonEncoder  # noqa: PLC0415 - a reader needs no encoder
+        check_schema(self.name, schema)
+        return NativeEncoder(self.name, self.native_encode())
 
-        return JsonEncoder(self, schema)
+    def native_encode(self) -> Callable[[pa.RecordBatch], pa.Array]:
+        """Return the native code that writes rows with these options."""
+        return partial(
+            _native_encode.encode_json,
+            separator=self.separator,
+            decimal_as_plain_number=self.decimal_as_plain_number,
+            ignore_null_fields=self.ignore_null_fields,
+        )
 
 
 class JsonDecoder:

@@ -17,7 +17,6 @@ from penstock.errors import SchemaError
 
 TIMESTAMP = "google.protobuf.Timestamp"
 
-PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 # FieldDescriptor.CPPTYPE_*: the numbers are Protobuf's own and never change.
 _INTEGERS = frozenset((1, 2, 3, 4))

@@ -34,7 +34,7 @@ from penstock.formats.format_options import options_of
 from penstock.formats.native_rows import check_depth, check_names, decoded_rows
 from penstock.formats.protobuf._plan import ProtobufPlan, reading_plan, writing_plan
 from penstock.formats.protobuf._types import MessageType, from_options, library, message_of, pool_of
-from penstock.formats.protobuf.format import ProtobufEncoder, ProtobufOptions, ignoring, plan_of_own
+from penstock.formats.protobuf.format import ProtobufOptions, ignoring, plan_of_own, protobuf_encoder
 from penstock.formats.protobuf.schema import type_for
 from penstock.formats.schema_registry.client import (
     Reference,
@@ -95,9 +95,7 @@ class ProtobufConfluentFormat:
         return cls(
             Subject.from_options(REGISTRY, given, spec.topic),
             from_options(file, name, given.spelled(OPTIONS.message_name)) if has_message else None,
-            given.flag(OPTIONS.ignore_parse_errors),
-            given.flag(OPTIONS.read_default_values),
-            given.value(OPTIONS.null_literal) or "",
+            **OPTIONS.rules(given),
         )
 
     def decoder(self, schema: pa.Schema, columns: Sequence[str] | None = None) -> Decoder:
@@ -303,13 +301,13 @@ class ProtobufConfluentDecoder:
 # -- writing ------------------------------------------------------------------------------------------------
 
 
-def _registered(subject: Subject, message_type: MessageType, plan: ProtobufPlan) -> ProtobufEncoder:
+def _registered(subject: Subject, message_type: MessageType, plan: ProtobufPlan) -> Encoder:
     files = library("descriptor_pb2").FileDescriptorSet.FromString(message_type.files).file
     by_name = {one.name: one for one in files}
     root, indexes = _place(files, message_type.full_name)
     references = _references(registry_for(subject.registry), subject, by_name, root)
     header = subject.header(_text(root), "PROTOBUF", references) + write_indexes(indexes)
-    return ProtobufEncoder(ProtobufConfluentFormat.name, plan, header)
+    return protobuf_encoder(ProtobufConfluentFormat.name, plan, header)
 
 
 def _references(

@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from penstock.formats import _native, _native_encode
 from penstock.formats.base import NO_METADATA, DecodedRows, Decoder, Encoder, RowFailure, selected
-from penstock.formats.format_options import VERBATIM, flag_option, format_option, options_of
-from penstock.formats.native_rows import check_depth, check_names, decoded_rows, row_error
+from penstock.formats.format_options import VERBATIM, FormatOptions, flag_option, format_option, options_of
+from penstock.formats.native_rows import NativeEncoder, check_depth, check_names, decoded_rows
 from penstock.formats.protobuf._plan import ProtobufPlan, reading_plan, writing_plan
 from penstock.formats.protobuf._types import MessageType, from_options
 from penstock.options.declare import Option
@@ -55,6 +55,14 @@ class ProtobufOptions:
             default="",
         )
 
+    def rules(self, given: FormatOptions) -> dict[str, Any]:
+        """Return the fields of a format that do not depend on where its messages are defined."""
+        return {
+            "ignore_parse_errors": given.flag(self.ignore_parse_errors),
+            "read_default_values": given.flag(self.read_default_values),
+            "null_literal": given.value(self.null_literal) or "",
+        }
+
 
 OPTIONS = ProtobufOptions("protobuf")
 _OPTIONS = tuple(vars(OPTIONS).values())
@@ -83,16 +91,8 @@ class ProtobufFormat:
             MissingOptionError: the message is not named.
         """
         given = options_of(cls.options, spec)
-        return cls(
-            from_options(
-                given.value(OPTIONS.descriptor_file),
-                given.value(OPTIONS.message_name),
-                given.spelled(OPTIONS.message_name),
-            ),
-            given.flag(OPTIONS.ignore_parse_errors),
-            given.flag(OPTIONS.read_default_values),
-            given.value(OPTIONS.null_literal) or "",
-        )
+        file, name = given.value(OPTIONS.descriptor_file), given.value(OPTIONS.message_name)
+        return cls(from_options(file, name, given.spelled(OPTIONS.message_name)), **OPTIONS.rules(given))
 
     def decoder(self, schema: pa.Schema, columns: Sequence[str] | None = None) -> Decoder:
         plan, wanted = plan_of_own(
@@ -104,7 +104,7 @@ class ProtobufFormat:
         check_names(self.name, schema.names)
         check_depth(self.name, schema)
         plan = writing_plan(self.message_type.descriptor(), schema, self.null_literal)
-        return ProtobufEncoder(self.name, plan)
+        return protobuf_encoder(self.name, plan)
 
 
 def plan_of_own(
@@ -150,16 +150,6 @@ class ProtobufDecoder:
         return ignoring(found) if self._ignores else found
 
 
-class ProtobufEncoder:
-    """Encodes rows as messages, each after the same header."""
-
-    def __init__(self, format_name: str, plan: ProtobufPlan, header: bytes = b"") -> None:
-        self._format_name = format_name
-        self._plan = plan
-        self._header = header
-
-    def encode(self, rows: pa.RecordBatch) -> pa.Array:
-        try:
-            return _native_encode.encode_protobuf(rows, self._plan, self._header)
-        except _native_encode.RowFailed as failed:
-            raise row_error(self._format_name, failed) from None
+def protobuf_encoder(format_name: str, plan: ProtobufPlan, header: bytes = b"") -> Encoder:
+    """Make an encoder of rows as messages, each after the same header."""
+    return NativeEncoder(format_name, lambda rows: _native_encode.encode_protobuf(rows, plan, header))

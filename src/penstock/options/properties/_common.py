@@ -12,15 +12,12 @@ from penstock.options.properties._declare import (
     MILLISECONDS,
     MILLISECONDS_INT,
     ClientRole,
+    Declare,
     Property,
-    no_effect,
-    ours,
-    translated,
-    unsupported,
 )
 from penstock.options.values import BOOLEAN, WORDS, ValueType, choice, integer, unique
 
-_COMMON = ClientRole.COMMON
+_every = Declare(ClientRole.COMMON)
 _METRICS = "Java's reporters do not run here, and penstock has metrics.http.port instead."
 
 _SERVER = re.compile(r"(?:[0-9a-zA-Z%._-]*://)?(\[[0-9a-fA-F:.%]+\]|[0-9a-zA-Z._-]+):([0-9]{1,5})")
@@ -42,140 +39,117 @@ def _parse_servers(text: str) -> tuple[str, ...]:
 BOOTSTRAP_SERVERS = ValueType("list", "`host:port,host:port`", _parse_servers)
 
 COMMON_PROPERTIES: tuple[Property, ...] = (
-    translated("bootstrap.servers", _COMMON, "The brokers to connect to first. Required.", BOOTSTRAP_SERVERS),
-    unsupported(
-        "bootstrap.controllers", ClientRole.ADMIN, "Name brokers in `bootstrap.servers` instead.", WORDS
+    _every.translated("bootstrap.servers", "The brokers to connect to first. Required.", BOOTSTRAP_SERVERS),
+    Declare(ClientRole.ADMIN).unsupported(
+        "bootstrap.controllers", "Name brokers in `bootstrap.servers` instead.", WORDS
     ),
-    translated(
+    _every.translated(
         "client.id",
-        _COMMON,
         "The name of this client in the logs and quotas of the brokers. Unset: a name that says which part "
         "of penstock is calling.",
     ),
-    translated(
+    _every.translated(
         "client.dns.lookup",
-        _COMMON,
         "How a host name is resolved to addresses.",
         choice("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
         default="use_all_dns_ips",
     ),
-    ours(
+    _every.ours(
         "request.timeout.ms",
-        _COMMON,
         "How long a request may wait for its answer before it is sent again.",
         MILLISECONDS_INT,
         default=30_000,
     ),
-    ours(
+    _every.ours(
         "default.api.timeout.ms",
-        _COMMON,
         "How long an operation (a look-up on the driver, a task waiting for its next record) may take before "
         "it fails, including retries.",
         MILLISECONDS_INT,
         default=60_000,
     ),
-    ours(
+    _every.ours(
         "retry.backoff.ms",
-        _COMMON,
         "The first pause before a failed request is sent again. It doubles with each failure.",
         MILLISECONDS,
         default=100,
     ),
-    ours("retry.backoff.max.ms", _COMMON, "The longest pause before a retry.", MILLISECONDS, default=1_000),
-    translated(
+    _every.ours("retry.backoff.max.ms", "The longest pause before a retry.", MILLISECONDS, default=1_000),
+    _every.translated(
         "reconnect.backoff.ms",
-        _COMMON,
         "The first pause before a lost connection is opened again. It doubles with each failure.",
         MILLISECONDS,
         default=50,
     ),
-    translated(
-        "reconnect.backoff.max.ms",
-        _COMMON,
-        "The longest pause before reconnecting.",
-        MILLISECONDS,
-        default=1_000,
+    _every.translated(
+        "reconnect.backoff.max.ms", "The longest pause before reconnecting.", MILLISECONDS, default=1_000
     ),
-    translated(
+    _every.translated(
         "socket.connection.setup.timeout.ms",
-        _COMMON,
         "How long opening a connection may take. It doubles with each failure.",
         MILLISECONDS,
         default=10_000,
     ),
-    translated(
+    _every.translated(
         "socket.connection.setup.timeout.max.ms",
-        _COMMON,
         "The longest time to open a connection.",
         MILLISECONDS,
         default=30_000,
     ),
-    translated(
+    _every.translated(
         "connections.max.idle.ms",
-        _COMMON,
         "Connections that were not used for this time are closed.",
         MILLISECONDS,
         default=540_000,
     ),
-    translated(
+    _every.translated(
         "metadata.max.age.ms",
-        _COMMON,
         "Cluster metadata that is older than this is requested again.",
         MILLISECONDS,
         default=300_000,
     ),
-    translated(
+    _every.translated(
         "send.buffer.bytes",
-        _COMMON,
         "The send buffer of the socket (SO_SNDBUF).",
         BUFFER_BYTES,
         default=-1,
         java_default="131072",
     ),
-    translated(
+    _every.translated(
         "receive.buffer.bytes",
-        _COMMON,
         "The receive buffer of the socket (SO_RCVBUF).",
         BUFFER_BYTES,
         default=-1,
         java_default="65536",
     ),
-    no_effect(
+    _every.no_effect(
         "retries",
-        _COMMON,
         "Time limits retries here: `delivery.timeout.ms` for writes, `default.api.timeout.ms` for everything "
         "else. `0` together with `enable.idempotence=true` is an error, as in Java.",
         integer(0),
         java_default="2147483647",
     ),
-    no_effect(
+    _every.no_effect(
         "metadata.recovery.strategy",
-        _COMMON,
         "If no known broker answers, penstock always asks the bootstrap servers again.",
         choice("rebootstrap", "none"),
         unsupported_values={"none": "penstock always asks the bootstrap servers again: leave it out"},
     ),
-    no_effect(
-        "metadata.recovery.rebootstrap.trigger.ms",
-        _COMMON,
-        "See `metadata.recovery.strategy`.",
-        MILLISECONDS,
+    _every.no_effect(
+        "metadata.recovery.rebootstrap.trigger.ms", "See `metadata.recovery.strategy`.", MILLISECONDS
     ),
-    no_effect("enable.metrics.push", _COMMON, "Penstock pushes no client metrics to brokers.", BOOLEAN),
-    no_effect("metric.reporters", _COMMON, _METRICS, WORDS),
-    no_effect("metrics.num.samples", _COMMON, _METRICS, integer(1)),
-    no_effect("metrics.recording.level", _COMMON, _METRICS, choice("INFO", "DEBUG", "TRACE")),
-    no_effect("metrics.sample.window.ms", _COMMON, _METRICS, MILLISECONDS),
-    ours(
+    _every.no_effect("enable.metrics.push", "Penstock pushes no client metrics to brokers.", BOOLEAN),
+    _every.no_effect("metric.reporters", _METRICS, WORDS),
+    _every.no_effect("metrics.num.samples", _METRICS, integer(1)),
+    _every.no_effect("metrics.recording.level", _METRICS, choice("INFO", "DEBUG", "TRACE")),
+    _every.no_effect("metrics.sample.window.ms", _METRICS, MILLISECONDS),
+    _every.ours(
         "config.providers",
-        _COMMON,
         "The names that references to secrets use. Unset: `${env:NAME}`, `${file:/path:key}` and "
         "`${dir:/path:name}` work in `bootstrap.servers`, `sasl.*`, `ssl.*` and `security.*`.",
         WORDS,
     ),
-    unsupported(
+    _every.unsupported(
         "interceptor.classes",
-        _COMMON,
         "Java classes do not run here. Change records with Spark, before writing or after reading.",
         WORDS,
     ),

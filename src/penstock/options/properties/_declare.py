@@ -67,21 +67,24 @@ BYTES = integer(0, INT_MAX, name="bytes")
 BUFFER_BYTES = ValueType("bytes", "at least 1, or -1 for the system's", integer(-1, INT_MAX).parse)
 
 
-def translated(name: str, role: ClientRole, doc: str, type_: ValueType[Any] = TEXT, **more: Any) -> Property:
-    """Declare a property that is given to kafka-python or OpenSSL."""
-    return Property(name, role, Handling.TRANSLATED, doc, type_, **more)
+@dataclass(frozen=True)
+class Declare:
+    """Declares properties of the clients with one role."""
 
+    role: ClientRole
 
-def ours(name: str, role: ClientRole, doc: str, type_: ValueType[Any] = TEXT, **more: Any) -> Property:
-    """Declare a property that penstock itself reads."""
-    return Property(name, role, Handling.OURS, doc, type_, **more)
+    def translated(self, name: str, doc: str, type_: ValueType[Any] = TEXT, **more: Any) -> Property:
+        """Declare a property that is given to kafka-python or OpenSSL."""
+        return Property(name, self.role, Handling.TRANSLATED, doc, type_, **more)
 
+    def ours(self, name: str, doc: str, type_: ValueType[Any] = TEXT, **more: Any) -> Property:
+        """Declare a property that penstock itself reads."""
+        return Property(name, self.role, Handling.OURS, doc, type_, **more)
 
-def no_effect(name: str, role: ClientRole, doc: str, type_: ValueType[Any] = TEXT, **more: Any) -> Property:
-    """Declare a property that is accepted without a meaning."""
-    return Property(name, role, Handling.NO_EFFECT, doc, type_, **more)
+    def no_effect(self, name: str, doc: str, type_: ValueType[Any] = TEXT, **more: Any) -> Property:
+        """Declare a property that is accepted without a meaning."""
+        return Property(name, self.role, Handling.NO_EFFECT, doc, type_, **more)
 
-
-def unsupported(name: str, role: ClientRole, doc: str, type_: ValueType[Any] = TEXT, **more: Any) -> Property:
-    """Declare a property that is refused; `doc` says what to do instead."""
-    return Property(name, role, Handling.UNSUPPORTED, doc, type_, **more)
+    def unsupported(self, name: str, doc: str, type_: ValueType[Any] = TEXT, **more: Any) -> Property:
+        """Declare a property that is refused; `doc` says what to do instead."""
+        return Property(name, self.role, Handling.UNSUPPORTED, doc, type_, **more)

@@ -10,14 +10,12 @@ from penstock.options.properties._declare import (
     MILLISECONDS,
     MILLISECONDS_INT,
     ClientRole,
+    Declare,
     Property,
-    no_effect,
-    ours,
-    unsupported,
 )
 from penstock.options.values import BOOLEAN, LONG_MAX, ValueType, choice, integer
 
-_P = ClientRole.PRODUCER
+_writing = Declare(ClientRole.PRODUCER)
 _BYTE_ARRAY = "org.apache.kafka.common.serialization.ByteArraySerializer"
 _BYTES_IN = (
     f"Keys and values are written as bytes. Only `{_BYTE_ARRAY}` is accepted, and changes nothing; encode "
@@ -47,62 +45,43 @@ ACKS = ValueType("word", "all, -1, 0, 1", _parse_acks, lambda acks: "all" if ack
 GZIP_LEVEL = ValueType("integer", "from 1 to 9, or -1", _parse_gzip_level)
 
 PRODUCER_PROPERTIES: tuple[Property, ...] = (
-    ours(
+    _writing.ours(
         "acks",
-        _P,
         "Which replicas must have a record before it counts as written: all in-sync replicas, the leader "
         "(1), or none (0). An idempotent producer and a delivery guarantee need all.",
         ACKS,
         default=-1,
     ),
-    ours(
+    _writing.ours(
         "enable.idempotence",
-        _P,
         "A batch that is sent again is stored once and in order. Unset: on, except with "
         "`sink.delivery-guarantee` = `none`.",
         BOOLEAN,
         java_default="true",
     ),
-    ours(
+    _writing.ours(
         "compression.type",
-        _P,
         "How record batches are compressed.",
         choice("none", "gzip", "snappy", "lz4", "zstd"),
         default="none",
     ),
-    ours(
-        "compression.gzip.level",
-        _P,
-        "Used with `compression.type` = `gzip`.",
-        GZIP_LEVEL,
-        default=-1,
+    _writing.ours("compression.gzip.level", "Used with `compression.type` = `gzip`.", GZIP_LEVEL, default=-1),
+    _writing.ours(
+        "compression.lz4.level", "Used with `compression.type` = `lz4`.", integer(1, 17), default=9
     ),
-    ours(
-        "compression.lz4.level",
-        _P,
-        "Used with `compression.type` = `lz4`.",
-        integer(1, 17),
-        default=9,
+    _writing.ours(
+        "compression.zstd.level", "Used with `compression.type` = `zstd`.", integer(-131_072, 22), default=3
     ),
-    ours(
-        "compression.zstd.level",
-        _P,
-        "Used with `compression.type` = `zstd`.",
-        integer(-131_072, 22),
-        default=3,
-    ),
-    ours(
+    _writing.ours(
         "batch.size",
-        _P,
         "The size in bytes, as sent, at which a record batch is closed. The compression of earlier batches "
         "is used as an estimate; before compression a batch may take up to `max.request.size`.",
         BYTES,
         default=262_144,
         java_default="16384",
     ),
-    ours(
+    _writing.ours(
         "linger.ms",
-        _P,
         "The longest time that a record batch that is not full waits for more rows of its task. A batch that "
         "has waited half as long is sent together with another batch to the same broker. A batch that may "
         "not be sent yet collects rows until it may; that happens while "
@@ -113,84 +92,71 @@ PRODUCER_PROPERTIES: tuple[Property, ...] = (
         default=20,
         java_default="5",
     ),
-    ours(
+    _writing.ours(
         "max.request.size",
-        _P,
         "The size in bytes of the largest record that is sent. A larger record fails the task; the error "
         "names the record.",
         BYTES,
         default=1_048_576,
     ),
-    ours(
+    _writing.ours(
         "max.in.flight.requests.per.connection",
-        _P,
         "The largest number of requests under way to one broker; at most 5 with idempotence, as Kafka "
         "requires.",
         integer(1),
         default=5,
     ),
-    ours(
+    _writing.ours(
         "delivery.timeout.ms",
-        _P,
         "How long a batch may wait for its acknowledgement after it is full (or `linger.ms` old), including "
         "retries, before the task fails. At least `linger.ms` + `request.timeout.ms`.",
         MILLISECONDS_INT,
         default=120_000,
     ),
-    ours(
+    _writing.ours(
         "max.block.ms",
-        _P,
         "How long a task waits for the metadata of a topic or for space in `buffer.memory`.",
         MILLISECONDS,
         default=60_000,
     ),
-    ours(
+    _writing.ours(
         "buffer.memory",
-        _P,
         "The largest number of unacknowledged bytes in one task; at this size the task takes no more rows.",
         integer(0, LONG_MAX, name="bytes"),
         default=33_554_432,
     ),
-    ours(
+    _writing.ours(
         "transaction.timeout.ms",
-        _P,
         "With the guarantee exactly-once: the broker aborts a transaction that was not ended for this time. "
         "Unset: the largest value that the brokers allow (their transaction.max.timeout.ms).",
         MILLISECONDS_INT,
         java_default="60000",
     ),
-    unsupported(
+    _writing.unsupported(
         "transaction.two.phase.commit.enable",
-        _P,
         "Penstock does not use Kafka's own two-phase commit: leave it out.",
     ),
-    unsupported(
+    _writing.unsupported(
         "transactional.id",
-        _P,
         "A sink chooses the names of its transactions: leave it out.",
         ValueType("text", "", str),
     ),
-    no_effect(
-        "metadata.max.idle.ms",
-        _P,
-        "A task keeps metadata until it ends, and no longer.",
-        MILLISECONDS,
+    _writing.no_effect(
+        "metadata.max.idle.ms", "A task keeps metadata until it ends, and no longer.", MILLISECONDS
     ),
-    no_effect("key.serializer", _P, _BYTES_IN, choice(_BYTE_ARRAY)),
-    no_effect("value.serializer", _P, _BYTES_IN, choice(_BYTE_ARRAY)),
-    unsupported(
+    _writing.no_effect("key.serializer", _BYTES_IN, choice(_BYTE_ARRAY)),
+    _writing.no_effect("value.serializer", _BYTES_IN, choice(_BYTE_ARRAY)),
+    _writing.unsupported(
         "partitioner.class",
-        _P,
         "Java classes do not run here: use `sink.partitioner`, which takes Python classes. Without it keys "
         "are hashed as in Java's producer.",
     ),
-    no_effect(
+    _writing.no_effect(
         "partitioner.ignore.keys",
-        _P,
         "The hash of the key always chooses the partition of a row with a key.",
         BOOLEAN,
         unsupported_values={"true": "use `sink.partitioner`, or write a null key"},
     ),
-    no_effect("partitioner.adaptive.partitioning.enable", _P, _STICKY, BOOLEAN),
-    no_effect("partitioner.availability.timeout.ms", _P, _STICKY, MILLISECONDS),
+    _writing.no_effect("partitioner.adaptive.partitioning.enable", _STICKY, BOOLEAN),
+    _writing.no_effect("partitioner.availability.timeout.ms", _STICKY, MILLISECONDS),
 )

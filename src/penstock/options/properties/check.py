@@ -13,8 +13,7 @@ from penstock.options.config import KafkaProperties
 from penstock.options.declare import Dialect, parse_value
 from penstock.options.properties import PROPERTIES, ClientRole, Handling, Property
 from penstock.options.properties.references import DETAILS, can_refer, has_reference, providers_of
-from penstock.options.properties.refused import refusal_of
-from penstock.options.unknown import judge_property
+from penstock.options.unknown import judge_property, refusal_of
 from penstock.options.wording import PROPERTY_PREFIX, worded
 
 
