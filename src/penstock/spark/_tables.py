@@ -83,11 +83,7 @@ class FormatSource(TableSource):
     """A read whose rows are made by formats."""
 
     table: Table
-    time_column: str | None = None
-
-    @property
-    def row_time_column(self) -> str | None:
-        return self.time_column
+    row_time_column: str | None = None
 
     @property
     def bad_records(self) -> BadRecordsSpec:
@@ -108,11 +104,7 @@ class PythonSource(TableSource):
 
     schema: pa.Schema
     spec: DeserializerSpec
-    time_column: str | None = None
-
-    @property
-    def row_time_column(self) -> str | None:
-        return self.time_column
+    row_time_column: str | None = None
 
     @property
     def bad_records(self) -> BadRecordsSpec:

@@ -153,14 +153,17 @@ class Normalize:
         if changes.unpaired.any():
             np.add.at(unpaired, new_groups, changes.unpaired)
         check_collisions(chains.rows, self.keys, same_as_before([chains.groups]))
+        # A source may repeat a record: such a -U was applied already.
         new = self._not_ended_again(chains)
         if not new.all():
             order, chains = order[new], chains.take(np.flatnonzero(new))
         repeated = same_as_before([chains.groups, *(ranked_column[order] for ranked_column in ranked)])
+        # Checked before rows are dropped: a dropped row may be the one that shows the mistake.
         self._check_ties(chains, repeated)
         self._check_pairs(chains, repeated, unpaired)
         old_place = np.full(len(group_keys), -1, np.int64)
         old_place[chains.groups[chains.is_old]] = np.flatnonzero(chains.is_old)
+        # Rows before the kept one are late. Of rows at one place, which are equal, one is enough.
         is_newer = np.arange(len(order)) >= old_place[chains.groups]
         counts = is_newer & (chains.is_old | ~repeated)
         chains = chains if counts.all() else chains.take(np.flatnonzero(counts))

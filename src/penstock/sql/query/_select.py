@@ -89,10 +89,13 @@ class Select(Groups):
         is_aggregation = self.is_aggregation()
         if source is not None and is_aggregation:
             is_operator = self.window is None and self.query.is_streaming(source.text)
+            # Groups that no window ends give rows that change: penstock's `aggregate` tells old and new ones.
             if is_operator and not groups_windows(self, source):
                 return aggregated(self, source)
+            # Spark's aggregates take no row back, so the changes of a window are gathered until it is over.
             if source.rows.changes is not None:
                 return windows_of_changes(self, source)
+        # Spark computes the rest itself. In a stream OVER, DISTINCT and what `ended` adds need an operator.
         filtered = ""
         if source is not None:
             source, filtered = self.filtered(source)
@@ -107,9 +110,9 @@ class Select(Groups):
         rows = source.rows if source is not None and not is_aggregation else Rows()
         body = f" FROM {source.text}" if source is not None else ""
         is_distinct = self._is_distinct()
-        if is_distinct:
+        if is_distinct:  # a row then stands for several records: it has no offset and no order
             rows = replace(rows, has_place=False, is_read=False)
-        hidden = "".join(f", `{each}`" for each in rows.hidden)
+        hidden = "".join(f", `{each}`" for each in rows.hidden)  # the last columns, see `shaped`
         rows = self.rows_of_groups() if is_aggregation else rows.renamed(self.names_of_outputs(source))
         plain = None if is_aggregation or is_distinct else source
         extra = self._extra(plain, f"SELECT {', '.join(outputs)}{body}{filtered}")
@@ -119,6 +122,7 @@ class Select(Groups):
             rows, sql = self.query.distinct(f"SELECT {shown}", rows, tree)
         else:
             sql = f"SELECT {'DISTINCT ' if is_distinct else ''}{shown}"
+            # The end has to stay known to Spark, or what another part groups by it would never close.
             if self._is_read_on(source) and not is_distinct:
                 more = f"{', '.join(outputs)}, {self.window_text} AS `{WINDOW}`"
                 sql = closed_windows(self, f"SELECT {more}{body}{filtered}{group}{kept}", sql)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from enum import Enum
 
+from penstock.sql.connectors.options import WrongOptionError
 from penstock.sql.language.statements import MetadataColumn
 from penstock.sql.run.catalog import Table
 
@@ -67,6 +68,14 @@ def format_of_changes(options: dict[str, str]) -> str | None:
     return next((name for name in names if name.strip().lower().startswith(_FORMATS)), None)
 
 
+def check_no_key_option(options: dict[str, str]) -> None:
+    """Refuse the option with which a DataFrame declares the key of its table."""
+    if "primary-key" in options:
+        raise WrongOptionError(
+            "the option 'primary-key' is not for SQL. Write PRIMARY KEY (...) NOT ENFORCED.", "primary-key"
+        )
+
+
 def check_changing(table: Table, options: dict[str, str], *, is_read: bool, is_batch: bool) -> None:
     """Check the primary key of a table.
 
@@ -83,8 +92,7 @@ def check_changing(table: Table, options: dict[str, str], *, is_read: bool, is_b
         raise ValueError(
             "a table of 'upsert-kafka' needs PRIMARY KEY (...) NOT ENFORCED: the key of its records."
         )
-    if "primary-key" in options:
-        raise ValueError("the option 'primary-key' is not for SQL. Write PRIMARY KEY (...) NOT ENFORCED.")
+    check_no_key_option(options)
     name = format_of_changes(options)
     if kind is Changes.ALL and is_read and is_batch and not key:
         raise ValueError(

@@ -18,6 +18,7 @@ from penstock.sql.connectors.jdbc.settings import check_each
 from penstock.sql.connectors.options import WrongOptionError
 from penstock.sql.language.source import Source
 from penstock.sql.language.tokens import Kind, tokenize
+from penstock.sql.run._changing import check_no_key_option
 from penstock.sql.run._tables import DATAGEN, FILESYSTEM, JDBC, KAFKA, check_names_of_files
 from penstock.sql.run.catalog import Table
 
@@ -46,11 +47,7 @@ def check_alone(table: Table, *statements: tuple[Source, int]) -> None:
 def _check_each(table: Table, options: dict[str, str]) -> None:
     connector = options.get("connector")
     if connector in KAFKA:
-        if "primary-key" in options:
-            raise WrongOptionError(
-                "the option 'primary-key' is not for SQL. Write PRIMARY KEY (...) NOT ENFORCED.",
-                "primary-key",
-            )
+        check_no_key_option(options)
         with said_elsewhere():
             for spec in check_declared(options):
                 registry.check_declared(spec)
