@@ -33,15 +33,7 @@ class Watched(Protocol):
 
 
 class WatchedReader:
-    """A reader whose position is known and whose cluster is asked here.
-
-    Args:
-        checkpoint: the folder of a query; None for a group.
-        group: a consumer group; None for a query.
-        connections: to the cluster.
-        observer: of the cluster.
-        rules: of the health.
-    """
+    """A reader whose position is known and whose cluster is asked here."""
 
     def __init__(
         self,

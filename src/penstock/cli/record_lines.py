@@ -73,10 +73,6 @@ def as_text(value: bytes | None) -> str:
 def record_of(line: bytes, number: int) -> dict[str, Any]:
     """Return the record of a line of JSON as `json_line` writes it. Its place is left out.
 
-    Args:
-        line: the JSON.
-        number: of the line, from 1, for errors.
-
     Raises:
         RowError: the line is not a record.
     """

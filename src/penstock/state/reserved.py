@@ -33,13 +33,7 @@ def has_key(rows: pa.Table, key: int) -> Mask:
 
 
 def numbered_again(rows: pa.Table, partition: int, partition_count: int) -> pa.Table:
-    """Return rows that wait with numbers that no row of another partition gets. Their order stays.
-
-    Args:
-        rows: of one partition, in the schema of the state.
-        partition: its number.
-        partition_count: of the state.
-    """
+    """Return rows that wait with numbers that no row of another partition gets. Their order stays."""
     if NUMBER not in rows.column_names:
         return rows
     waits = has_key(rows, WAITING)

@@ -370,15 +370,7 @@ class Query:
     def ended(
         self, sql: str, tree: exp.Expr, expressions: Expressions, rows: Rows, extra: Extra = NO_EXTRA
     ) -> Selected:
-        """Return a query with its ORDER BY, LIMIT and OFFSET.
-
-        Args:
-            sql: the query without them.
-            tree: the query.
-            expressions: of the query.
-            rows: what is known of its rows.
-            extra: columns for ORDER BY beside those of SELECT.
-        """
+        """Return a query with its ORDER BY, LIMIT and OFFSET."""
         limit, offset = tree.args.get("limit"), tree.args.get("offset")
         expressions.computed_behind(rows)
         if tree.args.get("order") is not None:

@@ -245,15 +245,7 @@ class Relations(Parts):
         return self._lateral(left, join, side, rows, _as(join.this.args.get("alias")))
 
     def _lateral(self, left: From, join: exp.Expr, side: str, rows: str, names: str) -> From:
-        """Return each row with the rows that are made of it.
-
-        Args:
-            left: the rows.
-            join: the join, with UNNEST or LATERAL.
-            side: "" or LEFT.
-            rows: a table function of Spark.
-            names: AS with the names of its columns.
-        """
+        """Return each row with the rows that are made of it."""
         on, alias = join.args.get("on"), join.this.args.get("alias")
         if side not in ("", "LEFT") or not (on is None or (isinstance(on, exp.Boolean) and on.this)):
             word = "UNNEST" if isinstance(join.this, exp.Unnest) else "LATERAL"

@@ -28,14 +28,6 @@ def set_operation(
 ) -> tuple[Rows, str]:
     """Return what is known of the rows of a set operation of streams, and a query of them.
 
-    Args:
-        query: the whole query.
-        word: INTERSECT or EXCEPT.
-        texts: both sides.
-        tree: the operation, for messages.
-        changes: whether both sides have the column KIND.
-        is_distinct: whether each row comes once, which ALL is not.
-
     Raises:
         SqlError: the sides do not fit, or a column cannot be compared.
     """

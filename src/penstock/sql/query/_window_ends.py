@@ -47,14 +47,7 @@ def rows_of_structs(parts: Relations, rows: str, tree: exp.Expr, hops: int) -> s
 
 
 def rows_of_windows(parts: Relations, rows: str, columns: str, tree: exp.Expr) -> str:
-    """Return rows with the columns of their window.
-
-    Args:
-        parts: of the SELECT.
-        rows: with Spark's window.
-        columns: the texts of the columns of the window.
-        tree: the window function.
-    """
+    """Return rows with the columns of their window."""
     if not parts.query.is_streaming(rows):
         return f"(SELECT * EXCEPT (`{WINDOW}`), {columns} FROM {rows})"
     query = parts.query.whole(f"SELECT *, {columns} FROM {rows}")

@@ -58,12 +58,6 @@ _OF_FILES = ("connector", "path", "format", _MONITORED)
 def check_connector(table: Table, options: dict[str, str], *, is_read: bool, is_batch: bool = False) -> str:
     """Return the connector of a table.
 
-    Args:
-        table: its declaration.
-        options: of WITH, with those of a hint.
-        is_read: whether the table is read.
-        is_batch: whether queries run as batches.
-
     Raises:
         ValueError: it is missing, unknown, or cannot do this; or an option does not fit it.
     """

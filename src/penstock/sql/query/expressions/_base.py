@@ -100,11 +100,6 @@ class Base:
         Nothing known of the rows counts as rows that change, so that a forgotten `over` is a refusal and not
         a wrong table.
 
-        Args:
-            node: the call.
-            name: of the function.
-            varies: how often it may give another value.
-
         Raises:
             SqlError: the rows change, and the session does not accept it.
         """
