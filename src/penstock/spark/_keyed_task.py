@@ -144,6 +144,7 @@ def identity_of(operator: Operator, query_id: str, partition_count: int) -> Iden
 
 def _joined(batches: Iterable[pa.RecordBatch]) -> pa.Table | None:
     """Return the rows with one array for each column, so that no later step joins them again."""
+    # A task holds its whole batch: rows of one key may be anywhere in it, and their order decides the result.
     received = list(batches)
     return pa.Table.from_batches(received).combine_chunks() if received else None
 

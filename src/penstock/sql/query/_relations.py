@@ -174,6 +174,7 @@ class Relations(Parts):
             return f"{left.text} {words} {right.text} USING ({columns})"
         if on is None:
             return f"{left.text} {words} {right.text}"
+        # ON names columns of both sides, also before the join of them has a text.
         self.use(self._both(left, right, f"{left.text} CROSS JOIN {right.text}"))
         inner.is_join = True
         condition = inner.text(on)
