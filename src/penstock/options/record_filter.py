@@ -93,7 +93,7 @@ class _Parser:
         if operator == "BETWEEN":
             low = self._number(column)
             self._expect("AND")
-            return Within(column, low, self._number(column) + 1)
+            return Within(column, low, self._number(column) + 1)  # BETWEEN has its upper end, `high` has not
         if operator in ("=", "=="):
             return Among(column, frozenset([self._value(column)]))
         if operator in ("<>", "!="):

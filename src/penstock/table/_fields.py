@@ -73,6 +73,7 @@ def make_table(schema: pa.Schema, spec: TableSpec) -> Table:
                 f"{', '.join(schema.names)}.",
                 column=column,
             )
+    # Before the other columns are divided: `row_kind` must not become a column of the value.
     if is_changelog(value_format) or spec.upsert is not None:
         _add_row_kind(metadata, schema.names)
     physical = [field for field in schema if field.name not in metadata]

@@ -156,6 +156,7 @@ def check_cast(given: pa.DataType, wanted: pa.DataType) -> None:
     if pt.is_struct(given) and pt.is_struct(wanted):
         inner = {given.field(i).name: given.field(i).type for i in range(given.num_fields)}
         declared = {wanted.field(i).name: wanted.field(i).type for i in range(wanted.num_fields)}
+        # Arrow would leave out a field that is not declared, without an error.
         if inner.keys() - declared.keys():
             raise TypeError(f"the deserializer gave {given}")
         for name, kind in inner.items():

@@ -130,7 +130,7 @@ def _collect(given: Any, namespace: str, names: Names, path: str, depth: int) ->
     elif kind in _NAMED:
         name = fullname(_need(given, "name", str, path), given.get("namespace", namespace))
         inner = name.rpartition(".")[0]
-        definition = {**given, "type": "record"} if kind == "error" else given
+        definition = {**given, "type": "record"} if kind == "error" else given  # the same on the wire
         if name in names and names[name][0] != definition:
             raise _Fault(path, f"type '{name}' is defined twice, with different definitions")
         names[name] = (definition, inner)
