@@ -13,8 +13,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from penstock.options._added import SPARK_ADDED_OPTIONS
-from penstock.options._spark import SPARK_OPTIONS
+from penstock.options._spark import SPARK_ADDED_OPTIONS, SPARK_OPTIONS
 from penstock.options.declare import Dialect, Option, Side, Status, shown_default
 from penstock.options.flink import FLINK_OPTIONS, TOPIC
 from penstock.options.properties import GROUPS, Handling, Property

@@ -1,18 +1,138 @@
 """One broker of a development cluster: its folder, its files, its process.
 
-Runs where the cluster is started. Invariant: all files of a node are below its folder.
+Runs where the cluster is started. Invariants: all files of a node are below its folder; this module never
+signals a process id: the `supervisor`, whose child the broker is, does that.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import select
 import signal
+import subprocess
+import sys
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from penstock.devbroker.process import BrokerProcess, log_excerpt
 from penstock.devbroker.properties import LOG4J2, NodeAddress, render_properties
 from penstock.devbroker.storage import cluster_id_of, format_storage
 from penstock.errors import DevBrokerError
+
+_SUPERVISOR = Path(__file__).with_name("supervisor.py")
+_ANSWER_TIMEOUT_S = 10.0
+_TAIL_LINES = 25
+_ERROR_LINES = 12
+
+
+class BrokerProcess:
+    """A running (or ended) broker of ours and its supervisor."""
+
+    def __init__(
+        self, command: list[str], *, folder: Path, log_file: Path, is_temporary: bool, grace_s: float = 10.0
+    ) -> None:
+        settings = {
+            "command": command,
+            "folder": str(folder),
+            "log_file": str(log_file),
+            "is_temporary": is_temporary,
+            "grace_s": grace_s,
+            "owner_pid": os.getpid(),
+        }
+        self._lock = threading.Lock()
+        self._grace_s = grace_s
+        # A session of its own, so that Ctrl-C in a terminal reaches the owner only, which stops its brokers.
+        self._supervisor = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(_SUPERVISOR), json.dumps(settings)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+            bufsize=0,
+        )
+        self.pid = int(self._read_line())
+
+    @property
+    def is_alive(self) -> bool:
+        """Return whether the broker's process exists (also while it is paused)."""
+        return self._supervisor.poll() is None
+
+    def send_signal(self, signal_number: signal.Signals) -> None:
+        """Send a signal to the broker; return when it was sent. Does nothing when it has ended."""
+        with self._lock:
+            if not self.is_alive or self._supervisor.stdin is None:
+                return
+            try:
+                self._supervisor.stdin.write(f"{int(signal_number)}\n".encode())
+                self._read_line()
+            except (BrokenPipeError, EOFError):  # it ended just now
+                return
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until the broker has ended; return False if it has not after `timeout_s`."""
+        try:
+            self._supervisor.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def kill(self) -> None:
+        """End the broker as a crash would (SIGKILL), and wait until it is gone."""
+        self.send_signal(signal.SIGKILL)
+        self._join()
+
+    def stop(self) -> None:
+        """End the broker cleanly; kill it if it does not end within its grace time."""
+        self.send_signal(signal.SIGTERM)
+        self.send_signal(signal.SIGCONT)
+        if not self.wait(self._grace_s):
+            self.send_signal(signal.SIGKILL)
+        self._join()
+
+    def _join(self) -> None:
+        if not self.wait(_ANSWER_TIMEOUT_S):
+            raise DevBrokerError(
+                f"The broker (process {self.pid}) did not end {_ANSWER_TIMEOUT_S:.0f} s after it was killed.",
+                pid=self.pid,
+            )
+        with self._lock:
+            for pipe in (self._supervisor.stdin, self._supervisor.stdout):
+                if pipe is not None:
+                    pipe.close()
+
+    def _read_line(self) -> str:
+        stdout = self._supervisor.stdout
+        if stdout is None or stdout.closed:
+            raise EOFError
+        line = b""
+        deadline_s = time.monotonic() + _ANSWER_TIMEOUT_S
+        while not line.endswith(b"\n"):
+            readable, _, _ = select.select([stdout], [], [], max(0.0, deadline_s - time.monotonic()))
+            if not readable:
+                raise DevBrokerError(
+                    f"The supervisor of the broker did not answer within {_ANSWER_TIMEOUT_S:.0f} s."
+                )
+            data = os.read(stdout.fileno(), 1)
+            if not data:
+                raise EOFError
+            line += data
+        return line.decode().strip()
+
+
+def log_excerpt(log_file: Path) -> str:
+    """Return the lines that explain a failure: the first error in a broker's log, and its last lines."""
+    try:
+        lines = log_file.read_text(errors="replace").splitlines()
+    except OSError as error:
+        return f"(no log: {error})"
+    tail_start = max(0, len(lines) - _TAIL_LINES)
+    is_error = (" ERROR " in line or " FATAL " in line or line.startswith("Error") for line in lines)
+    first_error = next((index for index, found in enumerate(is_error) if found), tail_start)
+    if first_error >= tail_start:
+        return "\n".join(lines[tail_start:])
+    error_end = min(first_error + _ERROR_LINES, tail_start)
+    return "\n".join([*lines[first_error:error_end], "    [...]", *lines[tail_start:]])
 
 
 class BrokerNode:

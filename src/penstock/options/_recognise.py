@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from penstock.errors import MissingOptionError, OptionError, UnsupportedOptionError
-from penstock.options._added import SPARK_ADDED_OPTIONS
+from penstock.options._spark import SPARK_ADDED_OPTIONS
 from penstock.options.config import KafkaProperties
 from penstock.options.declare import Dialect, Option, Side, Status, or_default, parse_value
 from penstock.options.flink import TOPIC

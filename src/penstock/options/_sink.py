@@ -11,8 +11,8 @@ from typing import Any
 
 from penstock.errors import MissingOptionError, OptionError
 from penstock.options import flink
-from penstock.options._added import CHECKPOINT_LOCATION
 from penstock.options._recognise import GivenOptions
+from penstock.options._spark import CHECKPOINT_LOCATION
 from penstock.options.config import (
     PARTITIONER_WORDS,
     ROUND_ROBIN_PARTITIONER,

@@ -155,3 +155,17 @@ FETCH_OFFSET_RETRY_INTERVAL_MS = _source(
 )
 
 SPARK_OPTIONS = declared_in(globals())
+
+_added = Declare(Dialect.SHARED, Side.BOTH)
+CHECKPOINT_LOCATION = _added(
+    "checkpointLocation",
+    TEXT,
+    "The folder where Spark keeps the state of the query. Spark adds it to a streaming write.",
+)
+SPARK_ADDED_OPTIONS = (
+    CHECKPOINT_LOCATION,
+    _added("queryName", TEXT, "Spark adds it to a streaming write. Not used."),
+    _added("paths", TEXT, "Spark adds it to `load([path, ...])`. Not used."),
+    _added("path", TEXT, "Spark adds it to `load(path)` and `save(path)`. Not used."),
+)
+"""What Spark itself adds. Penstock accepts it in silence."""

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import OptionError
-from penstock.options._added import SPARK_ADDED_OPTIONS
-from penstock.options._spark import SPARK_OPTIONS, SUBSCRIBE
+from penstock.options._spark import SPARK_ADDED_OPTIONS, SPARK_OPTIONS, SUBSCRIBE
 from penstock.options.declare import Dialect, Option, Side, Status
 from penstock.options.flink import FLINK_OPTIONS, TOPIC
 from penstock.options.properties import PROPERTIES, Handling, Property

@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.devbroker import DevCluster
-from penstock.devbroker.node import BrokerNode
+from penstock.devbroker.node import BrokerNode, log_excerpt
 from penstock.devbroker.ports import free_ports, is_free
 from penstock.devbroker.probe import metadata_request, parse_metadata_response
-from penstock.devbroker.process import log_excerpt
 from penstock.devbroker.properties import (
     NodeAddress,
     parse_properties,
