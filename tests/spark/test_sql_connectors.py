@@ -83,6 +83,15 @@ def test_a_stream_of_made_rows_goes_into_a_database_and_is_looked_up(
         "WHERE made.doubled > 46"
     )
     assert sorted(lines) == ["+I[24, 4]", "+I[25, 4]"]
+    lines.clear()
+    session.execute(
+        """
+        CREATE TABLE nested (r ROW<`order-id` INT, at TIMESTAMP_LTZ(3)>) WITH ('connector' = 'print');
+        INSERT INTO nested SELECT CAST(ROW(id, TO_TIMESTAMP_LTZ(id, 3)) AS ROW<`order-id` INT, at TIMESTAMP_LTZ(3)>)
+            FROM made WHERE id = 7
+        """
+    )
+    assert lines == ["+I[(7, 1970-01-01 00:00:00.007)]"]
     session.execute("SET 'execution.runtime-mode' = 'batch'; INSERT INTO stored VALUES (51, 'x')")
     assert rows(session, "SELECT name FROM stored WHERE id = 51") == [("x",)]
     twice = (

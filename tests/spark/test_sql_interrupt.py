@@ -50,6 +50,36 @@ def test_ctrl_c_stops_the_command(tmp_path: Path) -> None:
     assert "Traceback" not in errors
 
 
+def test_the_end_of_java_is_one_message(tmp_path: Path) -> None:
+    script = (
+        f"SET 'execution.checkpointing.dir' = '{tmp_path}/c';\n"
+        "CREATE TABLE a (id BIGINT) WITH ('connector' = 'blackhole');\nINSERT INTO a SELECT id FROM made;\n"
+    )
+    with command(tmp_path, script) as child:
+        commits = tmp_path / "c" / "insert-into_a" / "commits"
+        wait_until(lambda: list(commits.glob("[0-9]*")), "a batch", progress=child.poll)
+        os.kill(java_of(child), signal.SIGKILL)
+        assert child.wait(WAIT_S) == 1
+    errors = (tmp_path / "errors.txt").read_text()
+    said, _, rest = errors.partition("penstock: The Java process of Spark has gone (SIGKILL): ")
+    assert "Nothing is lost: start `penstock sql` again." in rest
+    assert "continues from its checkpoint" in rest
+    assert rest.count("\n") == 1, errors
+    assert "Traceback" not in said, errors
+
+
+def java_of(child: subprocess.Popen[str]) -> int:
+    listed = subprocess.run(
+        ["ps", "-e", "-o", "pid=,ppid=,comm="], capture_output=True, text=True, check=True
+    )
+    [found] = [
+        int(pid)
+        for pid, parent, name in (line.split(maxsplit=2) for line in listed.stdout.splitlines())
+        if int(parent) == child.pid and name == "java"
+    ]
+    return found
+
+
 def test_sigterm_stops_the_jobs_of_a_set_after_their_batches(tmp_path: Path) -> None:
     targets = ("a", "b")
     tables = "".join(

@@ -87,10 +87,19 @@ def test_the_pairs_of_a_join_do_not_depend_on_the_micro_batches(script: Script, 
                 write(tmp_path / name, f"{number}.json", rows)
             for job in jobs:
                 job.processAllAvailable()
-    outer = script.refusal(
-        f"SELECT * FROM (SELECT a.until, b.ts AS at FROM a JOIN b ON {SAME} AND {WITHIN}) WHERE until = at"
+    script(
+        f"""
+        CREATE VIEW v AS SELECT a.until, b.ts AS at FROM a JOIN b ON {SAME} AND {WITHIN};
+        CREATE TABLE shown (until TIMESTAMP(3), at TIMESTAMP(3)) WITH ('connector' = 'blackhole');
+        CREATE TABLE more LIKE shown
+        """
     )
-    assert "Write `x <= y AND x >= y` in place of `x = y`" in outer
+    wrong = "SELECT * FROM v WHERE until = at"
+    for refused in (
+        wrong,
+        f"EXPLAIN STATEMENT SET BEGIN INSERT INTO shown SELECT * FROM v; INSERT INTO more {wrong}; END",
+    ):
+        assert "Write `x <= y AND x >= y` in place of `x = y`" in script.refusal(refused)
     explained = {
         name: "\n".join(row[0] for row in script(f"EXPLAIN {query}")[0].rows)
         for name, query in queries.items()

@@ -160,6 +160,48 @@ def test_windows_and_over_come_once_when_the_watermark_has_passed(script: Script
         assert (shown, name) == (wanted, name) if name == IN_ORDER else sorted(shown) == sorted(wanted), name
 
 
+BOTH = {
+    "first": [[(1, "a", 5, "02:01:00")], [(2, "a", 7, "02:21:00")], [(3, "b", 1, "02:41:00")], [LAST]],
+    "second": [[(4, "a", 1, "02:00:00")], [(5, "b", 2, "02:08:00")], [(6, "a", 3, "02:14:30")], [LAST]],
+}
+"""The rows of two tables, by micro-batches. The second one is behind: by the watermark of the first one its
+rows would be late."""
+
+
+@pytest.mark.parametrize("batches", [1, 4])
+def test_a_union_of_two_watermarks_waits_for_the_slower_one(
+    script: Script, tmp_path: Path, batches: int
+) -> None:
+    options = "'connector' = 'filesystem', 'format' = 'json', 'source.monitor-interval' = '1 s'"
+    for name in BOTH:
+        (tmp_path / name).mkdir()
+        script(
+            f"CREATE TABLE `{name}` ({COLUMNS}, {WATERMARK}) WITH ({options}, 'path' = '{tmp_path / name}')"
+        )
+    union = "CREATE VIEW {} AS SELECT id, shop, amount, ts FROM `first` UNION ALL SELECT id, shop, amount, {} FROM `second`"
+    script(f"{union.format('both', 'ts')}; {union.format('one', 'CAST(ts AS TIMESTAMP(3))')}")
+    query = (
+        "SELECT window_start, shop, COUNT(*), SUM(amount) FROM TABLE(TUMBLE(TABLE {}, DESCRIPTOR(ts), "
+        "INTERVAL '15' MINUTE)) GROUP BY window_start, window_end, shop"
+    )
+    refused = query.format("one")
+    assert script.refusal(refused).startswith(
+        f"Line 1, column {refused.index('(ts)') + 2}: a window of a stream needs the column of a WATERMARK"
+    )
+    found: list[tuple[Any, ...]] = []
+    with stopped(start(script.session.sql(query.format("both")), found)) as job:
+        for number in range(batches):
+            for name, parts in BOTH.items():
+                rows = parts[number] if batches > 1 else [row for part in parts for row in part]
+                write(tmp_path / name, f"{number}.json", rows)
+            job.processAllAvailable()
+    windows = [(str(row[0])[11:16], *row[1:]) for row in found]
+    assert sorted(windows) == [
+        *(("02:00", "a", 3, 9), ("02:00", "b", 1, 2), ("02:15", "a", 1, 7)),
+        *(("02:30", "b", 1, 1),),
+    ]
+
+
 NO_TIME = {
     "TABLE(TUMBLE(TABLE plain, DESCRIPTOR({}), INTERVAL '1' HOUR)) GROUP BY window_start, window_end": ("ts", "p", "late"),
     "TABLE(HOP(TABLE plain, DESCRIPTOR({}), INTERVAL '1' MINUTE, INTERVAL '1' HOUR)) GROUP BY window_start, window_end": ("ts", "p"),
