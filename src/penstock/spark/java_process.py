@@ -7,6 +7,7 @@ counts only if it came from PySpark's connection, and if the process itself has 
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import traceback
@@ -14,15 +15,20 @@ from typing import Any
 
 from penstock.spark.explain_failure import chain
 
-JAVA_GONE = (
-    "The Java process of Spark has gone: it was killed, or had no memory left. The log of the system or of "
-    "the container says whether its memory was the reason ('OOM killer', 'OOMKilled'). The option of Spark "
-    "spark.driver.memory sets how much it may take. Nothing is lost: start the script again. A stream "
-    "continues from its checkpoint and repeats the batch that was cut off: a table with exactly-once holds "
-    "its rows once, another one may hold them twice. An INSERT in batch mode writes all of its rows again."
-)
 _ENDS_S = 5.0
 """Java's connections are closed a moment before the system says that the process has ended."""
+
+
+def java_gone() -> str:
+    """Return a message for users: how the Java process of Spark ended, what it means, and what to do."""
+    return (
+        f"The Java process of Spark has gone ({_how_it_ended()}): it was killed, or had no memory left. The "
+        "log of the system or of the container says whether its memory was the reason ('OOM killer', "
+        "'OOMKilled'). The option of Spark spark.driver.memory sets how much it may take. Nothing is lost: "
+        "start `penstock sql` again. A stream continues from its checkpoint and repeats the batch that was "
+        "cut off: a table with exactly-once holds its rows once, another one may hold them twice. An INSERT "
+        "in batch mode writes all of its rows again."
+    )
 
 
 def is_of_ended_java(error: BaseException) -> bool:
@@ -40,10 +46,7 @@ def _is_of_connection(error: BaseException) -> bool:
 
 
 def _has_ended() -> bool:
-    from pyspark import SparkContext  # noqa: PLC0415 - the module loads without PySpark
-
-    process: subprocess.Popen[bytes] | None
-    process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - there is no public way
+    process = _process()
     if process is None:
         return False
     try:
@@ -51,6 +54,24 @@ def _has_ended() -> bool:
     except subprocess.TimeoutExpired:
         return False
     return True
+
+
+def _how_it_ended() -> str:
+    """Return the signal or the exit status. Spark ends with 52 if a task found no memory."""
+    process = _process()
+    status = None if process is None else process.returncode
+    if status is None:
+        return "its exit status is unknown"
+    names = {each.value: each.name for each in signal.Signals}
+    return names.get(-status, f"exit status {status}")
+
+
+def _process() -> subprocess.Popen[bytes] | None:
+    from pyspark import SparkContext  # noqa: PLC0415 - the module loads without PySpark
+
+    process: subprocess.Popen[bytes] | None
+    process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - there is no public way
+    return process
 
 
 def mute_end_of_java(context: Any) -> None:

@@ -19,7 +19,7 @@ from penstock.cli import app
 from penstock.cli._interrupts import Terminated
 from penstock.cli.sql import _stopped
 from penstock.errors import SqlError
-from penstock.spark.java_process import JAVA_GONE
+from penstock.spark.java_process import java_gone
 
 
 @pytest.mark.parametrize("explain", [[], ["--explain"]])
@@ -85,6 +85,7 @@ class Java:
 
     def __init__(self, *, has_ended: bool) -> None:
         self.has_ended = has_ended
+        self.returncode = -9 if has_ended else None
 
     def wait(self, timeout_s: float) -> int:
         if not self.has_ended:
@@ -117,7 +118,8 @@ def run_while_java_ends(monkeypatch: pytest.MonkeyPatch, java: Java, run: Any) -
 def test_the_end_of_the_java_process_is_told_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     java = Java(has_ended=True)
     found = run_while_java_ends(monkeypatch, java, java.call)
-    assert (found.exit_code, found.stderr) == (1, f"penstock: {JAVA_GONE}\n")
+    assert (found.exit_code, found.stderr) == (1, f"penstock: {java_gone()}\n")
+    assert "has gone (SIGKILL): " in found.stderr
     assert isinstance(found.exception, SystemExit)
 
 

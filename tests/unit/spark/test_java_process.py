@@ -17,7 +17,7 @@ from py4j.clientserver import ClientServer, JavaParameters, PythonParameters  # 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # it has no types
 from pyspark import SparkContext
 
-from penstock.spark.java_process import is_of_ended_java, mute_end_of_java
+from penstock.spark.java_process import is_of_ended_java, java_gone, mute_end_of_java
 
 
 @pytest.fixture
@@ -93,6 +93,17 @@ def test_a_call_of_java_that_has_ended_is_recognised(
     assert not is_of_ended_java(error)
     java_is(monkeypatch, None)
     assert not is_of_ended_java(error)
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [(-9, "SIGKILL"), (-15, "SIGTERM"), (52, "exit status 52"), (None, "its exit status is unknown")],
+)
+def test_the_message_says_how_java_ended(
+    monkeypatch: pytest.MonkeyPatch, status: int | None, told: str
+) -> None:
+    java_is(monkeypatch, MagicMock(returncode=status))
+    assert java_gone().startswith(f"The Java process of Spark has gone ({told}): it was killed, or ")
 
 
 def test_an_error_that_is_not_of_java_is_not_recognised(

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.errors import OptionError, PenstockError, SchemaError, SqlError, SqlFailedError
-from penstock.spark.java_process import JAVA_GONE, is_of_ended_java
+from penstock.spark.java_process import is_of_ended_java, java_gone
 from penstock.spark.one_thread import left_to_the_start
 from penstock.spark.stop_after_batch import can_stop_after_batch
 from penstock.sql.connectors.sessions import reason
@@ -74,10 +74,10 @@ def _of_spark(error: Exception) -> str | None:
     except Exception as again:  # it asks Java for the text
         if not is_of_ended_java(again):
             raise
-        return JAVA_GONE
+        return java_gone()
     if message is not None:
         return f"A job failed: {message}"
-    return JAVA_GONE if is_of_ended_java(error) else None
+    return java_gone() if is_of_ended_java(error) else None
 
 
 @dataclass(frozen=True)
