@@ -13,6 +13,7 @@ from tests.judges.sql.corpus import Answer, Script, wanted
 from tests.judges.sql.outcomes import Outcome
 from tests.spark.sql_answers import same, same_type
 
+_TOO_BUSY = "Python worker failed to connect back"
 _SIGNS = (">=", "=")
 _SAME = {("streaming", "timestamp", "TIMESTAMP")}
 """A watermark of Spark is for TIMESTAMP with a zone only, so a time attribute has that type in a stream."""
@@ -61,6 +62,14 @@ def judged_in_batches(script: Script, answers: Mapping[int, Answer]) -> tuple[Ou
             rows = f"\n  {_sorted(other)}\n  {_sorted(one)}"
             return Outcome.DIFFERENT, f"{_batches(count)} give other rows than {_batches(first)}:{rows}"
     return outcome, why
+
+
+def was_too_busy(answer: Answer) -> bool:
+    """Return whether a query failed because Spark waited in vain for the start of a Python.
+
+    This says something of the machine, and nothing of the script.
+    """
+    return _TOO_BUSY in answer.get("failed", "")
 
 
 def _batches(count: int) -> str:

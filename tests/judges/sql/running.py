@@ -23,7 +23,7 @@ from tests.fix_spark import add_jars, spark_settings
 from tests.judges.sql import figures, outcomes, topics
 from tests.judges.sql.answering import answer
 from tests.judges.sql.corpus import MODES, Answer, Places, Script
-from tests.judges.sql.judged import judged, judged_in_batches
+from tests.judges.sql.judged import judged, judged_in_batches, was_too_busy
 from tests.judges.sql.outcomes import Asked, Counts, Outcome
 
 _AT_ONCE = 2
@@ -55,7 +55,7 @@ def judge_all(asked: list[Asked], limit_s: float, counts: Counts) -> int:
         if parts:
             sys.stdout.write(f"{mode}: {of_mode.total()} scripts: {parts}\n")
     if len(found) < len(asked):
-        sys.stdout.write(f"{len(asked) - len(found)} scripts did not run in time: continue with --resume\n")
+        sys.stdout.write(f"{len(asked) - len(found)} scripts have no outcome: continue with --resume\n")
     figures.write()
     return 1 if any(outcome in (Outcome.DIFFERENT, Outcome.UNASKED) for _, outcome in found) else 0
 
@@ -78,6 +78,9 @@ def _answers(
         answers: dict[int, Answer] = {}
         for count in script.counts(mode, counts):
             answers[count] = one(script, mode, count)
+            if was_too_busy(answers[count]):
+                sys.stdout.write(f"no outcome, because the machine is too busy: {mode} {script.name}\n")
+                return None
             if "refused" in answers[count]:
                 break  # before anything ran, so it is refused in any number of micro-batches
         return script, mode, answers

@@ -116,3 +116,15 @@ def test_topics_are_cut_into_micro_batches_by_their_records(batches: int, limit:
     assert corpus.records_of("orders") == 15
     assert (option in places.fill(orders)) is (limit is not None)
     assert ("max-records" in places.fill(orders)) is (limit is not None)
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_of_machine"),
+    [
+        ({"failed": "[STREAM_FAILED] Query terminated: Python worker failed to connect back. SQLSTATE: XXKST"}, True),
+        ({"failed": "[DIVIDE_BY_ZERO] Division by zero."}, False),
+        ({"columns": [], "rows": []}, False),
+    ],
+)  # fmt: skip
+def test_what_a_busy_machine_stopped_has_no_outcome(answer: dict[str, Any], *, is_of_machine: bool) -> None:
+    assert judged.was_too_busy(answer) is is_of_machine
