@@ -91,7 +91,7 @@ def test_a_stream_of_made_rows_goes_into_a_database_and_is_looked_up(
             FROM made WHERE id = 7
         """
     )
-    assert lines == ["+I[(7, 1970-01-01 00:00:00.007)]"]
+    assert lines == ["+I[+I[7, 1970-01-01T00:00:00.007]]"]
     session.execute("SET 'execution.runtime-mode' = 'batch'; INSERT INTO stored VALUES (51, 'x')")
     assert rows(session, "SELECT name FROM stored WHERE id = 51") == [("x",)]
     twice = (
