@@ -14,7 +14,6 @@ _BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----([^-]*(?:-(?!----)[^-]*)*)----
 _LINE_LENGTH = 64
 CERTIFICATE = "CERTIFICATE"
 PRIVATE_KEY = "PRIVATE KEY"
-ENCRYPTED_KEY = "ENCRYPTED PRIVATE KEY"
 
 
 def pem_blocks(text: str) -> str:

@@ -1,53 +1,39 @@
 """PKCS12 stores, which Java's keytool makes by default: read by the package `cryptography`, an extra.
 
-Pure. Invariant: a store that asks for more work than `ITERATIONS_MAX` is refused before any of it is done. It
-can hide a demand in what is encrypted: the iterations of another private key there. OpenSSL opens the first
-private key only, so it gets the store with a key that is not hidden before all that is encrypted.
+Pure. `cryptography` opens the first private key and does not tell of others. So they are counted here: a
+store with several is refused, because a broker may expect any of them.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock.security._der import (
-    DATA,
-    EXPLICIT_0,
-    INTEGER,
-    ITERATIONS_MAX,
-    KEY_BAG,
-    OCTETS,
-    OID,
-    SEQUENCE,
-    DerError,
-    DerReader,
-    Survey,
-    content_of,
-    der_of,
-    survey_pkcs12,
-)
+from penstock.security._der import EXPLICIT_0, INTEGER, OCTETS, OID, SEQUENCE, SET, DerError, DerReader
 from penstock.security._pem import CERTIFICATE, PRIVATE_KEY, pem_of
-from penstock.security._pkcs12_mac import mac_fits
 from penstock.security._store_error import StoreError
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.serialization import pkcs12
 
 _CHAIN_MAX = 20
+_BMP_STRING = 0x1E
+_DATA = bytes.fromhex("2a864886f70d010701")
+_BAG = bytes.fromhex("2a864886f70d010c0a01")
+_KEY_BAGS = (_BAG + b"\x01", _BAG + b"\x02")
+_FRIENDLY_NAME = bytes.fromhex("2a864886f70d010914")
 
 
 def pkcs12_trusted(data: bytes, password: str | None) -> str:
     """Return the certificates of a store, as PEM: trusted ones, and the first of a key's chain.
 
     Raises:
-        StoreError: the password is wrong, the store is damaged or asks for too much, or there is no
-            `cryptography`.
+        StoreError: the password is wrong, the store is damaged, or there is no `cryptography`.
     """
-    survey = _surveyed(data)
-    store = _loaded(data, password, has_key=bool(survey.private_keys))
-    if survey.private_keys and store.cert is not None and not store.additional_certs:
+    _private_keys(data)  # tells a file that is cut off from a wrong password
+    store = _loaded(data, password)
+    if store.cert is not None and not store.additional_certs:
         return _pem(store.cert.certificate)
-    certificates = [each.certificate for each in store.additional_certs]
-    return "".join(dict.fromkeys(_pem(each) for each in certificates))
+    return "".join(dict.fromkeys(_pem(each.certificate) for each in store.additional_certs))
 
 
 def pkcs12_identity(data: bytes, password: str) -> str:
@@ -56,11 +42,11 @@ def pkcs12_identity(data: bytes, password: str) -> str:
     Raises:
         StoreError: as above, or the store has another number of private keys than one.
     """
-    survey = _surveyed(data)
-    if len(survey.private_keys) > 1:
-        raise StoreError.number_of_keys(survey.private_keys)
-    store = _loaded(data, password, has_key=bool(survey.private_keys))
-    if not survey.private_keys or store.key is None or store.cert is None:
+    aliases = _private_keys(data)
+    if len(aliases) > 1:
+        raise StoreError.number_of_keys(aliases)
+    store = _loaded(data, password)
+    if store.key is None or store.cert is None:
         raise StoreError.number_of_keys([])
     from cryptography.hazmat.primitives import serialization  # noqa: PLC0415 - an extra
 
@@ -71,59 +57,49 @@ def pkcs12_identity(data: bytes, password: str) -> str:
     return pem_of(PRIVATE_KEY, key) + "".join(_pem(each) for each in chain)
 
 
-def _without_hidden_work(data: bytes, password: str | None, *, has_key: bool) -> bytes:
-    """Return the store with a private key first, and without its checksum, which is checked here.
-
-    Raises:
-        DerError: it is not a store, or its checksum is not known.
-        StoreError: the checksum does not fit.
-    """
-    pfx = DerReader(DerReader(data).take(SEQUENCE))
-    version, content = pfx.take(INTEGER), content_of(pfx.take(SEQUENCE))
-    if not pfx.is_at_end and not mac_fits(pfx.take(SEQUENCE), content, password):
-        raise _refused(password)
-    safes = [der_of(SEQUENCE, each) for each in DerReader(DerReader(content).take(SEQUENCE)).each(SEQUENCE)]
-    safes.sort(key=lambda safe: DerReader(DerReader(safe).take(SEQUENCE)).take(OID) != DATA)
-    if not has_key:
-        safes.insert(0, _safe_with_a_key_of_no_use())
-    return der_of(SEQUENCE, der_of(INTEGER, version), _data(der_of(SEQUENCE, *safes)))
-
-
-def _safe_with_a_key_of_no_use() -> bytes:
-    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415 - an extra
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415 - an extra
-
-    key = Ed25519PrivateKey.from_private_bytes(bytes(32)).private_bytes(
-        serialization.Encoding.DER, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    bag = der_of(SEQUENCE, der_of(OID, KEY_BAG), der_of(EXPLICIT_0, key))
-    return _data(der_of(SEQUENCE, bag))
-
-
-def _data(content: bytes) -> bytes:
-    """Return a `ContentInfo` with this data."""
-    return der_of(SEQUENCE, der_of(OID, DATA), der_of(EXPLICIT_0, der_of(OCTETS, content)))
-
-
-def _refused(password: str | None) -> StoreError:
-    shown = "{password} is not its password" if password else "{password} is not set"
-    return StoreError(f"is damaged, or {shown}")
-
-
-def _surveyed(data: bytes) -> Survey:
+def _private_keys(data: bytes) -> list[str]:
+    """Return the aliases of the private keys; an empty text where a key has no alias."""
     try:
-        survey = survey_pkcs12(data)
+        pfx = DerReader(DerReader(data).take(SEQUENCE))
+        pfx.take(INTEGER)
+        content = _content_of(DerReader(pfx.take(SEQUENCE)))
+        parts = [
+            DerReader(part) for part in DerReader(DerReader(content or b"").take(SEQUENCE)).each(SEQUENCE)
+        ]
+        return [
+            alias for part in parts if (bags := _content_of(part)) is not None for alias in _aliases(bags)
+        ]
     except DerError as error:
         raise StoreError(f"is damaged, cut off or not a PKCS12 store (it {error})") from None
-    if survey.iterations > ITERATIONS_MAX:
-        raise StoreError(
-            f"asks for {survey.iterations} iterations to be opened; at most {ITERATIONS_MAX} are allowed. "
-            "Make it again with keytool -importkeystore"
-        )
-    return survey
 
 
-def _loaded(data: bytes, password: str | None, *, has_key: bool) -> pkcs12.PKCS12KeyAndCertificates:
+def _content_of(content_info: DerReader) -> bytes | None:
+    """Return the data in a `ContentInfo`; None if it is encrypted, as tools do with certificates only."""
+    if content_info.take(OID) != _DATA:
+        return None
+    return DerReader(content_info.take(EXPLICIT_0)).take(OCTETS)
+
+
+def _aliases(bags: bytes) -> list[str]:
+    found = []
+    for each in DerReader(DerReader(bags).take(SEQUENCE)).each(SEQUENCE):
+        bag = DerReader(each)
+        kind, _ = bag.take(OID), bag.take(EXPLICIT_0)
+        if kind in _KEY_BAGS:
+            found.append("" if bag.is_at_end else _alias(bag.take(SET)))
+    return found
+
+
+def _alias(attributes: bytes) -> str:
+    for each in DerReader(attributes).each(SEQUENCE):
+        attribute = DerReader(each)
+        if attribute.take(OID) == _FRIENDLY_NAME:
+            name = DerReader(attribute.take(SET)).take(_BMP_STRING)
+            return name.decode("utf-16-be", errors="replace")
+    return ""
+
+
+def _loaded(data: bytes, password: str | None) -> pkcs12.PKCS12KeyAndCertificates:
     try:
         from cryptography.hazmat.primitives.serialization import pkcs12  # noqa: PLC0415 - an extra
     except ImportError:
@@ -132,10 +108,10 @@ def _loaded(data: bytes, password: str | None, *, has_key: bool) -> pkcs12.PKCS1
             "and executors. Install it, or give a store in JKS or PEM, which need no package"
         ) from None
     try:
-        data = _without_hidden_work(data, password, has_key=has_key)
         return pkcs12.load_pkcs12(data, None if password is None else password.encode("utf-8"))
-    except Exception:  # noqa: BLE001  # what it raises for hostile bytes is not documented, and may show them
-        raise _refused(password) from None
+    except Exception:  # noqa: BLE001  # what it raises for damaged bytes is not documented, and may show them
+        shown = "{password} is not its password" if password else "{password} is not set"
+        raise StoreError(f"is damaged, or {shown}") from None
 
 
 def _chain(first: Any, others: list[Any]) -> list[Any]:

@@ -13,10 +13,9 @@ from penstock.errors import MissingOptionError, OptionError
 from penstock.options.config import KafkaProperties
 from penstock.options.properties import property_value
 from penstock.security import _jks, _pkcs12
-from penstock.security._der import ITERATIONS_MAX, DerError, encrypted_key_iterations
-from penstock.security._files import read_file, stamp_of
-from penstock.security._pem import ENCRYPTED_KEY, der_blocks, pem_blocks
+from penstock.security._pem import pem_blocks
 from penstock.security._store_error import StoreError
+from penstock.security.files import read_file, stamp_of
 
 _JCEKS = b"\xce\xce\xce\xce"
 _DER_SEQUENCE = b"\x30"
@@ -121,7 +120,7 @@ def _opened(store: str, data: bytes, kind: str | None, password: str | None, key
     if kind is not None and (kind == "PEM") != (form == "PEM"):
         raise StoreError(f"is a store of type {form}, but {{type}} is {kind}: correct it, or leave it out")
     if form == "PEM":
-        return _checked_pem_file(data)
+        return pem_blocks(data.decode("ascii", errors="replace"))
     if store == "truststore":
         found = _TRUSTED[form](data, password)
         if not found:
@@ -145,24 +144,16 @@ def _form(data: bytes) -> str | None:
     return "PEM" if pem_blocks(data.decode("ascii", errors="replace")) else None
 
 
-def _pkcs12_identity(data: bytes, password: str, key_password: str) -> str:  # one password, as in Java
-    return _pkcs12.pkcs12_identity(data, password)
-
-
 _TRUSTED: dict[str, Callable[[bytes, str | None], str]] = {
     "JKS": _jks.jks_trusted,
     "PKCS12": _pkcs12.pkcs12_trusted,
 }
 _IDENTITY: dict[str, Callable[[bytes, str, str], str]] = {
     "JKS": _jks.jks_identity,
-    "PKCS12": _pkcs12_identity,
+    "PKCS12": lambda data, password, _key_password: _pkcs12.pkcs12_identity(
+        data, password
+    ),  # one, as in Java
 }
-
-
-def _checked_pem_file(data: bytes) -> str:
-    text = pem_blocks(data.decode("ascii", errors="replace"))
-    _check_work(text)
-    return text
 
 
 def _checked_pem(key: str, text: str) -> str:
@@ -172,23 +163,4 @@ def _checked_pem(key: str, text: str) -> str:
             f"Option '{key}' holds no PEM block, from '-----BEGIN ...-----' to '-----END ...-----'.",
             option=key,
         )
-    try:
-        _check_work(blocks)
-    except StoreError as error:
-        raise OptionError(f"Option '{key}' {error}.", option=key) from None
     return blocks
-
-
-def _check_work(text: str) -> None:
-    for der in der_blocks(text, ENCRYPTED_KEY):
-        try:
-            iterations = encrypted_key_iterations(der)
-        except DerError as error:
-            raise StoreError(
-                f"holds an encrypted private key that is damaged or not known (it {error})"
-            ) from None
-        if iterations > ITERATIONS_MAX:
-            raise StoreError(
-                f"holds a private key that asks for {iterations} iterations to be opened; at most "
-                f"{ITERATIONS_MAX} are allowed"
-            )

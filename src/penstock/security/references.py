@@ -19,7 +19,7 @@ from penstock.options.properties.references import (
     has_reference,
     providers_of,
 )
-from penstock.security._files import read_file
+from penstock.security.files import read_file
 from penstock.security.java_properties import parse_properties
 
 

@@ -12,7 +12,7 @@ import re
 from typing import Any
 
 from penstock.errors import AuthenticationError, BrokerUnavailableError, OptionError, PenstockError
-from penstock.security._files import find_file, read_file
+from penstock.security.files import find_file, read_file
 from penstock.security.kerberos import KerberosLogin
 
 _KDC_UNREACHABLE = (-1765328228, -1765328164)

@@ -1,23 +1,36 @@
 """TLS settings from `ssl.*`, and the `SSLContext` made of them where a socket is opened.
 
-Runs on driver and executors. Settings hold PEM text and no paths. Invariant: hashable, and neither `repr` nor
-an error shows a key, a password or a certificate.
+Runs on driver and executors. Settings hold PEM text and no paths. Invariants: hashable, and neither `repr`
+nor an error shows a key, a password or a certificate. No cipher suite that was not named is ever used.
 """
 
 from __future__ import annotations
 
+import os
+import re
 import ssl
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from penstock.errors import OptionError, UnsupportedOptionError
 from penstock.options.config import KafkaProperties
 from penstock.options.properties import property_value
-from penstock.security._ciphers import TLS_1_3_SUITES, openssl_name
-from penstock.security._identity_file import private_file
 from penstock.security._stores import identity_pem, trusted_pem
 
 _TLS_VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _CIPHERS = "ssl.cipher.suites"
+TLS_1_3_SUITES = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
+_SUITE = re.compile(
+    r"TLS_(?:(ECDHE|DHE)_)?(RSA|ECDSA)_WITH_(AES_128|AES_256|CHACHA20_POLY1305)(?:_(GCM|CBC|CCM|CCM_8))?"
+    r"(?:_(SHA|SHA256|SHA384))?"
+)
+_ALLOWED = (
+    "names of cipher suites as Java has them, e.g. TLS_AES_256_GCM_SHA384 or "
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, separated by commas"
+)
 
 
 @dataclass(frozen=True)
@@ -147,3 +160,51 @@ def _ciphers(
             option=key,
         )
     return old, left
+
+
+def openssl_name(suite: str) -> str:
+    """Return OpenSSL's name of a suite of TLS 1.2.
+
+    Raises:
+        ValueError: it is not the name of one.
+    """
+    match = _SUITE.fullmatch(suite)
+    if match is None:
+        raise ValueError(_ALLOWED)
+    exchange, signature, cipher, mode, digest = match.groups()
+    # What uses a CBC cipher has no mode in its OpenSSL name; what uses CCM or ChaCha20 no digest.
+    words = [exchange, signature if exchange else None, cipher.replace("AES_", "AES").replace("_", "-")]
+    words.append({None: None, "CBC": None, "CCM_8": "CCM8"}.get(mode, mode))
+    words.append(None if mode in ("CCM", "CCM_8") or cipher.startswith("CHACHA") else digest)
+    return "-".join(word for word in words if word)
+
+
+@contextmanager
+def private_file(text: str) -> Iterator[str]:
+    """Give the path of a private file that holds the text, until the block ends.
+
+    Python's `ssl` opens keys from files only. No other user of the machine can read this one, and nothing of
+    it is left behind. On Linux it is in memory and has no name. Elsewhere it is removed at once.
+    """
+    data = text.encode("utf-8")
+    if not hasattr(os, "memfd_create") or not Path("/proc/self/fd").is_dir():
+        with _file_on_disk(data) as path:
+            yield path
+        return
+    number = os.memfd_create("penstock-tls", os.MFD_CLOEXEC)
+    try:
+        with os.fdopen(number, "wb", closefd=False) as file:
+            file.write(data)
+        yield f"/proc/self/fd/{number}"
+    finally:
+        os.close(number)
+
+
+@contextmanager
+def _file_on_disk(data: bytes) -> Iterator[str]:
+    with tempfile.TemporaryDirectory(prefix="penstock-tls-") as folder:
+        path = Path(folder) / "identity.pem"
+        number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(number, "wb") as file:
+            file.write(data)
+        yield str(path)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.errors import AuthenticationError, BrokerUnavailableError, OptionError
-from penstock.security._files import read_file
+from penstock.security.files import read_file
 from penstock.security.http import http_request, safe_url
 from penstock.security.oauth import (
     AwsToken,

@@ -1,8 +1,8 @@
-"""The token of one login in one process, renewed before it ends.
+"""Tokens that are renewed before they end: of a login at brokers, and of a client of the Schema Registry.
 
-Runs wherever connections are open, with a thread of its own while there is a token to renew. Invariants: the
-IO thread never waits for a token; a token that has ended is never given out; each callback is called once,
-for a token or an error; at most one token is being asked for at a time.
+Runs wherever connections are open; a login has a thread of its own while there is a token to renew.
+Invariants: the IO thread never waits for a token; a token that has ended is never given out; each callback is
+called once, for a token or an error; at most one token is being asked for at a time.
 """
 
 from __future__ import annotations
@@ -12,15 +12,18 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
-from penstock.errors import AuthenticationError, PenstockError
-from penstock.security.oauth import OAuthLogin, RefreshRules
+from penstock.errors import AuthenticationError, OptionError, PenstockError, SchemaRegistryError
+from penstock.security.oauth import OAuthLogin, RefreshRules, TokenEndpoint
 from penstock.security.token_sources import Token, fetch_token
 
 _LOG = logging.getLogger(__name__)
 _RETRY_S = 1.0
 _CLOSE_S = 5.0
+_BUFFER_PART_MAX = 0.5
+"""A buffer longer than this part of a token's lifetime would ask for a token with each request."""
 
 Waiting = Callable[[PenstockError | None], None]
 
@@ -156,3 +159,60 @@ def pause_before_refresh(
     if rules.min_period_s + rules.buffer_s > lifetime_s:
         return wanted_s
     return max(float(rules.min_period_s), min(wanted_s, lifetime_s - rules.buffer_s))
+
+
+class RegistryTokens:
+    """The token of one client of the Schema Registry, as Confluent's client gets it. Not thread-safe.
+
+    It is asked for when the last one is about to end. It needs no thread, because a request can wait for it.
+    """
+
+    def __init__(
+        self,
+        source: TokenEndpoint,
+        buffer_s: int,
+        *,
+        fetch: Callable[[TokenEndpoint], Token] = fetch_token,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._source = source
+        self._buffer_s = buffer_s
+        self._fetch = fetch
+        self._clock = clock
+        self._text = ""
+        self._renew_at = float("-inf")
+
+    def token(self) -> str:
+        """Return a token that is valid for a while.
+
+        Raises:
+            SchemaRegistryError: the endpoint gives none.
+        """
+        if self._clock() >= self._renew_at:
+            asked_at = self._clock()
+            try:
+                token = self._fetch(self._source)
+            except PenstockError as error:
+                raise SchemaRegistryError(
+                    f"{error.message} No record was decoded or written with the Schema Registry; the query "
+                    "can be started again.",
+                    **error.facts,
+                ) from error
+            self._text = token.text
+            buffer_s = min(self._buffer_s, token.lifetime_s * _BUFFER_PART_MAX)
+            self._renew_at = asked_at + token.lifetime_s - buffer_s
+        return self._text
+
+
+def with_secret(source: TokenEndpoint, resolve: Callable[[str], str]) -> TokenEndpoint:
+    """Return an endpoint with the texts that its references stand for.
+
+    Raises:
+        OptionError: a reference cannot be looked up here, or the URL is not one.
+    """
+    url = resolve(source.url)
+    if not url.startswith(("https://", "http://")):
+        raise OptionError("The issuer endpoint of the Schema Registry has to begin with https: or http:.")
+    return replace(
+        source, url=url, client_id=resolve(source.client_id), client_secret=resolve(source.client_secret)
+    )

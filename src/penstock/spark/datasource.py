@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from penstock.security.sent_files import search_sent_files
+from penstock.security.files import search_sent_files
 from penstock.spark.process.begin import begin_planning, begin_task
 from penstock.spark.process.sent_files import sparks_file_folders
 from penstock.spark.process.short_errors import short_errors

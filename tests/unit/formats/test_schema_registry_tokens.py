@@ -10,10 +10,10 @@ import pytest
 from penstock.errors import AuthenticationError, MissingOptionError, OptionError, SchemaRegistryError
 from penstock.formats.avro.confluent import REGISTRY
 from penstock.formats.format_options import FormatOptions
-from penstock.formats.schema_registry._tokens import RegistryTokens
 from penstock.formats.schema_registry.client import SchemaRegistry
 from penstock.security.oauth import TokenEndpoint
 from penstock.security.token_sources import Token
+from penstock.security.tokens import RegistryTokens
 from tests.registry_server import Registry, running_registry
 from tests.security_page import examples
 from tests.token_server import TokenServer, running_token_server

@@ -8,8 +8,7 @@ import pytest
 
 from penstock.errors import OptionError, UnsupportedOptionError
 from penstock.options.config import KafkaProperties
-from penstock.security._ciphers import TLS_1_3_SUITES, openssl_name
-from penstock.security.tls import TlsSettings, tls_settings
+from penstock.security.tls import TLS_1_3_SUITES, TlsSettings, openssl_name, tls_settings
 
 OLD = "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"
 

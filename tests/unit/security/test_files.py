@@ -9,9 +9,8 @@ import pytest
 
 from penstock.errors import OptionError
 from penstock.options.config import KafkaProperties
-from penstock.security._files import find_file, read_file
+from penstock.security.files import find_file, read_file, search_sent_files
 from penstock.security.references import resolved_text
-from penstock.security.sent_files import search_sent_files
 from penstock.security.tls import tls_settings
 
 CA = (Path(__file__).parents[2] / "data" / "tls" / "ca.pem").read_bytes()

@@ -15,9 +15,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import MissingOptionError, OptionError
 from penstock.options.config import KafkaProperties
-from penstock.security import _pkcs12
-from penstock.security._identity_file import _file_on_disk, private_file
-from penstock.security.tls import TlsSettings, tls_settings
+from penstock.security.tls import TlsSettings, _file_on_disk, private_file, tls_settings
 from tests.examples import examples
 
 pytest.importorskip("cryptography")
@@ -208,52 +206,6 @@ def test_a_jks_store_that_claims_much_is_refused_at_once(tmp_path: Path, count: 
     store.write_bytes(struct.pack(">4sIIIH", b"\xfe\xed\xfe\xed", 2, count, 1, 0xFFFF))
     with pytest.raises(OptionError, match="damaged or cut off"):
         settings_of(trust(store))
-
-
-def test_huge_iteration_counts_are_refused_before_any_work(
-    stores: Stores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each place that says how much work is to be done: keys, certificates and the checksum."""
-
-    def never(*_: object) -> None:
-        raise AssertionError("work was done")
-
-    monkeypatch.setattr(_pkcs12, "_loaded", never)
-    usual, much = bytes.fromhex("02022710"), bytes.fromhex("02027fff")
-    whole = stores.keys["PKCS12"].read_bytes()
-    places = [at for at in range(len(whole)) if whole.startswith(usual, at)]
-    assert len(places) == 3
-    monkeypatch.setattr(_pkcs12, "ITERATIONS_MAX", 30_000)
-    for place in places:
-        store = tmp_path / "store"
-        store.write_bytes(whole[:place] + much + whole[place + 4 :])
-        with pytest.raises(OptionError, match=r"asks for 52767 iterations to be opened"):
-            settings_of(keys(store))
-
-
-def der(tag: int, *parts: bytes) -> bytes:
-    content = b"".join(parts)
-    return bytes([tag, 0x81, len(content)]) + content
-
-
-def encrypted_key(iterations: int) -> str:
-    """An `EncryptedPrivateKeyInfo` that asks for so much work; its key is not one."""
-    kdf = der(0x30, der(0x04, b"salt1234"), der(0x02, iterations.to_bytes(5, "big")))
-    pbkdf2 = der(0x30, der(0x06, bytes.fromhex("2a864886f70d01050c")), kdf)
-    aes = der(0x30, der(0x06, bytes.fromhex("60864801650304012a")), der(0x04, bytes(16)))
-    pbes2 = der(0x30, der(0x06, bytes.fromhex("2a864886f70d01050d")), der(0x30, pbkdf2, aes))
-    text = ssl.DER_cert_to_PEM_cert(der(0x30, pbes2, der(0x04, bytes(48))))
-    return text.replace("CERTIFICATE", "ENCRYPTED PRIVATE KEY")
-
-
-@pytest.mark.parametrize("is_text", [True, False])
-def test_a_pem_key_with_a_huge_iteration_count_is_refused(tmp_path: Path, is_text: bool) -> None:
-    text, chain = encrypted_key(1 << 36), (PEM / "client.pem").read_text()
-    store = tmp_path / "client.pem"
-    store.write_text(chain + text)
-    inline = {"ssl.keystore.certificate.chain": chain, "ssl.keystore.key": text, "ssl.key.password": "x"}
-    with pytest.raises(OptionError, match=r"asks for 68719476736 iterations to be opened"):
-        settings_of(inline if is_text else keys(store, "key-password"))
 
 
 @pytest.mark.parametrize(

@@ -18,12 +18,12 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from penstock.errors import OptionError, SchemaRegistryError
-from penstock.formats.schema_registry._tokens import RegistryTokens, with_secret
 from penstock.options.config import KafkaProperties
 from penstock.security.http import http_request, safe_url
 from penstock.security.oauth import TokenEndpoint
 from penstock.security.references import resolved, resolved_text
 from penstock.security.tls import tls_settings
+from penstock.security.tokens import RegistryTokens, with_secret
 
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 UNKNOWN_ID_SECONDS = 30.0

@@ -14,7 +14,7 @@ import signal
 import sys
 from types import FrameType
 
-from penstock.security.sent_files import search_sent_files
+from penstock.security.files import search_sent_files
 from penstock.spark.process._jvm_socket import JvmConnection
 from penstock.spark.process.kind import is_spark_process, is_spark_worker, is_stream_planner
 from penstock.spark.process.sent_files import sparks_file_folders

@@ -1,7 +1,7 @@
 """Files of certificates, keys and secrets: found, and read with a limit.
 
 Runs where a connection is opened. A file that was sent with the job is found by its bare name: in the folders
-of `sent_files.py`, or on the module search path, to which Spark adds its folder in the user's program.
+of `search_sent_files`, or on the module search path, to which Spark adds its folder in the user's program.
 Invariant: at most `FILE_BYTES_MAX` are read.
 """
 
@@ -9,12 +9,27 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from penstock.errors import OptionError
-from penstock.security.sent_files import sent_file_folders
 
 FILE_BYTES_MAX = 16 << 20
+_folders: tuple[str, ...] = ()
+
+
+def search_sent_files(folders: Iterable[str]) -> None:
+    """Search these folders, and no others of Spark's, for files with a bare name; the first one wins.
+
+    `penstock.spark` knows in which folders Spark puts the files that are sent with a job, and names them
+    here.
+    """
+    global _folders  # noqa: PLW0603 - a fact about the process
+    _folders = tuple(dict.fromkeys(folders))
+
+
+def sent_file_folders() -> tuple[str, ...]:
+    return _folders
 
 
 def find_file(location: str) -> Path:
