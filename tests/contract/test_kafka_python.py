@@ -43,8 +43,8 @@ from kafka.protocol.consumer import (
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest, MetadataResponse
 from kafka.protocol.parser import KafkaProtocol
 
-from penstock.client._delegation_token import TokenId
 from penstock.client._kerberos import BegunContext, KerberosMechanism
+from penstock.client._logins import TokenId
 from penstock.client.net import error_codes, versions
 from penstock.client.net._transport import ConnectionManager, FrameParser
 from penstock.client.net.broker_errors import is_retriable_code

@@ -9,10 +9,10 @@ from contextlib import closing
 import pytest
 
 from penstock.client.net.connection import KafkaConnections
+from penstock.client.settings import source_connection_settings
 from penstock.options.config import SourceConfig
 from penstock.options.parse import parse_read
 from penstock.source.alignment import Alignment, RecordTimes
-from penstock.source.connections import source_connection_settings
 from penstock.source.enumerator import SplitEnumerator
 from penstock.source.kafka_event_times import KafkaRecordClock
 from penstock.source.kafka_lookup import KafkaOffsetLookup

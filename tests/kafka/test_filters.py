@@ -7,9 +7,9 @@ import random
 import pytest
 
 from penstock.client.net.connection import connections_for
+from penstock.client.settings import source_connection_settings
 from penstock.options.parse import parse_read
 from penstock.source.bounded import plan_bounded
-from penstock.source.connections import source_connection_settings
 from penstock.source.kafka_lookup import KafkaOffsetLookup
 from penstock.source.split_reader import read_split
 from tests import judge

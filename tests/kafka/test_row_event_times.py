@@ -11,9 +11,9 @@ from penstock.options.config import SourceConfig
 from penstock.options.parse import parse_read
 from penstock.options.python_objects import ASSIGNER, DESERIALIZER
 from penstock.options.table_spec import EventTimeSpec
-from penstock.source import row_event_times
+from penstock.source import kafka_event_times
 from penstock.source.alignment import RecordTimes
-from penstock.source.row_event_times import KafkaRowClock
+from penstock.source.kafka_event_times import KafkaRowClock
 from penstock.table.event_time import EventTimeDecoder, TimestampAssigner
 from penstock.table.older_schemas import ElementsOf, KafkaDeserializationSchema
 from penstock.table.python_rows import PythonDecoder
@@ -64,6 +64,6 @@ def test_times_come_from_the_rows(bootstrap: str, make_topic: MakeTopic, monkeyp
         assert times(0, 6, 2) == RecordTimes((0, 3), (9_000, 3_000), 4)
         assert times(1, 3, 1) == RecordTimes((), (), 3)
         assert clock.first_offsets_at({place: 3_000}).values == {place: 0}
-        monkeypatch.setattr(row_event_times, "SCANNED_RECORDS", 1)
-        monkeypatch.setattr(row_event_times, "_ROWS_MIN", 1)
+        monkeypatch.setattr(kafka_event_times, "SCANNED_RECORDS", 1)
+        monkeypatch.setattr(kafka_event_times, "_ROWS_MIN", 1)
         assert times(1, 6, 1) == RecordTimes((), (), 2), "it gives up after so many records"

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka.admin import NewPartitions
 
-from penstock.client.cluster.log_sizes import log_sizes
+from penstock.client.cluster.log_offsets import log_sizes
 from penstock.client.net.connection import KafkaConnections
 from penstock.client.produce import pool as producer_pool
 from penstock.client.settings import ConnectionSettings

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from kafka.protocol.admin import CreateTopicsRequest, DeleteTopicsRequest, DescribeClusterRequest
 
-from penstock.client.cluster.log_offsets import commit_offsets, committed_offsets, describe_topics
-from penstock.client.cluster.log_sizes import log_sizes
+from penstock.client.cluster.log_offsets import commit_offsets, committed_offsets, describe_topics, log_sizes
 from penstock.client.cluster.metadata import fetch_metadata
 from penstock.client.cluster.rights import describe_group
 from penstock.client.cluster.topics import NewTopic, create_topics, may_create

@@ -41,9 +41,8 @@ from penstock.sink.exactly_once.decision import (
 )
 from penstock.sink.exactly_once.digest import RecordDigest
 from penstock.sink.exactly_once.driver_side import ExactlyOnceSettings
-from penstock.sink.exactly_once.how_to_end import how_to_end
 from penstock.sink.exactly_once.mandate import Mandate, known_batch
-from penstock.sink.exactly_once.names import TransactionNames
+from penstock.sink.exactly_once.names import TransactionNames, how_to_end
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

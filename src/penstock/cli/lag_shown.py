@@ -72,7 +72,7 @@ def _totals(report: Report) -> str:
 
 def _how_to_end(report: Report, by_hand: ByHand) -> list[str]:
     """Return for each transaction that blocks the reader how to end it by hand."""
-    from penstock.sink.exactly_once.how_to_end import how_to_end, how_to_end_hanging  # noqa: PLC0415 - lazy
+    from penstock.sink.exactly_once.names import how_to_end, how_to_end_hanging  # noqa: PLC0415 - lazy
 
     holders = [row.look.holder for row in report.rows if row.verdict.health.value == _BLOCKED]
     lines = [

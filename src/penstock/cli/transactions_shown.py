@@ -96,7 +96,7 @@ def any_as_json(found: AnyTransaction) -> dict[str, Any]:
 
 def any_as_text(found: AnyTransaction, by_hand: ByHand) -> str:
     """Return an open transaction of any program, for people, with the command that ends it."""
-    from penstock.sink.exactly_once.how_to_end import how_to_end  # noqa: PLC0415 - lazy
+    from penstock.sink.exactly_once.names import how_to_end  # noqa: PLC0415 - lazy
 
     description = found.description
     whose = "not of penstock" if found.prefix is None else f"prefix {found.prefix}"

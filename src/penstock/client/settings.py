@@ -8,18 +8,19 @@ cache), and neither their `repr` nor an error made here shows a secret.
 from __future__ import annotations
 
 import socket
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
 from typing import Any
 
 from penstock import __version__
-from penstock.client._login import check_login, sasl_kwargs
 from penstock.errors import MissingOptionError
-from penstock.options.config import DeliveryGuarantee, KafkaProperties
+from penstock.options.config import DeliveryGuarantee, KafkaProperties, SourceConfig
 from penstock.options.properties import default_of, property_value
 from penstock.options.properties.promise import produce_promise
+from penstock.security.kerberos import KerberosLogin
+from penstock.security.oauth import OAuthLogin, PythonToken
 from penstock.security.references import resolved
-from penstock.security.settings import SecuritySettings, security_settings
+from penstock.security.settings import SaslSettings, SecuritySettings, security_settings
 
 MAX_RESPONSE_BYTES = 256 << 20
 """The longest response that is accepted. A TLS alert, read as a length, is larger: so connecting without TLS
@@ -29,6 +30,17 @@ _RESPONSE_MARGIN_BYTES = 16 << 20
 _NO_CONNECTION_LIMIT = 1 << 20
 
 
+def _property(name: str) -> Any:
+    """Declare a field that is filled from a property; its default is the property's."""
+    return field(default=default_of(name), metadata={"property": name})
+
+
+def _of_properties(kind: type[Any], properties: KafkaProperties) -> dict[str, Any]:
+    """Return the values of all fields of a class that are declared with `_property`."""
+    named = {each.name: each.metadata["property"] for each in fields(kind) if "property" in each.metadata}
+    return {name: property_value(properties, key) for name, key in named.items()}
+
+
 @dataclass(frozen=True)
 class ConnectionSettings:
     """Everything a connection to one cluster depends on. Equal settings share connections."""
@@ -36,19 +48,19 @@ class ConnectionSettings:
     bootstrap_servers: tuple[str, ...]
     client_id: str
     security: SecuritySettings = field(default_factory=SecuritySettings)
-    request_timeout_ms: int = default_of("request.timeout.ms")
-    default_api_timeout_ms: int = default_of("default.api.timeout.ms")
-    retry_backoff_ms: int = default_of("retry.backoff.ms")
-    retry_backoff_max_ms: int = default_of("retry.backoff.max.ms")
-    reconnect_backoff_ms: int = default_of("reconnect.backoff.ms")
-    reconnect_backoff_max_ms: int = default_of("reconnect.backoff.max.ms")
-    socket_connection_setup_timeout_ms: int = default_of("socket.connection.setup.timeout.ms")
-    socket_connection_setup_timeout_max_ms: int = default_of("socket.connection.setup.timeout.max.ms")
-    connections_max_idle_ms: int = default_of("connections.max.idle.ms")
-    metadata_max_age_ms: int = default_of("metadata.max.age.ms")
-    client_dns_lookup: str = default_of("client.dns.lookup")
-    send_buffer_bytes: int = default_of("send.buffer.bytes")
-    receive_buffer_bytes: int = default_of("receive.buffer.bytes")
+    request_timeout_ms: int = _property("request.timeout.ms")
+    default_api_timeout_ms: int = _property("default.api.timeout.ms")
+    retry_backoff_ms: int = _property("retry.backoff.ms")
+    retry_backoff_max_ms: int = _property("retry.backoff.max.ms")
+    reconnect_backoff_ms: int = _property("reconnect.backoff.ms")
+    reconnect_backoff_max_ms: int = _property("reconnect.backoff.max.ms")
+    socket_connection_setup_timeout_ms: int = _property("socket.connection.setup.timeout.ms")
+    socket_connection_setup_timeout_max_ms: int = _property("socket.connection.setup.timeout.max.ms")
+    connections_max_idle_ms: int = _property("connections.max.idle.ms")
+    metadata_max_age_ms: int = _property("metadata.max.age.ms")
+    client_dns_lookup: str = _property("client.dns.lookup")
+    send_buffer_bytes: int = _property("send.buffer.bytes")
+    receive_buffer_bytes: int = _property("receive.buffer.bytes")
     max_response_bytes: int = MAX_RESPONSE_BYTES
     property_prefix: str = ""
     """The prefix that the user writes before the names of properties; for messages."""
@@ -81,7 +93,7 @@ class ConnectionSettings:
             "socket_options": self._socket_options(),
             "security_protocol": self.security.protocol,
         }
-        return kwargs | sasl_kwargs(self.security.sasl) | self._tls_kwargs()
+        return kwargs | _sasl_kwargs(self.security.sasl) | self._tls_kwargs()
 
     def _socket_options(self) -> list[tuple[int, int, int]]:
         options = [
@@ -102,13 +114,13 @@ class ConnectionSettings:
 class FetchSettings:
     """Sizes and time-outs of reading records."""
 
-    max_partition_fetch_bytes: int = default_of("max.partition.fetch.bytes")
-    fetch_max_bytes: int = default_of("fetch.max.bytes")
-    fetch_max_wait_ms: int = default_of("fetch.max.wait.ms")
-    check_crcs: bool = default_of("check.crcs")
-    client_rack: str = default_of("client.rack")
-    request_timeout_ms: int = default_of("request.timeout.ms")
-    default_api_timeout_ms: int = default_of("default.api.timeout.ms")
+    max_partition_fetch_bytes: int = _property("max.partition.fetch.bytes")
+    fetch_max_bytes: int = _property("fetch.max.bytes")
+    fetch_max_wait_ms: int = _property("fetch.max.wait.ms")
+    check_crcs: bool = _property("check.crcs")
+    client_rack: str = _property("client.rack")
+    request_timeout_ms: int = _property("request.timeout.ms")
+    default_api_timeout_ms: int = _property("default.api.timeout.ms")
     property_prefix: str = ""
 
 
@@ -116,20 +128,20 @@ class FetchSettings:
 class ProduceSettings:
     """Sizes, time-outs and guarantees of writing records. `acks` is -1 (all), 0 or 1."""
 
-    acks: int = default_of("acks")
+    acks: int = _property("acks")
     enable_idempotence: bool = True
-    compression_type: str = default_of("compression.type")
+    compression_type: str = _property("compression.type")
     compression_level: int | None = None
-    batch_size_bytes: int = default_of("batch.size")
-    linger_ms: int = default_of("linger.ms")
-    max_request_size_bytes: int = default_of("max.request.size")
-    max_in_flight: int = default_of("max.in.flight.requests.per.connection")
-    request_timeout_ms: int = default_of("request.timeout.ms")
-    delivery_timeout_ms: int = default_of("delivery.timeout.ms")
-    retry_backoff_ms: int = default_of("retry.backoff.ms")
-    retry_backoff_max_ms: int = default_of("retry.backoff.max.ms")
-    max_block_ms: int = default_of("max.block.ms")
-    buffer_memory_bytes: int = default_of("buffer.memory")
+    batch_size_bytes: int = _property("batch.size")
+    linger_ms: int = _property("linger.ms")
+    max_request_size_bytes: int = _property("max.request.size")
+    max_in_flight: int = _property("max.in.flight.requests.per.connection")
+    request_timeout_ms: int = _property("request.timeout.ms")
+    delivery_timeout_ms: int = _property("delivery.timeout.ms")
+    retry_backoff_ms: int = _property("retry.backoff.ms")
+    retry_backoff_max_ms: int = _property("retry.backoff.max.ms")
+    max_block_ms: int = _property("max.block.ms")
+    buffer_memory_bytes: int = _property("buffer.memory")
     property_prefix: str = ""
     logs_failures: bool = False
     """Whether a batch that Kafka does not take is logged and lost. Not with idempotence."""
@@ -161,20 +173,8 @@ def connection_settings(properties: KafkaProperties, *, client_id: str) -> Conne
         client_id=value("client.id") or client_id,
         property_prefix=properties.prefix,
         security=security_settings(properties),
-        request_timeout_ms=value("request.timeout.ms"),
-        default_api_timeout_ms=value("default.api.timeout.ms"),
-        retry_backoff_ms=value("retry.backoff.ms"),
-        retry_backoff_max_ms=value("retry.backoff.max.ms"),
-        reconnect_backoff_ms=value("reconnect.backoff.ms"),
-        reconnect_backoff_max_ms=value("reconnect.backoff.max.ms"),
-        socket_connection_setup_timeout_ms=value("socket.connection.setup.timeout.ms"),
-        socket_connection_setup_timeout_max_ms=value("socket.connection.setup.timeout.max.ms"),
-        connections_max_idle_ms=value("connections.max.idle.ms"),
-        metadata_max_age_ms=value("metadata.max.age.ms"),
-        client_dns_lookup=value("client.dns.lookup"),
-        send_buffer_bytes=value("send.buffer.bytes"),
-        receive_buffer_bytes=value("receive.buffer.bytes"),
         max_response_bytes=max(MAX_RESPONSE_BYTES, value("fetch.max.bytes") + _RESPONSE_MARGIN_BYTES),
+        **_of_properties(ConnectionSettings, properties),
     )
 
 
@@ -187,7 +187,7 @@ def check_connection(properties: KafkaProperties) -> None:
     security = connection_settings(properties, client_id="penstock").security
     if security.tls is not None:
         security.tls.ssl_context()
-    check_login(security.sasl)
+    _check_login(security.sasl)
 
 
 def fetch_settings(properties: KafkaProperties) -> FetchSettings:
@@ -196,17 +196,7 @@ def fetch_settings(properties: KafkaProperties) -> FetchSettings:
     Raises:
         OptionError: a property is malformed.
     """
-    value = partial(property_value, properties)
-    return FetchSettings(
-        max_partition_fetch_bytes=value("max.partition.fetch.bytes"),
-        fetch_max_bytes=value("fetch.max.bytes"),
-        fetch_max_wait_ms=value("fetch.max.wait.ms"),
-        check_crcs=value("check.crcs"),
-        client_rack=value("client.rack"),
-        request_timeout_ms=value("request.timeout.ms"),
-        default_api_timeout_ms=value("default.api.timeout.ms"),
-        property_prefix=properties.prefix,
-    )
+    return FetchSettings(property_prefix=properties.prefix, **_of_properties(FetchSettings, properties))
 
 
 def produce_settings(
@@ -225,22 +215,68 @@ def produce_settings(
     promise = produce_promise(properties, guarantee)
     compression_type = value("compression.type")
     has_level = compression_type in ("gzip", "lz4", "zstd")
+    values = _of_properties(ProduceSettings, properties) | {
+        "acks": promise.acks,
+        "max_in_flight": promise.max_in_flight,
+        "delivery_timeout_ms": promise.delivery_timeout_ms,
+        "batch_size_bytes": max(1, value("batch.size")),  # 0, as in Java: each record is a batch
+        "max_request_size_bytes": max(1, value("max.request.size")),
+    }
     return ProduceSettings(
-        acks=promise.acks,
         enable_idempotence=promise.enable_idempotence,
-        compression_type=compression_type,
         compression_level=value(f"compression.{compression_type}.level") if has_level else None,
-        batch_size_bytes=max(1, value("batch.size")),  # 0, as in Java: each record is a batch
-        linger_ms=value("linger.ms"),
-        max_request_size_bytes=max(1, value("max.request.size")),
-        max_in_flight=promise.max_in_flight,
-        request_timeout_ms=value("request.timeout.ms"),
-        delivery_timeout_ms=promise.delivery_timeout_ms,
-        retry_backoff_ms=value("retry.backoff.ms"),
-        retry_backoff_max_ms=value("retry.backoff.max.ms"),
-        max_block_ms=value("max.block.ms"),
-        buffer_memory_bytes=value("buffer.memory"),
         property_prefix=properties.prefix,
         logs_failures=logs_failures,
         is_flushed=is_flushed,
+        **values,
     )
+
+
+def _sasl_kwargs(sasl: SaslSettings | None) -> dict[str, Any]:
+    """Return keyword arguments for kafka-python's `KafkaConnectionManager`."""
+    if sasl is None:
+        return {}
+    if isinstance(sasl, OAuthLogin):
+        from penstock.client._logins import TokenProvider  # noqa: PLC0415 - few connections need it
+
+        return {"sasl_mechanism": sasl.mechanism, "sasl_oauth_token_provider": TokenProvider(sasl)}
+    if isinstance(sasl, KerberosLogin):
+        # `client.net` puts a context in the place of the login before it logs in.
+        return {"sasl_mechanism": sasl.mechanism, "sasl_kerberos_name": sasl}
+    username = sasl.username
+    if sasl.mechanism.startswith("SCRAM-"):
+        # RFC 5802: these two are signs of the message itself. kafka-python sends the name as it is.
+        username = username.replace("=", "=3D").replace(",", "=2C")
+    if sasl.is_delegation_token:
+        from penstock.client._logins import TokenId  # noqa: PLC0415 - few connections need it
+
+        username = TokenId(username)
+    return {
+        "sasl_mechanism": sasl.mechanism,
+        "sasl_plain_username": username,
+        "sasl_plain_password": sasl.password,
+    }
+
+
+def _check_login(sasl: SaslSettings | None) -> None:
+    """Find on the driver what each login would fail with, without connecting.
+
+    Raises:
+        OptionError: a function, a package or a file of the options is not there.
+    """
+    if isinstance(sasl, KerberosLogin):
+        from penstock.security.tickets import check_kerberos  # noqa: PLC0415 - few need it
+
+        check_kerberos(sasl)
+    if isinstance(sasl, OAuthLogin) and isinstance(sasl.source, PythonToken):
+        from penstock.security.token_sources import load_function  # noqa: PLC0415 - few need it
+
+        load_function(sasl.source)
+
+
+def source_connection_settings(config: SourceConfig) -> ConnectionSettings:
+    """Return the settings of all connections of one source.
+
+    Equal configs give equal settings, so the tasks of one process share their connections.
+    """
+    return connection_settings(config.properties, client_id="penstock-source")

@@ -13,7 +13,6 @@ from typing import Any
 from kafka.record.legacy_records import LegacyRecordBatch
 
 from penstock.codec.compression import CODEC_IDS, Decompressor
-from penstock.codec.xxh32 import xxh32
 from penstock.errors import CodecError
 
 LegacyRow = tuple[int, int, int, "bytes | None", "bytes | None"]
@@ -125,3 +124,27 @@ def _with_true_header_check(frame: bytes) -> bytes:
     end = _LZ4_FLAGS_AT + 2 + (8 if frame[_LZ4_FLAGS_AT] & 0x08 else 0)
     check = xxh32(frame[_LZ4_FLAGS_AT:end]) >> 8 & 0xFF
     return frame[:end] + bytes([check]) + frame[end + 1 :]
+
+
+_PRIME_1, _PRIME_2, _PRIME_3, _PRIME_4, _PRIME_5 = 2654435761, 2246822519, 3266489917, 668265263, 374761393
+_MASK = 0xFFFFFFFF
+
+
+def xxh32(data: bytes) -> int:
+    """Return xxHash32 with seed 0 of fewer than 16 bytes: the check of an lz4 frame header."""
+    if len(data) >= 16:
+        raise ValueError(f"{len(data)} bytes are more than an lz4 header has")
+    sum_ = _PRIME_5 + len(data)
+    words = len(data) // 4 * 4
+    for start in range(0, words, 4):
+        word = int.from_bytes(data[start : start + 4], "little")
+        sum_ = _rotate((sum_ + word * _PRIME_3) & _MASK, 17) * _PRIME_4 & _MASK
+    for byte in data[words:]:
+        sum_ = _rotate((sum_ + byte * _PRIME_5) & _MASK, 11) * _PRIME_1 & _MASK
+    sum_ = (sum_ ^ sum_ >> 15) * _PRIME_2 & _MASK
+    sum_ = (sum_ ^ sum_ >> 13) * _PRIME_3 & _MASK
+    return sum_ ^ sum_ >> 16
+
+
+def _rotate(word: int, bits: int) -> int:
+    return (word << bits | word >> (32 - bits)) & _MASK

@@ -46,7 +46,7 @@ from penstock.options.properties import property_value
 from penstock.security.principal import certificate_expiry
 from penstock.sink.exactly_once.by_hand import transaction_tools
 from penstock.sink.exactly_once.driver_side import ExactlyOnceSettings, log_topic_of
-from penstock.sink.exactly_once.how_to_end import how_to_end, how_to_end_hanging
+from penstock.sink.exactly_once.names import how_to_end, how_to_end_hanging
 from penstock.types import TopicPartition
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Look up offsets for planning: ends of logs, offsets by time, committed offsets.
+"""Look up offsets for planning (ends of logs, by time, committed), and define what one run may read.
 
 Runs on the driver. Invariant: in a run with fixed ends (AvailableNow) every look-up goes through `FixedEnds`.
 So all parts of planning see the same ends.
@@ -7,11 +7,13 @@ So all parts of planning see the same ends.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.client.cluster.results import Results
 from penstock.options.config import SourceConfig
 from penstock.source._lookup import OffsetLookup, Wait
+from penstock.source._subscriber import Discovery
 from penstock.source.checkpoint_offset import Positions
 from penstock.types import LogEnd, OffsetRange, TopicPartition
 
@@ -110,3 +112,54 @@ class FixedEnds:
 
     def records(self, offset_range: OffsetRange) -> Iterator[pa.RecordBatch]:
         return self._look_ups.records(offset_range)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one run of a query may read: everything, or with AvailableNow what existed at its start.
+
+    Attributes:
+        look_ups: answer every question about offsets in this run.
+        ends: where reading ends; None if that is not fixed.
+        discovery: the topic partitions that existed when the ends were taken.
+    """
+
+    look_ups: OffsetLookUps
+    ends: Positions | None = None
+    discovery: Discovery | None = None
+
+    @property
+    def is_fixed(self) -> bool:
+        """Return whether records that arrive later are left out."""
+        return self.ends is not None
+
+    def up_to(self, ends: Positions, discovery: Discovery) -> Run:
+        """Return a run that reads up to these ends only."""
+        return Run(FixedEnds(self.look_ups, ends), ends, discovery)
+
+    def first(self, discovery: Discovery) -> Collection[TopicPartition]:
+        """Return the discovered topic partitions with which a query begins."""
+        return discovery.topic_partitions if self.ends is None else self.ends.keys()
+
+    def visible(
+        self, existing: Collection[TopicPartition], known: Collection[TopicPartition]
+    ) -> Collection[TopicPartition]:
+        """Return the topic partitions of `existing` that the run may read.
+
+        With fixed ends these are the ones with an end, and the `known` ones, which are being read.
+        """
+        if self.ends is None:
+            return existing
+        return [tp for tp in existing if tp in self.ends or tp in known]
+
+    def readable_ends(
+        self, begin: Positions, latest: Positions, topic_ids: Mapping[str, str]
+    ) -> dict[TopicPartition, int]:
+        """Return how far the run reads each log.
+
+        A topic that was recreated after the fixed ends were taken is not read in this run: the fixed end is
+        an offset of the first topic, and as a position it would skip records of the second one.
+        """
+        then = {} if self.discovery is None else self.discovery.topic_ids
+        recreated = {topic for topic, now in topic_ids.items() if then.get(topic, now) != now}
+        return {tp: begin[tp] if tp.topic in recreated else end for tp, end in latest.items()}

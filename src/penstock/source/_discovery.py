@@ -54,9 +54,6 @@ class DiscoverySchedule:
     def current(self, in_use: Collection[TopicPartition]) -> frozenset[TopicPartition]:
         """Return what exists, looked up again if the interval has passed; report what changed.
 
-        Args:
-            in_use: the topic partitions that the query reads.
-
         Raises:
             TopicPartitionsRemovedError: a topic partition in use is gone, and data loss is an error.
             UnknownTopicOrPartitionError: a subscribed topic never existed, and data loss is an error.

@@ -51,13 +51,7 @@ class FutureTimes:
         return bool(self._max_skew_ms) and time_ms > self._now_ms + self._max_skew_ms
 
     def count(self, tp: TopicPartition, offsets: Collection[int], times_ms: Collection[int]) -> None:
-        """Count the records with an ignored timestamp that were not counted before.
-
-        Args:
-            tp: their topic partition.
-            offsets: of consecutive records.
-            times_ms: their timestamps.
-        """
+        """Count the records with an ignored timestamp that were not counted before."""
         counted_to = self._counted_to.get(tp, 0)
         for offset, time_ms in zip(offsets, times_ms, strict=True):
             if offset >= counted_to and self.is_ignored(time_ms):

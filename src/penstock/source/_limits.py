@@ -1,17 +1,23 @@
-"""Limit a batch to a number of records, divided among its topic partitions.
+"""Limit a batch to a number of records or bytes, divided among its topic partitions.
 
-Runs on the driver. Pure, except for the clock of `MinBatchSize`. Invariants: no topic partition gets more
-than its backlog; each one with a backlog gets at least one record, so a big one cannot starve the others; the
-order of a mapping does not change the result.
+Runs on the driver. Pure, except for the clock of `MinBatchSize` and the questions of `BatchBytes`.
+Invariants: no topic partition gets more than its backlog; each one with a backlog gets at least one record,
+so a big one cannot starve the others; the order of a mapping does not change the result.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from penstock.errors import AuthorizationError
+from penstock.options.config import IsolationLevel
+from penstock.source._lookup import OffsetLookup, Wait
 from penstock.source._window import Window
-from penstock.types import TopicPartition
+from penstock.types import LogEnd, TopicPartition
+
+_log = logging.getLogger(__name__)
 
 
 class MinBatchSize:
@@ -102,3 +108,47 @@ def share_records(
         topic_partition: max(1, backlog * max_records // total)
         for topic_partition, backlog in waiting.items()
     }
+
+
+GUESSED_RECORD_BYTES = 1 << 10
+"""The size of a record in a log that does not tell its size."""
+
+
+class BatchBytes:
+    """Ends batches after a number of bytes; one object for a running query.
+
+    Kafka cannot say how many bytes lie between two offsets, only how many a log has. So they are estimated
+    from the average size of a record in each log. Planning a batch takes a few requests, however many topic
+    partitions there are. An unknown size is guessed and never holds a topic partition up.
+    """
+
+    def __init__(self, lookup: OffsetLookup) -> None:
+        self._lookup = lookup
+        self._known: dict[TopicPartition, float] = {}
+
+    def cap(self, window: Window) -> Window:
+        """End the window after about `max_bytes`, but not before one record of each topic partition.
+
+        Raises:
+            AuthorizationError: the user may not look up the sizes of logs.
+        """
+        backlogs = window.backlogs
+        if window.max_bytes is None or not backlogs:
+            return window
+        self._known |= self._averages({tp: window.ends[tp] for tp in backlogs})
+        averages = {tp: self._known.get(tp, GUESSED_RECORD_BYTES) for tp in backlogs}
+        return window.ending_at(cap_bytes(window.begin, window.ends, averages, window.max_bytes))
+
+    def _averages(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:
+        sizes = self._lookup.log_sizes(ends.keys())
+        for tp, error in sorted(sizes.errors.items()):
+            if isinstance(error, AuthorizationError):
+                raise error
+            _log.warning("The size of %s could not be looked up, so it is estimated: %s", tp, error)
+        level = IsolationLevel.READ_UNCOMMITTED
+        starts = self._lookup.list_offsets(ends.keys(), LogEnd.EARLIEST, level, wait=Wait.FOR_NONE).values
+        return {
+            tp: size / (ends[tp] - starts[tp])
+            for tp, size in sizes.values.items()
+            if starts.get(tp, ends[tp]) < ends[tp]
+        }

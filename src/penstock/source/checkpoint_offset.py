@@ -118,12 +118,7 @@ class Markers:
 
 @dataclass(frozen=True)
 class SourceOffset:
-    """One offset of a stream.
-
-    Attributes:
-        positions: the next offset of each topic partition.
-        markers: everything else.
-    """
+    """One offset of a stream: the next offset of each topic partition, and markers with all else."""
 
     positions: Positions
     markers: Markers = field(default_factory=Markers)

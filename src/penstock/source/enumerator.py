@@ -20,17 +20,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from penstock.options.config import SourceConfig
-from penstock.source._batch_bytes import BatchBytes
-from penstock.source._beginning import Beginning, Beginnings, warn_of
-from penstock.source._configured_lookup import ConfiguredLookUps
+from penstock.source._beginning import Beginning, Beginnings, Replays, warn_of
+from penstock.source._configured_lookup import ConfiguredLookUps, Run
 from penstock.source._data_loss import LossPolicy
 from penstock.source._discovery import DiscoverySchedule, monotonic_ms, wall_clock_ms
 from penstock.source._left import ids_with_left
-from penstock.source._limits import MinBatchSize, cap_records
+from penstock.source._limits import BatchBytes, MinBatchSize, cap_records
 from penstock.source._lookup import OffsetLookup
 from penstock.source._ranges import forward_ranges, plan_splits
-from penstock.source._replay import Replays
-from penstock.source._run import Run
 from penstock.source._subscriber import is_subscribed
 from penstock.source._window import Cap, Window, cap_at_stops, narrow
 from penstock.source.alignment import Alignment

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from penstock.client.cluster import log_offsets
-from penstock.client.cluster.log_sizes import log_sizes
 from penstock.client.cluster.results import Results
 from penstock.client.net.connection import KafkaConnections
 from penstock.errors import PenstockError
@@ -92,7 +91,7 @@ class KafkaOffsetLookup:
         return [(part, part_timeout_ms) for part, part_timeout_ms in parts if part]
 
     def log_sizes(self, topic_partitions: Collection[TopicPartition]) -> Results[TopicPartition, int]:
-        return log_sizes(self._connections, topic_partitions, timeout_ms=STRAGGLERS_TIMEOUT_MS)
+        return log_offsets.log_sizes(self._connections, topic_partitions, timeout_ms=STRAGGLERS_TIMEOUT_MS)
 
     def offsets_for_times(
         self, timestamps_ms: Mapping[TopicPartition, int], isolation_level: IsolationLevel

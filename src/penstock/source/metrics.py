@@ -76,11 +76,7 @@ class SourceMetrics:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Note how long one of Spark's calls takes.
-
-        Args:
-            name: of `Phase`.
-        """
+        """Note how long one of Spark's calls takes."""
         begun_ms = self._clock_ms()
         if name == Phase.LATEST_OFFSET:
             self._note_end_of_batch(begun_ms)

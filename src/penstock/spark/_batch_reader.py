@@ -36,8 +36,8 @@ class PenstockReader(DataSourceReader):
         """Plan the splits."""
         # Imported here because executors, which load this module, plan nothing.
         from penstock.client.net.connection import connections_for  # noqa: PLC0415
+        from penstock.client.settings import source_connection_settings  # noqa: PLC0415
         from penstock.source.bounded import plan_bounded  # noqa: PLC0415
-        from penstock.source.connections import source_connection_settings  # noqa: PLC0415
         from penstock.source.kafka_lookup import KafkaOffsetLookup  # noqa: PLC0415
         from penstock.source.rights import ReadRights  # noqa: PLC0415
 

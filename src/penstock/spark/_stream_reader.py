@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
+from penstock.client.settings import source_connection_settings
 from penstock.options.config import SourceConfig
 from penstock.source.checkpoint_offset import Positions, SourceOffset, positions_to_json
-from penstock.source.connections import source_connection_settings
 from penstock.source.metrics import Phase, SourceMetrics
 from penstock.spark.process.begin import stop_in_order_on_sigterm
 from penstock.spark.process.short_errors import short_errors
@@ -191,7 +191,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         column = None if self._table is None else self._table.row_time_column
         if self._table is None or column is None or self._config.max_drift_ms is None:
             return KafkaRecordClock(connections, self._config)
-        from penstock.source.row_event_times import KafkaRowClock  # noqa: PLC0415 - the driver's
+        from penstock.source.kafka_event_times import KafkaRowClock  # noqa: PLC0415 - the driver's
 
         return KafkaRowClock(connections, self._config, self._table.decoder(), column)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import cramjam
 import pytest
 
-from penstock.codec.xxh32 import xxh32
+from penstock.codec.legacy import xxh32
 from penstock.errors import CorruptBatchError
 from tests.codec_batches import column, decode_all, decoder, values
 

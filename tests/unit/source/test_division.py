@@ -8,14 +8,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from penstock.source._division import divide
-from penstock.source._packing import (
+from penstock.source._division import (
     ASSUMED_CORES,
     FULL_TASK_US,
     LARGE_RANGE_US,
     RECORD_US,
     SMALLEST_TASK_US,
     cost_us,
+    divide,
 )
 from penstock.source.splits import Split, SplitRange
 from penstock.types import OffsetRange, TopicPartition

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.codec.schema import KAFKA_RECORDS
-from penstock.source._small_batches import LARGE_BYTES, LARGE_ROWS, merge_small
+from penstock.source.split_reader import LARGE_BYTES, LARGE_ROWS, merge_small
 
 ROWS = st.integers(1, 300) | st.integers(LARGE_ROWS - 2, LARGE_ROWS + 2)
 SCHEMA = pa.schema([KAFKA_RECORDS.field(name) for name in ("value", "offset", "headers")])

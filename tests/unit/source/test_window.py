@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.source._batch_bytes import BatchBytes
-from penstock.source._limits import MinBatchSize, cap_records
+from penstock.source._limits import BatchBytes, MinBatchSize, cap_records
 from penstock.source._window import Cap, Window, cap_at_stops, narrow
 from penstock.source.alignment import Alignment
 from penstock.source.enumerator import SplitEnumerator

@@ -22,10 +22,9 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from penstock.client.cluster.results import Results
 from penstock.client.net import error_codes as codes
-from penstock.client.net.backoff import Backoff, left_ms
+from penstock.client.net.backoff import Backoff, Patience, Problem, ProblemKind, left_ms
 from penstock.client.net.broker_errors import is_retriable, naming_principal
 from penstock.client.net.connection import KafkaConnections, PendingResponse
-from penstock.client.net.patience import Patience, Problem, ProblemKind
 from penstock.errors import PenstockError
 
 

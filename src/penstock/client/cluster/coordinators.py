@@ -20,10 +20,9 @@ from penstock.client.cluster.ask import Question, Reply, ask, kind_of
 from penstock.client.cluster.metadata import fetch_metadata
 from penstock.client.cluster.results import Results
 from penstock.client.net import error_codes as codes
-from penstock.client.net.backoff import Backoff
+from penstock.client.net.backoff import Backoff, Problem
 from penstock.client.net.broker_errors import error_from_code
 from penstock.client.net.connection import KafkaConnections
-from penstock.client.net.patience import Problem
 from penstock.client.net.versions import FIND_COORDINATOR, FIND_COORDINATORS, Versions
 from penstock.errors import PenstockError
 

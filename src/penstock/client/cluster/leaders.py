@@ -10,9 +10,9 @@ from penstock.client.cluster.ask import Question, Reply, ask, kind_of
 from penstock.client.cluster.metadata import ClusterView, Leader, cluster_view, leader_in, leader_problem
 from penstock.client.cluster.results import Results
 from penstock.client.net import error_codes as codes
+from penstock.client.net.backoff import Problem, ProblemKind
 from penstock.client.net.broker_errors import error_from_code
 from penstock.client.net.connection import KafkaConnections
-from penstock.client.net.patience import Problem, ProblemKind
 from penstock.errors import PenstockError
 from penstock.types import TopicPartition
 

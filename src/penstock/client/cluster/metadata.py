@@ -20,10 +20,9 @@ from kafka.protocol.metadata import MetadataRequest
 
 from penstock.client.net import error_codes as codes
 from penstock.client.net import versions
-from penstock.client.net.backoff import left_ms
+from penstock.client.net.backoff import Patience, Problem, ProblemKind, left_ms
 from penstock.client.net.broker_errors import error_from_code, is_retriable, naming_principal
 from penstock.client.net.connection import KafkaConnections
-from penstock.client.net.patience import Patience, Problem, ProblemKind
 from penstock.errors import BrokerUnavailableError, PenstockError, UnknownTopicOrPartitionError
 from penstock.types import TopicPartition
 

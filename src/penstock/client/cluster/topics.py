@@ -14,10 +14,9 @@ from kafka.protocol.admin import CreateTopicsRequest
 from penstock.client.cluster.metadata import cluster_view, fetch_metadata
 from penstock.client.cluster.rights import Operation, denied
 from penstock.client.net import error_codes as codes
-from penstock.client.net.backoff import left_ms
+from penstock.client.net.backoff import Patience, left_ms
 from penstock.client.net.broker_errors import error_from_code, is_retriable
 from penstock.client.net.connection import KafkaConnections
-from penstock.client.net.patience import Patience
 from penstock.errors import AuthorizationError, PenstockError
 
 _EXISTS = codes.TOPIC_ALREADY_EXISTS
@@ -42,12 +41,6 @@ def create_topics(
     timeout_ms: int | None = None,
 ) -> None:
     """Create topics and wait until each topic partition has a leader.
-
-    Args:
-        connections: to the cluster.
-        topics: by name.
-        exist_ok: leave a topic that exists as it is.
-        timeout_ms: default `default_api_timeout_ms`.
 
     Raises:
         ClientError: a topic exists already, or cannot be created with these settings.

@@ -18,6 +18,7 @@ does not stop the others; a range for which a response had no room goes first ne
 
 from __future__ import annotations
 
+import queue
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -36,7 +37,6 @@ from penstock.client.fetch.requests import (
 )
 from penstock.client.net.backoff import left_ms
 from penstock.client.net.connection import KafkaConnections, PendingResponse
-from penstock.client.net.responses import FirstResponse
 from penstock.client.settings import FetchSettings
 from penstock.errors import PenstockError, RequestTimeoutError
 from penstock.types import OffsetRange
@@ -341,3 +341,51 @@ class RangeFetches:
 
 def _raise(failure: TryAgain | PenstockError) -> None:
     raise failure
+
+
+_SILENCE_S = 5.0
+
+
+class FirstResponse:
+    """Responses that will come; each comes out once, in the order in which they complete. For one thread."""
+
+    def __init__(self) -> None:
+        self._done: queue.SimpleQueue[PendingResponse] = queue.SimpleQueue()
+        self._open: dict[PendingResponse, float] = {}
+        """The responses that are still awaited, with the time at which their silence is logged."""
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def add(self, pending: PendingResponse) -> None:
+        self._open[pending] = time.monotonic() + _SILENCE_S
+        pending.add_done_callback(self._done.put)
+
+    def forget(self, pending: PendingResponse) -> None:
+        """Await this response no longer; it never comes out."""
+        self._open.pop(pending, None)
+
+    def next(self, until: float) -> PendingResponse | None:
+        """Return the next response that completes; None if there is none until then.
+
+        Args:
+            until: on the clock of `time.monotonic()`.
+        """
+        while True:
+            wake_at = min([until, *self._open.values()])
+            try:
+                pending = self._done.get(timeout=max(0.0, wake_at - time.monotonic()))
+            except queue.Empty:
+                self._log_silence(until)
+                if time.monotonic() >= until:
+                    return None
+                continue
+            if self._open.pop(pending, None) is not None:
+                return pending
+
+    def _log_silence(self, until: float) -> None:
+        now = time.monotonic()
+        for pending, log_at in self._open.items():
+            if log_at <= now:
+                self._open[pending] = float("inf")
+                pending.log_silence(_SILENCE_S, max(0.0, until - now))

@@ -157,11 +157,7 @@ class EpochEnd(NamedTuple):
 
 
 def build_epoch_ends(asked: Mapping[TopicPartition, tuple[Leader, int]]) -> Any:
-    """Ask a broker where leader epochs end in the logs that it leads.
-
-    Args:
-        asked: the leader and the leader epoch of each topic partition.
-    """
+    """Ask a broker where leader epochs end in the logs that it leads."""
     kind = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
     by_topic: dict[str, list[Any]] = {}
     for (topic, partition), (leader, leader_epoch) in asked.items():

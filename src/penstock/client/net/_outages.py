@@ -23,11 +23,7 @@ _said_at_s: dict[str, float] = {}
 
 
 class Outages:
-    """The brokers that cannot be reached now. Thread-safe.
-
-    Args:
-        clock_s: a monotonic clock.
-    """
+    """The brokers that cannot be reached now. Thread-safe."""
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._clock_s = clock_s

@@ -78,16 +78,7 @@ def batches_of_producer(
 
 
 class LogSearches:
-    """Searches of leaders' logs for batches of one producer.
-
-    Args:
-        delivery: the batches.
-        identity: of the producer.
-        now_ms: the clock.
-        send: sends a request.
-        refresh: asks who leads a topic's partitions.
-        fail: ends the producer with an error.
-    """
+    """Searches of leaders' logs for batches of one producer."""
 
     def __init__(
         self,

@@ -14,9 +14,9 @@ from typing import Protocol
 from uuid import UUID
 
 from penstock.client.cluster.metadata import NO_LEADER, TopicMetadata
+from penstock.client.net.backoff import UNKNOWN_TOPIC_GRACE_MS
 from penstock.client.net.broker_errors import error_from_code, is_retriable
 from penstock.client.net.error_codes import UNKNOWN_TOPIC_OR_PARTITION
-from penstock.client.net.patience import UNKNOWN_TOPIC_GRACE_MS
 from penstock.client.produce._failures import recreated
 from penstock.errors import ClientError, PenstockError, UnknownTopicOrPartitionError
 from penstock.types import TopicPartition
@@ -36,11 +36,7 @@ class TopicSource(Protocol):
 
 
 class ProducerTopics:
-    """Leaders and ids of the topics that a producer writes into. Thread-safe.
-
-    Args:
-        source: where topics are asked for.
-    """
+    """Leaders and ids of the topics that a producer writes into. Thread-safe."""
 
     def __init__(self, source: TopicSource) -> None:
         self._source = source

@@ -66,12 +66,7 @@ _kept_lock = threading.Lock()
 
 @contextmanager
 def borrowed_producer(connection: ConnectionSettings, produce: ProduceSettings) -> Iterator[Producer]:
-    """Lend a producer to one task, which flushes it before the block ends.
-
-    Args:
-        connection: the cluster.
-        produce: how to send.
-    """
+    """Lend a producer to one task, which flushes it before the block ends."""
     key = (connection, produce)
     connections = connections_for(connection)
     producer = _take(key, connections) or open_producer(connections, produce)

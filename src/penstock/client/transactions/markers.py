@@ -67,12 +67,6 @@ def transaction_end(
 ) -> TransactionEnd:
     """Read from the witness to the marker that ends its transaction, or to the end of the log.
 
-    Args:
-        connections: to the cluster.
-        witness: a record of the transaction.
-        identity: whose transaction it is.
-        timeout_ms: default `default_api_timeout_ms`.
-
     Raises:
         ClientError: the log cannot be read in time.
         CorruptBatchError: what came is damaged.

@@ -21,14 +21,7 @@ _LOOKED_AT_ONCE = 8
 def begin_transaction(
     connections: KafkaConnections, mandate: Mandate, spark_partition_id: int, attempt: int
 ) -> TransactionIdentity:
-    """Return the identity for a new transaction: of an id that this process has used, or of a new one.
-
-    Args:
-        connections: to the cluster.
-        mandate: of the batch.
-        spark_partition_id: of the task.
-        attempt: Spark's attempt number.
-    """
+    """Return the identity for a new transaction: of an id that this process has used, or of a new one."""
     # A retry takes an id of its Spark partition. Its first attempt may have failed because of a used id.
     if attempt == 0:
         transactions = Transactions(connections)
@@ -44,14 +37,7 @@ def begin_transaction(
 def open_transaction(
     connections: KafkaConnections, mandate: Mandate, spark_partition_id: int, attempt: int
 ) -> TransactionIdentity:
-    """Take an id of the Spark partition for this attempt; the transaction begins with its first record.
-
-    Args:
-        connections: to the cluster.
-        mandate: of the batch.
-        spark_partition_id: of the task.
-        attempt: Spark's attempt number; the first id to try.
-    """
+    """Take an id of the Spark partition for this attempt; the transaction begins with its first record."""
     transactions = Transactions(connections)
     names = TransactionNames(mandate.prefix)
     return _take(transactions, mandate, _free_id(transactions, names, spark_partition_id, attempt))

@@ -18,24 +18,25 @@ The result is a `Mandate`. Invariant: recovery can die at any point and be run a
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from penstock.client.transactions.append import ProducerSession
-from penstock.client.transactions.steps import TransactionProtocol
+from penstock.client.transactions.steps import TransactionProtocol, TransactionState
 from penstock.errors import (
     DecisionLogError,
     ExactlyOnceError,
     OptionError,
+    PrefixTakenError,
     ProducerFencedError,
     TransactionsInDoubtError,
 )
 from penstock.sink.exactly_once._finish import finish, lost_error
 from penstock.sink.exactly_once._prefix_users import STOOD_STILL, taken_error
 from penstock.sink.exactly_once._probes import Step, reached
-from penstock.sink.exactly_once._refusals import check_no_lost_write, check_none_foreign
 from penstock.sink.exactly_once._strays import abort_strays, stray_transactions
 from penstock.sink.exactly_once._target_topics import gone_batch_write_error, gone_topics
-from penstock.sink.exactly_once.decision import DecisionStatus
+from penstock.sink.exactly_once.decision import Decision, DecisionStatus
 from penstock.sink.exactly_once.kafka import SinkTransactions
 from penstock.sink.exactly_once.log import DecisionLog
 from penstock.sink.exactly_once.mandate import Mandate, known_batch
@@ -281,3 +282,43 @@ def _is_started(log: DecisionLog, *, waits: bool) -> bool:
     if not log.is_started:
         log.catch_up(waits=waits)
     return log.is_started
+
+
+_SHOWN = 10
+
+
+def check_none_foreign(kafka: SinkTransactions, names: TransactionNames) -> None:
+    """Raise PrefixTakenError before a prefix is first taken, if transactions with its names are open.
+
+    Our tasks begin after the prefix is taken, so these are not ours. Flink's sink uses the same names.
+    """
+    listed = kafka.list_open(lambda each: names.parse(each) is not None)
+    ongoing = [each.transactional_id for each in listed if each.state is TransactionState.ONGOING]
+    if not ongoing:
+        return
+    shown = ", ".join(ongoing[:_SHOWN]) + (", ..." if len(ongoing) > _SHOWN else "")
+    raise PrefixTakenError(
+        f"Expected no open transactions with the transactional id prefix {names.prefix}, which penstock has "
+        f"never used on this cluster, got {len(ongoing)}: {shown}. They belong to another program, for "
+        "instance a Flink job with this prefix, because Flink uses the same names. Nothing was written or "
+        "aborted. If that job may still run, choose another sink.transactional-id-prefix. If it will never "
+        f"run again, run `{names.command('abort', '--yes')}`, or wait for the time-out of its transactions.",
+        prefix=names.prefix,
+        transactional_ids=ongoing,
+    )
+
+
+def check_no_lost_write(decisions: Iterable[Decision], names: TransactionNames, query_id: str | None) -> None:
+    """Raise TransactionsLostError if a batch write is in its target in part. Its own repetition may start.
+
+    A stream's incomplete batch is refused when its next batch comes. A batch write stops any other writer.
+
+    Args:
+        decisions: of the prefix.
+        names: of the prefix.
+        query_id: of the write that starts; None for a stream, which has no name yet.
+    """
+    for decision in decisions:
+        is_write = decision.is_batch_write or decision.is_named_write
+        if is_write and decision.status is DecisionStatus.LOST and decision.query_id != query_id:
+            raise lost_error(decision, names)

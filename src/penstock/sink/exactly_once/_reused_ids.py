@@ -65,12 +65,7 @@ class ReusedIds:
         """The identities that may be used under the present mandate."""
 
     def take(self, mandate: Mandate, describe: Describe) -> TransactionIdentity | None:
-        """Return the identity for a new transaction; None if there is none. Asks once for each mandate.
-
-        Args:
-            mandate: of the batch.
-            describe: asks the coordinators.
-        """
+        """Return the identity for a new transaction; None if there is none. Asks once for each mandate."""
         with self._lock:
             if mandate.session.identity != self._mandate:
                 self._begin_batch(mandate, describe)

@@ -18,8 +18,12 @@ from penstock.client.transactions.append import ProducerSession
 from penstock.client.transactions.steps import TransactionDescription
 from penstock.errors import DecisionLogError, ExactlyOnceError
 from penstock.sink.exactly_once._log_store import LogStore
-from penstock.sink.exactly_once._recovery import bring_to_end, choose_timeouts, is_prefix_new
-from penstock.sink.exactly_once._refusals import check_none_foreign
+from penstock.sink.exactly_once._recovery import (
+    bring_to_end,
+    check_none_foreign,
+    choose_timeouts,
+    is_prefix_new,
+)
 from penstock.sink.exactly_once._strays import abort_strays, stray_transactions
 from penstock.sink.exactly_once.decision import Decision, DecisionStatus, Outcome
 from penstock.sink.exactly_once.driver_side import ExactlyOnceSettings, log_topic_of

@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection
 from typing import Protocol
 
 from penstock.client.cluster.metadata import fetch_metadata
-from penstock.client.net.connection import KafkaConnections
 from penstock.client.net.error_codes import UNKNOWN_TOPIC_OR_PARTITION
 from penstock.client.transactions.limits import max_transaction_timeout_ms
 from penstock.client.transactions.markers import TransactionEnd, Witness, transaction_end
@@ -62,43 +61,16 @@ class SinkTransactions(Protocol):
         """
 
 
-class KafkaSinkTransactions:
+class KafkaSinkTransactions(Transactions):
     """`SinkTransactions` over a cluster."""
 
-    def __init__(self, connections: KafkaConnections) -> None:
-        self._connections = connections
-        self._steps = Transactions(connections)
-
-    def protocol(self) -> TransactionProtocol:
-        return self._steps.protocol()
-
-    def init_producer(
-        self, transactional_id: str, *, transaction_timeout_ms: int, protocol: TransactionProtocol
-    ) -> TransactionIdentity:
-        return self._steps.init_producer(
-            transactional_id, transaction_timeout_ms=transaction_timeout_ms, protocol=protocol
-        )
-
-    def end(
-        self, identities: Collection[TransactionIdentity], *, is_commit: bool
-    ) -> dict[TransactionIdentity, EndResult]:
-        return self._steps.end(identities, is_commit=is_commit)
-
-    def describe(self, transactional_ids: Collection[str]) -> dict[str, TransactionDescription | None]:
-        return self._steps.describe(transactional_ids)
-
-    def list_open(self, is_wanted: Callable[[str], bool]) -> list[TransactionListing]:
-        return self._steps.list_open(is_wanted)
-
     def max_timeout_ms(self) -> int | None:
-        """Return the longest time-out that every broker allows; None if this user may not ask."""
         return max_transaction_timeout_ms(self._connections)
 
     def end_in_log(self, witness: Witness, identity: TransactionIdentity) -> TransactionEnd:
         return transaction_end(self._connections, witness, identity)
 
     def topic_ids(self, topics: Collection[str]) -> dict[str, str | None]:
-        """Return the ids that topics have now, without topics that do not exist; None: no id was told."""
         found = fetch_metadata(self._connections, topics).topics
         return {
             name: None if topic.topic_id is None or topic.error_code else str(topic.topic_id)

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from penstock.errors import OptionError
 from penstock.options.by_hand import ByHand
+from penstock.types import TopicPartition
 
 PREFIX_OPTION = "sink.transactional-id-prefix"
 PREFIX_MAX_CHARS = 200
@@ -103,3 +104,29 @@ def prefix_of(transactional_id: str) -> str | None:
         return match["prefix"]
     prefix = transactional_id.removesuffix(_COMMITTER_SUFFIX)
     return prefix if prefix and prefix != transactional_id else None
+
+
+def how_to_end(transactional_id: str, by_hand: ByHand) -> str:
+    """Return the sentence for an open transaction of any program that has a coordinator.
+
+    It says when ending it is right, because that can lose what a program that still runs is writing.
+    """
+    prefix = prefix_of(transactional_id)
+    if prefix is not None:
+        return (
+            f"{transactional_id} has a name of the prefix {prefix}, as penstock and Flink give them. If its "
+            f"query no longer runs, start it again, or run `{by_hand.of_prefix('recover', prefix, '--yes')}`."
+        )
+    return (
+        f"{transactional_id} is not a transaction of penstock. If its program no longer runs, run "
+        f"`{by_hand.abort_foreign(transactional_id)}`: it aborts the transaction and fences the program."
+    )
+
+
+def how_to_end_hanging(topic_partition: TopicPartition, start_offset: int, by_hand: ByHand) -> str:
+    """Return the sentence for an open transaction that no coordinator shows."""
+    command = by_hand.abort_hanging(*topic_partition, start_offset)
+    return (
+        f"The transaction at {topic_partition} is hidden from this user (right DESCRIBE on its transactional "
+        f"id), or no time-out ends it. In that case run `{command}`."
+    )

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from penstock.client.cluster.ask import Question, Reply, ask, by_broker, kind_of, repeat
 from penstock.client.cluster.results import Results
-from penstock.client.net.backoff import Backoff
+from penstock.client.net.backoff import Backoff, Problem, ProblemKind
 from penstock.client.net.broker_errors import error_from_code
 from penstock.client.net.connection import KafkaConnections
-from penstock.client.net.patience import Problem, ProblemKind
 from penstock.client.settings import ConnectionSettings
 from penstock.errors import AuthorizationError, BrokerUnavailableError, ClientError, PenstockError
 from penstock.types import TopicPartition
