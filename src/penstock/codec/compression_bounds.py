@@ -86,6 +86,7 @@ def _walk_lz4(data: memoryview) -> int:
     has_block_checksum, has_size, has_checksum, has_dictionary = (
         flags & bit for bit in (0x10, 0x08, 0x04, 0x01)
     )
+    # Magic (4), flags, descriptor and the header's checksum come always.
     position = 7 + (8 if has_size else 0) + (4 if has_dictionary else 0)
     blocks = 0
     while True:
@@ -94,6 +95,7 @@ def _walk_lz4(data: memoryview) -> int:
         if size == 0:
             break
         blocks += 1
+        # The highest bit says that the block is not compressed; it does not belong to the length.
         position += (size & 0x7FFFFFFF) + (4 if has_block_checksum else 0)
     position += 4 if has_checksum else 0
     if position != len(data):
@@ -125,6 +127,7 @@ def _walk_zstd_frame(data: memoryview, start: int) -> tuple[int, int]:
         raise BadCompressionError("its zstd data does not begin with a frame header")
     flags = data[start + 4]
     is_single_segment = flags >> 5 & 1
+    # Code 0 of the content's size means one byte in a single segment, and no size in other frames.
     size_bytes = (1 if is_single_segment else 0, 2, 4, 8)[flags >> 6]
     position = start + 5 + (0 if is_single_segment else 1) + (0, 1, 2, 4)[flags & 3] + size_bytes
     bound = 0
@@ -134,6 +137,7 @@ def _walk_zstd_frame(data: memoryview, start: int) -> tuple[int, int]:
         is_last, kind, size = bool(header & 1), header >> 1 & 3, header >> 3
         if kind == _ZSTD_RESERVED:
             raise BadCompressionError("its zstd frame holds a block of a type that does not exist")
+        # An RLE block is one byte, repeated `size` times.
         position += 3 + (1 if kind == _ZSTD_RLE else size)
         bound += size if kind in (_ZSTD_RAW, _ZSTD_RLE) else _ZSTD_BLOCK_BYTES
     return position + (4 if flags & 4 else 0), bound

@@ -82,6 +82,7 @@ def write_rows(
         is_flushed=is_flushed,
     )
     with borrowed_producer(connection, produce) as producer:
+        # The producer may have served other tasks before: what it has counted so far is theirs.
         before, figures_before = _done_count(producer), producer.figures
         rows = RowWriter(producer, config, spark_partition_id=spark_partition_id, batch_id=batch_id)
         row_count = rows.write(with_first(first, filled))
@@ -91,6 +92,7 @@ def write_rows(
             producer.send_all()
         if on_figures is not None:
             on_figures(producer.figures - figures_before)
+        # Without a flush the last rows are still on the way, so there is nothing to compare yet.
         if not is_flushed:
             return row_count
         written = _done_count(producer) - before
@@ -163,6 +165,7 @@ class RowWriter:
         metadata = self._metadata(topic, explicit)
         partition_count = len(metadata.partitions)
         partitions = partitions_of_rows(row_count, explicit, column_of(batch, "key", rows), partition_count)
+        # Rows without key and partition may go anywhere: all together if no row has a place of its own.
         bounds = pc.min_max(partitions)
         if bounds["max"].as_py() == ANY_PARTITION:
             everything = _all_rows(row_count) if rows is None else rows

@@ -293,12 +293,13 @@ class Alignment:
         ranges = []
         for tp in caught_up:
             state, at = self._states[tp], plan.begin[tp]
+            # The records before a position do not change, so they are read once for each position.
             if at > 0 and state.back_at != at:
                 state.back_at = at
                 ranges.append(OffsetRange(tp, max(0, at - LOOK_BACK_OFFSETS), at))
         found = self._read(ranges, max_records=LOOK_BACK_OFFSETS)
         for tp in found.errors:
-            self._states[tp].back_at = -1
+            self._states[tp].back_at = -1  # to be read in the next batch again
         for tp, times in found.values.items():
             state = self._states[tp]
             for time_ms in times.times_ms:

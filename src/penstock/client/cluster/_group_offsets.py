@@ -168,6 +168,7 @@ def _offset_fetch(group_id: str, topic_partitions: Collection[TopicPartition] | 
 
 
 def _read_committed_offsets(group_id: str, response: Any) -> dict[TopicPartition, int]:
+    # Newer versions of OffsetFetch answer about many groups, older ones about the one group itself.
     found = response.groups[0] if response.groups else response
     where = f"Asking for the committed offsets of group {group_id!r}"
     if found.error_code and found.error_code != codes.GROUP_ID_NOT_FOUND:
@@ -180,6 +181,6 @@ def _read_committed_offsets(group_id: str, response: Any) -> dict[TopicPartition
                 raise error_from_code(
                     partition.error_code, f"{where} for {topic_partition}", group_id=group_id
                 )
-            if partition.committed_offset >= 0:
+            if partition.committed_offset >= 0:  # -1: the group has none
                 offsets[topic_partition] = partition.committed_offset
     return offsets

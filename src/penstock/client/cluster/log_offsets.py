@@ -181,6 +181,7 @@ def _read(response: Any) -> Iterator[Reply[TopicPartition, int]]:
     for folder in response.results:
         for topic in folder.topics:
             for partition in topic.partitions:
+                # A future replica is a copy on its way to another folder: its bytes would count twice.
                 if not partition.is_future_key:
                     sizes[TopicPartition(topic.name, partition.partition_index)] += partition.partition_size
     for topic_partition, size_bytes in sizes.items():

@@ -198,6 +198,7 @@ class RangeFetches:
         expected_bytes = 0
         is_alone = len(waiting) == 1
         for each in waiting:
+            # A range whose next batch is larger than its share begins a request: there it may take all room.
             if ranges and (expected_bytes >= limit_bytes or each.enlarged_bytes is not None):
                 break
             estimate = self._estimated_bytes(each)

@@ -80,12 +80,14 @@ def transaction_end(
             fetched = _fetch(connections, witness.topic_partition, position, left_ms(deadline))
             if fetched.error_code == _OUT_OF_RANGE:
                 return TransactionEnd.GONE
+            # Another record at that offset is of another topic of the name: its markers prove nothing.
             if position == witness.offset and not holds_witness(fetched.records, witness, identity):
                 return TransactionEnd.GONE
             end = find_marker(fetched.records, witness, identity.producer_id)
             if end is not None:
                 return end
             scanned = scan_batches(fetched.records, *witness.topic_partition)
+            # No progress: the end of the log is reached, and no marker came.
             if scanned.next_offset is None or scanned.next_offset <= position:
                 return TransactionEnd.OPEN
             position = scanned.next_offset

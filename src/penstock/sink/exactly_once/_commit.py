@@ -100,12 +100,15 @@ def commit(
         decision = _decision(head, reports, previous, names, sibling_count=len(siblings))
         came_back_from: Sequence[Place] = ()
         if decision is not None:
+            # A query that this log does not know may have written this batch under another prefix.
             if previous is None:
                 came_back_from = _check_elsewhere(
                     kafka, log, decision, frozenset(siblings), fails_on_new_query=fails_on_new_query
                 )
+            # After the decision nothing can be taken back, so whatever can be checked is checked before.
             check_all_open(kafka, decision, _written(reports), names)
             check_topics_in_place(kafka, decision, names, is_replay_of_lost=previous is not None)
+    # From `_decide` on the batch counts as written: an error below is one of finishing, not of the batch.
     if decision is not None:
         session = _decide(kafka, log, names, head.session, decision, came_back_from)
         _finish(kafka, log, names, session, decision)
