@@ -55,7 +55,7 @@ def main(folder: Path, bootstrap: str, topic: str, closed_port: str) -> None:
     def counted(checkpoint: str) -> None:
         rows = read("id BIGINT")
         counts = aggregate(rows, ["id"], {"n": "count(*)"}, state=str(folder / "state"), partitions=1)
-        run(materialize(counts, target, ["id"]), checkpoint)
+        run(materialize(counts, ["id"], target), checkpoint)
 
     failing: dict[str, Callable[[], object]] = {
         "no broker": lambda: run(read("id BIGINT", **away).writeStream.format("noop"), "no-broker"),
@@ -63,7 +63,7 @@ def main(folder: Path, bootstrap: str, topic: str, closed_port: str) -> None:
             read("id BIGINT", subscribe=f"{topic[:-2]}sr").writeStream.format("noop"), "misspelt"
         ),
         "state": lambda: counted("second"),
-        "table": lambda: run(materialize(read("id BIGINT, n BIGINT"), target, ["id"]), "third"),
+        "table": lambda: run(materialize(read("id BIGINT, n BIGINT"), ["id"], target), "third"),
         "wrong type": lambda: run(read("id BIGINT, amount INT").writeStream.format("noop"), "wrong-type"),
         "wrong type in a batch": lambda: (
             spark.read.format("penstock")

@@ -255,7 +255,7 @@ def test_rows_that_an_aggregation_may_emit_again_are_refused(scene: Scene) -> No
     rows = scene.stream(with_kind=False).selectExpr("k", "v AS w", "ts AS since")
     calls: list[Callable[[DataFrame], DataFrame]] = [
         scene.counted,
-        lambda df: changelog.top_n(df, 1, ["k"], order_by=["v"], **scene.state()),
+        lambda df: changelog.top_n(df, ["k"], 1, order_by=["v"], **scene.state()),
         lambda df: changelog.join(df, rows, ["k"], **scene.state()),
         lambda df: changelog.join(rows, df.drop("ts"), ["k"], **scene.state()),
         lambda df: changelog.over(df, ["k"], {"n": "count(*)"}, time="ts", delay="1 s", **scene.state()),

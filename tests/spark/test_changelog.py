@@ -304,17 +304,19 @@ def test_a_wrong_call_is_an_error_on_the_driver(spark: SparkSession, tmp_path: P
 
 @pytest.mark.promise
 def test_operators_after_normalize_over_restarts(spark: SparkSession, tmp_path: Path) -> None:
-    """One operator after another, each with a state of its own, over restarts."""
+    """One operator after another, each with a state of its own in the folder of its query, over restarts."""
     batches = with_repeats(history(7, count=32), 8, 7)
 
     def build(name: str) -> DataFrame:
         rows = read_batches(spark, tmp_path / "in")
-        states = {part: str(tmp_path / f"state-{name}-{part}") for part in ("first", "second")}
+        state = str(tmp_path / f"state-{name}")
         if name == "sums":
-            changes = changelog.normalize(rows, ["k"], order_by=["at"], state=states["first"], partitions=2)
+            changes = changelog.normalize(
+                rows, ["k"], order_by=["at"], state=state, name="first", partitions=2
+            )
             calls = {"at": "sum(at)", "n": "count(*)", "low": "min(k)"}
             return changelog.aggregate(
-                changes, ["v"], calls, state=states["second"], partitions=2, collapse=number % 2 == 0
+                changes, ["v"], calls, state=state, name="second", partitions=2, collapse=number % 2 == 0
             )
         if name == "joined":
             shops = (
@@ -322,13 +324,16 @@ def test_operators_after_normalize_over_restarts(spark: SparkSession, tmp_path: 
                 .where("v = 1")
                 .selectExpr("k", "at AS b", "'+I' AS row_kind")
             )
-            changes = changelog.normalize(rows, ["k"], order_by=["at"], state=states["first"], partitions=2)
+            changes = changelog.normalize(
+                rows, ["k"], order_by=["at"], state=state, name="first", partitions=2
+            )
             both = changelog.join(
                 changes,
                 shops,
                 ["k"],
                 how="left",
-                state=states["second"],
+                state=state,
+                name="second",
                 partitions=2,
                 collapse=number % 2 == 1,  # it may change at a restart
             )
@@ -340,13 +345,14 @@ def test_operators_after_normalize_over_restarts(spark: SparkSession, tmp_path: 
                 ["k"],
                 order_by=["at"],
                 keep="last",
-                state=states["first"],
+                state=state,
+                name="first",
                 partitions=2,
                 collapse=True,
             )
-        changes = changelog.normalize(rows, ["k"], order_by=["at"], state=states["first"], partitions=2)
+        changes = changelog.normalize(rows, ["k"], order_by=["at"], state=state, name="first", partitions=2)
         return changelog.top_n(
-            changes, 1, ["v"], order_by=["at desc"], state=states["second"], partitions=2, collapse=True
+            changes, ["v"], 1, order_by=["at desc"], state=state, name="second", partitions=2, collapse=True
         )
 
     reference = Reference()
@@ -436,6 +442,6 @@ def test_connect(connect_spark: Any, tmp_path: Path) -> None:
     assert {row.k for row in counts.collect()} == {k for k, _ in as_changelog_of(connect_spark, tmp_path)}
     grouped = connect_spark.sql("SELECT k, max(at) AS at FROM {df} GROUP BY k", df=stream)
     with pytest.raises(SchemaError, match="they come from a streaming aggregation of Spark"):
-        changelog.top_n(grouped, 1, ["k"], order_by=["at"], state=str(tmp_path / "other"))
+        changelog.top_n(grouped, ["k"], 1, order_by=["at"], state=str(tmp_path / "other"))
     assert (tmp_path / "state" / FOLDER_FILE).exists(), "a task has seen the folder"
     assert [plan.number for plan in read_plans(LocalFiles(str(tmp_path / "state")))] == [2]

@@ -65,7 +65,7 @@ COLLATED: list[Call] = [
     lambda df: changelog.normalize(df, ["k"], order_by=["v"]),
     lambda df: changelog.normalize(df, ["v"], order_by=["k"]),
     lambda df: changelog.deduplicate(df, ["k"], order_by=["v"]),
-    lambda df: changelog.top_n(df, 1, ["v"], order_by=["k desc"]),
+    lambda df: changelog.top_n(df, ["v"], 1, order_by=["k desc"]),
     lambda df: changelog.aggregate(df, ["v"], {"n": "count(distinct k)"}),
     lambda df: changelog.join(df, df.selectExpr("lower(k) AS other"), {"k": "other"}),
     lambda df: changelog.over(df, ["k"], {"n": "count(*)"}, time="at", delay="0 s"),
@@ -87,7 +87,7 @@ def test_a_text_that_spark_does_not_compare_by_its_bytes_is_refused(spark: Spark
 @pytest.mark.parametrize("rank", ["row_kind", "#key_high"])
 def test_a_rank_with_a_name_of_penstock_is_refused(spark: SparkSession, rank: str) -> None:
     with pytest.raises(SchemaError, match=r"stands twice|begins with '#'"):
-        changelog.top_n(spark.sql("SELECT 1 AS k, 2 AS v"), 1, ["k"], order_by=["v"], rank=rank)
+        changelog.top_n(spark.sql("SELECT 1 AS k, 2 AS v"), ["k"], 1, order_by=["v"], rank=rank)
 
 
 def test_a_column_without_a_type_is_kept(spark: SparkSession) -> None:

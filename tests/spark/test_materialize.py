@@ -41,7 +41,7 @@ class Counted:
 
 
 def run(changes: Any, target: Counted, checkpoint: Path) -> None:
-    writer = materialize(changes, target, ["id"]).option("checkpointLocation", str(checkpoint))
+    writer = materialize(changes, ["id"], target).option("checkpointLocation", str(checkpoint))
     with stopped(writer.trigger(availableNow=True).start()) as query:
         assert query.awaitTermination(QUERY_TIMEOUT_S)
 
@@ -75,7 +75,7 @@ def test_a_table_follows_an_upsert_table(
     with pytest.raises(StreamingQueryException, match="is kept by query"):
         run(changes, target, tmp_path / "another checkpoint")
     with pytest.raises(OptionError, match="needs a streaming DataFrame"):
-        materialize(spark.range(1), target, ["id"])
+        materialize(spark.range(1), ["id"], target)
 
 
 def test_an_iceberg_table_follows_an_upsert_table(

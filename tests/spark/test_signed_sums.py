@@ -185,7 +185,7 @@ def test_a_wrong_call_is_an_error_before_the_query_starts(spark: SparkSession, t
     with pytest.raises(SchemaError, match=refused):
         changelog.aggregate(after, ["n"], {"m": "count(*)"}, state=state)
     with pytest.raises(SchemaError, match=refused):
-        changelog.top_n(after, 1, ["n"], order_by=["k"], state=state)
+        changelog.top_n(after, ["n"], 1, order_by=["k"], state=state)
     with pytest.raises(SchemaError, match=refused):
         changelog.join(after, rows.selectExpr("k AS j"), {"k": "j"}, state=state)
     with pytest.raises(SchemaError, match=refused):

@@ -54,7 +54,7 @@ def main(folder: Path, state: str, table: str) -> None:
     query = files.trigger(availableNow=True).start()
     assert query.awaitTermination(QUERY_TIMEOUT_S)
     changes = normalized(state.replace("/state", "/state-of-table", 1)).drop("at")
-    writer = changelog.materialize(changes, ParquetTable(table, bucket_count=2), ["k"])
+    writer = changelog.materialize(changes, ["k"], ParquetTable(table, bucket_count=2))
     writer = writer.option("checkpointLocation", str(folder / "table-checkpoint"))
     query = writer.trigger(availableNow=True).start()
     assert query.awaitTermination(QUERY_TIMEOUT_S)

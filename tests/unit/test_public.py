@@ -75,3 +75,38 @@ def test_one_module_spells_the_column_of_the_row_kind() -> None:
     source = Path(penstock.__file__).parent
     texts = {path.relative_to(source): path.read_text(encoding="utf-8") for path in source.glob("**/*.py")}
     assert [str(path) for path, text in texts.items() if f'"{changelog.ROW_KIND}"' in text] == ["types.py"]
+
+
+WITH_A_STATE = {
+    "aggregate",
+    "deduplicate",
+    "join",
+    "normalize",
+    "over",
+    "sessions",
+    "sort_by_time",
+    "temporal_join",
+    "top_n",
+}
+
+
+def arguments(name: str) -> list[inspect.Parameter]:
+    return list(inspect.signature(getattr(changelog, name)).parameters.values())
+
+
+@pytest.mark.parametrize("name", sorted(names(changelog) - {"ROW_KIND"}))
+def test_a_function_over_changelogs_takes_rows_and_keys_first(name: str) -> None:
+    """Two DataFrames are joined `on` columns, as PySpark does it. A sort by time has no keys."""
+    first = [each.name for each in arguments(name) if each.kind is each.POSITIONAL_OR_KEYWORD]
+    others = {
+        "join": ["left", "right", "on"],
+        "temporal_join": ["rows", "versions", "on"],
+        "sort_by_time": ["df"],
+    }
+    assert first[:3] == others[name] if name in others else first[:2] == ["df", "keys"]
+
+
+@pytest.mark.parametrize("name", sorted(names(changelog) - {"ROW_KIND"}))
+def test_each_function_with_a_state_takes_a_folder_a_name_and_partitions(name: str) -> None:
+    found = [(each.name, each.default) for each in arguments(name) if each.name in ("state", "name")]
+    assert found == ([("state", None), ("name", None)] if name in WITH_A_STATE else [])

@@ -5,6 +5,7 @@ Runs in the user's program, before a query starts. Invariant: a wrong argument i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
@@ -14,11 +15,18 @@ from pyspark.sql.types import StringType, StructField, StructType, TimestampNTZT
 from penstock.changelog.row_kinds import ROW_KIND, has_row_kind
 from penstock.errors import OptionError, SchemaError
 from penstock.options.values import parse_duration_ms
+from penstock.state.files import folder_in
+from penstock.state.lineage import RUNS
+from penstock.state.plans import PLANS
+from penstock.state.store import PARTITIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Duration = str | timedelta
+_OWN_FOLDERS = (PARTITIONS, PLANS, RUNS)
+"""A `state` may have the state of one operator, and folders with names beside it."""
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
 KIND_FIELD = StructField(ROW_KIND, StringType(), nullable=False)
 """The column of row kinds in the output of an operator."""
 CallT = TypeVar("CallT")
@@ -43,6 +51,23 @@ def columns_without_kind(df: DataFrame) -> StructType:
 def kind_expression(df: DataFrame) -> str:
     """Return the SQL of the row kinds. Without the column every row is +I."""
     return ROW_KIND if ROW_KIND in df.columns else f"'+I' AS {ROW_KIND}"
+
+
+def folder_of(state: str | None, name: str | None) -> str | None:
+    """Return the folder of an operator's state: `state`, or the folder `name` in it.
+
+    Raises:
+        OptionError: the name cannot be that of a folder, or a state has such a folder itself.
+    """
+    if name is None:
+        return state
+    if not _NAME.fullmatch(name) or name in _OWN_FOLDERS:
+        raise OptionError(
+            f"Expected letters, digits, '_' and '-' for `name`, beginning with a letter, and none of "
+            f"{', '.join(_OWN_FOLDERS)}; got {name!r}.",
+            option="name",
+        )
+    return None if state is None else folder_in(state, name)
 
 
 def check_names(option: str, names: Sequence[str]) -> None:

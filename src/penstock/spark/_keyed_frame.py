@@ -62,7 +62,8 @@ def apply(
     if state is None and df.isStreaming:
         raise OptionError(
             f"`{operator.name}` of a streaming DataFrame keeps rows, and needs a folder for them: set "
-            "`state` to a path or URI that all executors reach, such as a folder beside the checkpoint.",
+            "`state` to a path or URI that all executors reach, such as a folder beside the checkpoint. Give "
+            "operators with the same `state` a `name` each.",
             option="state",
         )
     if df.isStreaming:

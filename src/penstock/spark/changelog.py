@@ -33,6 +33,7 @@ from penstock.spark._arguments import (
     columns_without_kind,
     direction,
     duration_ms,
+    folder_of,
     parsed_calls,
     time_to_live_ms,
 )
@@ -52,6 +53,7 @@ def normalize(  # noqa: PLR0913 - each is a keyword of its own
     *,
     order_by: Sequence[str],
     state: str | None = None,
+    name: str | None = None,
     partitions: int | None = None,
     ttl: Duration | None = None,
     deleted_ttl: Duration | None = None,
@@ -71,8 +73,10 @@ def normalize(  # noqa: PLR0913 - each is a keyword of its own
             of the kind -U are ignored, because the operator knows the old row.
         keys: the primary key.
         order_by: columns that say which of two rows of a key is newer, such as the offset of the record.
-        state: the folder of the operator, as a path or URI that all executors reach. Each operator of
-            each query needs its own. A streaming DataFrame needs it.
+        state: the folder of the operator, as a path or URI that all executors reach. Each operator of each
+            query needs its own, or a `name`. A streaming DataFrame needs it.
+        name: of the operator, such as "orders". Its state is then the folder `name` in `state`, so all
+            operators of a query can have the same `state`. It stays as long as the checkpoint.
         partitions: number of partitions of the state, fixed at the first start; by default
             `spark.sql.shuffle.partitions`, or as many as cores if Spark runs on one machine and it is not
             set.
@@ -106,16 +110,17 @@ def normalize(  # noqa: PLR0913 - each is a keyword of its own
         time_to_live_ms("ttl", ttl), time_to_live_ms("deleted_ttl", deleted_ttl), operator.remembers_deleted
     )
     out = StructType([*columns.fields, KIND_FIELD])
-    return apply(df, operator, out, state, partitions, lifetime)
+    return apply(df, operator, out, folder_of(state, name), partitions, lifetime)
 
 
-def deduplicate(
+def deduplicate(  # noqa: PLR0913 - each is a keyword of its own
     df: DataFrame,
     keys: Sequence[str],
     *,
     order_by: Sequence[str],
     keep: Literal["first", "last"] = "first",
     state: str | None = None,
+    name: str | None = None,
     partitions: int | None = None,
     ttl: Duration | None = None,
     collapse: bool = False,
@@ -131,6 +136,7 @@ def deduplicate(
         order_by: columns that say which row of a key is first. Null is before all values.
         keep: which row stays.
         state: the folder of the operator, as for `normalize`.
+        name: of the operator, as for `normalize`.
         partitions: number of partitions of the state, as for `normalize`.
         ttl: forget a key that was not emitted for so long. Its next row becomes +I.
         collapse: emit at most one change of each key in a batch. A batch never gives more.
@@ -152,17 +158,20 @@ def deduplicate(
     check_texts(columns, [*keys, *order_by])
     lifetime = Lifetime(time_to_live_ms("ttl", ttl), remembers_deleted=operator.remembers_deleted)
     out = StructType([*columns.fields, KIND_FIELD])
-    return apply(df, collapsed(operator, keys, collapse=collapse), out, state, partitions, lifetime)
+    return apply(
+        df, collapsed(operator, keys, collapse=collapse), out, folder_of(state, name), partitions, lifetime
+    )
 
 
 def top_n(  # noqa: PLR0913 - each is a keyword of its own
     df: DataFrame,
-    n: int,
     keys: Sequence[str],
+    n: int,
     *,
     order_by: Sequence[str],
     rank: str | None = None,
     state: str | None = None,
+    name: str | None = None,
     partitions: int | None = None,
     ttl: Duration | None = None,
     collapse: bool = False,
@@ -178,11 +187,12 @@ def top_n(  # noqa: PLR0913 - each is a keyword of its own
 
     Args:
         df: a correct changelog, such as that of `normalize`; without `row_kind` every row is +I.
-        n: at least 1. To change it, start with a new checkpoint.
         keys: the columns of the group.
+        n: at least 1. To change it, start with a new checkpoint.
         order_by: columns, each as `name`, `name asc` or `name desc`. Null is the lowest value.
         rank: the name of a new BIGINT column with the rank of a row in its group, from 1.
         state: the folder of the operator, as for `normalize`.
+        name: of the operator, as for `normalize`.
         partitions: number of partitions of the state, as for `normalize`.
         ttl: forget a group that got no rows for so long. A row of it that goes later does nothing.
         collapse: emit no row as -D and +I in one batch. A batch never does.
@@ -215,7 +225,7 @@ def top_n(  # noqa: PLR0913 - each is a keyword of its own
     out = StructType([*columns.fields, *ranked, KIND_FIELD])
     net = collapsed(operator, None if rank is None else [*keys, rank], collapse=collapse)
     lifetime = Lifetime(ttl_ms, remembers_deleted=False, of_keys=ttl_ms is not None)
-    return apply(df, net, out, state, partitions, lifetime)
+    return apply(df, net, out, folder_of(state, name), partitions, lifetime)
 
 
 def aggregate(
@@ -224,6 +234,7 @@ def aggregate(
     calls: Mapping[str, str],
     *,
     state: str | None = None,
+    name: str | None = None,
     partitions: int | None = None,
     ttl: Duration | None = None,
     collapse: bool = False,
@@ -242,6 +253,7 @@ def aggregate(
             `first_arrived(x order by y)` and `last_arrived(x order by y)`. Sums of integers are BIGINT,
             averages DOUBLE. Null values do not count.
         state: the folder of the operator, as for `normalize`.
+        name: of the operator, as for `normalize`.
         partitions: number of partitions of the state, as for `normalize`.
         ttl: forget a group that got no rows for so long. Its next row becomes +I, and a row of it that goes
             does nothing. Each group of a batch gives -U and +U, also if they are equal.
@@ -267,16 +279,17 @@ def aggregate(
     out = from_arrow_schema(operator.out_columns, prefer_timestamp_ntz=True)
     net = collapsed(operator, keys, collapse=collapse)
     lifetime = Lifetime(ttl_ms, remembers_deleted=False, of_keys=ttl_ms is not None)
-    return apply(df, net, out, state, partitions, lifetime)
+    return apply(df, net, out, folder_of(state, name), partitions, lifetime)
 
 
-def join(
+def join(  # noqa: PLR0913 - each is a keyword of its own
     left: DataFrame,
     right: DataFrame,
     on: Sequence[str] | Mapping[str, str],
     *,
     how: How = "inner",
     state: str | None = None,
+    name: str | None = None,
     partitions: int | None = None,
     ttl: Duration | tuple[Duration | None, Duration | None] | None = None,
     collapse: bool = False,
@@ -293,6 +306,7 @@ def join(
             mapping has the left name and the right name of each, and the output has all columns.
         how: "inner", "left", "right", "full", or "semi" and "anti": left rows with and without a partner.
         state: the folder of the operator, as for `normalize`.
+        name: of the operator, as for `normalize`.
         partitions: number of partitions of the state, as for `normalize`.
         ttl: forget a row that was not written for so long; or a pair of the times for the left and the right
             side. Nothing is said of its pairs. If it goes later, its pairs with rows that are known go.
@@ -318,7 +332,7 @@ def join(
     out = StructType([*out_fields(both, names), KIND_FIELD])
     net = collapsed(operator, None, collapse=collapse)
     lifetime = Lifetime(remembers_deleted=False, by=SIDE if has_ttl else None, ttls_ms=ttls_ms)
-    return apply(both, net, out, state, partitions, lifetime)
+    return apply(both, net, out, folder_of(state, name), partitions, lifetime)
 
 
 def temporal_join(  # noqa: PLR0913 - each is a keyword of its own
@@ -331,6 +345,7 @@ def temporal_join(  # noqa: PLR0913 - each is a keyword of its own
     delay: Duration,
     how: Literal["inner", "left"] = "inner",
     state: str | None = None,
+    name: str | None = None,
     partitions: int | None = None,
     collapse: bool = False,
 ) -> DataFrame:
@@ -350,6 +365,7 @@ def temporal_join(  # noqa: PLR0913 - each is a keyword of its own
         delay: how late rows and versions may come, such as "5 s" or "0 s".
         how: "left" emits rows without a version too.
         state: the folder of the operator, as for `normalize`.
+        name: of the operator, as for `normalize`.
         partitions: number of partitions of the state, as for `normalize`.
         collapse: changes nothing, because each row comes out once, as +I.
 
@@ -365,9 +381,9 @@ def temporal_join(  # noqa: PLR0913 - each is a keyword of its own
     both, names = both_sides(rows, versions, on, how)
     check_rows_come_once(rows, "temporal_join")
     times = (LEFT + time, RIGHT + version_time)
-    for df, name in ((rows, time), (versions, version_time)):
-        check_columns(arrow(columns_without_kind(df)), [name])
-        check_time(df.schema, name)
+    for df, column in ((rows, time), (versions, version_time)):
+        check_columns(arrow(columns_without_kind(df)), [column])
+        check_time(df.schema, column)
     if rows.schema[time].dataType != versions.schema[version_time].dataType:
         raise SchemaError(
             f"The columns {time} and {version_time} have different types of timestamps. Cast one."
@@ -378,4 +394,4 @@ def temporal_join(  # noqa: PLR0913 - each is a keyword of its own
     operator = TemporalJoin(columns, times, names, how, delay_us, is_bounded=state is None, on=pairs_of(on))
     out = StructType([*out_fields(both, names), KIND_FIELD])
     net = collapsed(operator, None, collapse=collapse)
-    return apply(both, net, out, state, partitions, Lifetime(remembers_deleted=False), times)
+    return apply(both, net, out, folder_of(state, name), partitions, Lifetime(remembers_deleted=False), times)

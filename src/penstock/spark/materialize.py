@@ -48,9 +48,9 @@ class ComparesColumns(Protocol):
 
 
 def materialize(
-    changes: DataFrame,
-    target: Target,
+    df: DataFrame,
     keys: Sequence[str],
+    target: Target,
     *,
     order_by: Sequence[str] | None = None,
     query_id: str | None = None,
@@ -62,9 +62,9 @@ def materialize(
     a key in a batch counts. The driver collects the last rows of a batch, so limit the size of batches.
 
     Args:
-        changes: a streaming changelog, such as that of `normalize`; without `row_kind` every row is +I.
-        target: the table, such as `penstock.targets.SqlTable`.
+        df: a streaming changelog, such as that of `normalize`; without `row_kind` every row is +I.
         keys: the primary key.
+        target: the table, such as `penstock.targets.SqlTable`.
         order_by: brings rows together with `in_order` first; without it the rows of each key have to be in
             one partition and in order.
         query_id: of the query, which changes only with the checkpoint. Only Spark Connect needs it.
@@ -75,20 +75,20 @@ def materialize(
     Raises:
         SchemaError: a column does not exist, or the table cannot hold it.
         MaterializeError: the table exists and has other columns. On Spark Connect the first batch finds this.
-        OptionError: `changes` is not a stream, or no key is named.
+        OptionError: `df` is not a stream, or no key is named.
     """
-    if not changes.isStreaming:
+    if not df.isStreaming:
         raise OptionError(
             "materialize needs a streaming DataFrame, because its batches have numbers. Read with "
             "readStream, and use the trigger availableNow to stop at the end.",
-            option="changes",
+            option="df",
         )
     check_names("keys", keys)
-    last_rows = last_rows_of(changes, target, keys)
-    if isinstance(target, ComparesColumns) and not is_connect(changes):  # a client may not reach the table
+    last_rows = last_rows_of(df, target, keys)
+    if isinstance(target, ComparesColumns) and not is_connect(df):  # a client may not reach the table
         target.check_existing(last_rows.columns, keys)
     function = Materializer(target, last_rows, tuple(order_by or ()), query_id)
-    return changes.writeStream.foreachBatch(function)
+    return df.writeStream.foreachBatch(function)
 
 
 def last_rows_of(changes: DataFrame, target: Target, keys: Sequence[str]) -> LastRows:

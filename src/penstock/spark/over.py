@@ -23,6 +23,7 @@ from penstock.spark._arguments import (
     check_time,
     columns_without_kind,
     duration_ms,
+    folder_of,
     parsed_calls,
 )
 from penstock.spark._keyed_frame import apply, arrow, rows_that_wait
@@ -45,6 +46,7 @@ def over(  # noqa: PLR0913 - each is a keyword of its own
     preceding: int | Duration | None = None,
     order_by: Sequence[str] = (),
     state: str | None = None,
+    name: str | None = None,
     partitions: int | None = None,
 ) -> DataFrame:
     """Return each row with aggregates of the rows of its key before it, in the order of their times.
@@ -68,6 +70,7 @@ def over(  # noqa: PLR0913 - each is a keyword of its own
         order_by: columns that order rows of one time, such as the offset of the record. Never null. After
             them the values decide.
         state: the folder of the operator, as for `normalize`.
+        name: of the operator, as for `normalize`.
         partitions: number of partitions of the state, as for `normalize`.
 
     Returns:
@@ -109,7 +112,9 @@ def over(  # noqa: PLR0913 - each is a keyword of its own
     check_columns(operator.out_columns, [])
     new = from_arrow_schema(operator.out_columns, prefer_timestamp_ntz=True)
     out = StructType([*columns.fields, *(new[call.name] for call in parsed), KIND_FIELD])
-    return apply(rows, operator, out, state, partitions, Lifetime(remembers_deleted=False), (time,))
+    return apply(
+        rows, operator, out, folder_of(state, name), partitions, Lifetime(remembers_deleted=False), (time,)
+    )
 
 
 def _preceding(frame: str, preceding: int | Duration | None) -> int | None:

@@ -21,6 +21,7 @@ from penstock.spark._arguments import (
     check_time,
     columns_without_kind,
     duration_ms,
+    folder_of,
 )
 from penstock.spark._keyed_frame import apply, arrow, rows_that_wait
 from penstock.spark.native import check_rows_come_once
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def sessions(
+def sessions(  # noqa: PLR0913 - each is a keyword of its own
     df: DataFrame,
     keys: Sequence[str],
     *,
@@ -40,6 +41,7 @@ def sessions(
     delay: Duration,
     names: tuple[str, str] = ("session_start", "session_end"),
     state: str | None = None,
+    name: str | None = None,
     partitions: int | None = None,
 ) -> DataFrame:
     """Return each row with the beginning and the end of the session that it is in.
@@ -57,6 +59,7 @@ def sessions(
         delay: how late rows may come, such as "5 s" or "0 s".
         names: of the new columns.
         state: the folder of the operator, as for `normalize`.
+        name: of the operator, as for `normalize`.
         partitions: number of partitions of the state, as for `normalize`.
 
     Returns:
@@ -71,10 +74,10 @@ def sessions(
     check_columns(arrow(columns), [*keys, time])
     check_texts(columns, keys)
     check_time(columns, time)
-    for name in names:
-        if name in columns.fieldNames():
+    for column in names:
+        if column in columns.fieldNames():
             raise OptionError(
-                f"The rows have the column {name!r} already. Choose other `names`.", option="names"
+                f"The rows have the column {column!r} already. Choose other `names`.", option="names"
             )
     check_rows_come_once(df, "sessions")
     rows = rows_that_wait(df)
@@ -90,4 +93,6 @@ def sessions(
     check_columns(operator.out_columns, [])
     new = [StructField(name, columns[time].dataType, nullable=False) for name in names]
     out = StructType([*columns.fields, *new, KIND_FIELD])
-    return apply(rows, operator, out, state, partitions, Lifetime(remembers_deleted=False), (time,))
+    return apply(
+        rows, operator, out, folder_of(state, name), partitions, Lifetime(remembers_deleted=False), (time,)
+    )

@@ -21,6 +21,7 @@ from penstock.spark._arguments import (
     columns_without_kind,
     direction,
     duration_ms,
+    folder_of,
 )
 from penstock.spark._keyed_frame import apply, arrow, rows_that_wait
 from penstock.spark.native import check_rows_come_once
@@ -38,6 +39,7 @@ def sort_by_time(
     delay: Duration,
     order_by: Sequence[str] = (),
     state: str | None = None,
+    name: str | None = None,
     partitions: int | None = None,
 ) -> DataFrame:
     """Return the rows in the order of their times, as Flink's ORDER BY of a time attribute does.
@@ -53,6 +55,7 @@ def sort_by_time(
         order_by: columns that order rows of one time, each as `name`, `name asc` or `name desc`. Null is the
             lowest value. After them the values decide.
         state: the folder of the operator, as for `normalize`.
+        name: of the operator, as for `normalize`.
         partitions: number of partitions of the state, as for `normalize`. One of them has all rows.
 
     Returns:
@@ -79,4 +82,6 @@ def sort_by_time(
         is_bounded=state is None,
     )
     out = StructType([*columns.fields, KIND_FIELD])
-    return apply(rows, operator, out, state, partitions, Lifetime(remembers_deleted=False), (time,))
+    return apply(
+        rows, operator, out, folder_of(state, name), partitions, Lifetime(remembers_deleted=False), (time,)
+    )

@@ -81,8 +81,8 @@ def different_rows(root: str, version: int, partition: str) -> StateError:
     """Return the error of two attempts of one run whose input differs."""
     return StateError(
         f"Two attempts of batch {version} got different rows for partition {partition} of the state in "
-        f"{root}. Nothing was written. Either two operators of the query use this folder: give each its own. "
-        "Or the rows before the operator differ each time (a random number, a time, a table that changed): "
+        f"{root}. Nothing was written. Either two operators of the query use this folder: give each a `name`, "
+        "or a folder of its own. Or the rows before the operator differ each time (a random number, a time, a table that changed): "
         "remove that.",
         path=root,
         batch_id=version,
@@ -93,7 +93,7 @@ def two_operators(root: str, batch_id: int) -> StateError:
     """Return the error of two operators that use one folder."""
     return StateError(
         f"Two operators of this query use the state in {root}. Their rows are mixed. Give each operator a "
-        "folder of its own, and start with a new checkpoint.",
+        "`name`, or a folder of its own, and start with a new checkpoint.",
         path=root,
         batch_id=batch_id,
     )

@@ -299,3 +299,10 @@ def _opened(place: str) -> Files:
         )
     file_system, root = pa.fs.FileSystem.from_uri(place)
     return ArrowFiles(file_system, root.rstrip("/"), place=place)
+
+
+def folder_in(place: str, name: str) -> str:
+    """Return the path or URI of a folder in a folder. The parameters of a URI stay at its end."""
+    is_uri = _SCHEME.match(place) is not None
+    path, mark, parameters = place.partition("?") if is_uri else (place, "", "")
+    return f"{path.rstrip('/')}/{name}{mark}{parameters}"

@@ -58,7 +58,7 @@ def main() -> None:
         rows, ["id"], order_by=["offset"], source="partition", state=f"{given.folder}/state"
     )
     target = SqlTable(COPY, lambda: psycopg.connect(given.dsn))
-    writer = changelog.materialize(changes.drop("offset", "partition"), target, ["id"])
+    writer = changelog.materialize(changes.drop("offset", "partition"), ["id"], target)
     writer = writer.option("checkpointLocation", f"{given.folder}/checkpoint")
     query = (writer.trigger(availableNow=True) if given.drain else writer).start()
     say_batches(query)

@@ -55,16 +55,18 @@ def follow_departures(messages: DataFrame, folder: Path) -> StreamingQuery:
     state = f"{folder}/departures-state"
     changes = changelog.normalize(messages, KEYS, order_by=["offset"], source="partition", state=state)
     target = SqlTable("departures", partial(sqlite3.connect, folder / "airports.db"), "sqlite")
-    writer = changelog.materialize(changes.drop("offset", "partition"), target, KEYS)
+    writer = changelog.materialize(changes.drop("offset", "partition"), KEYS, target)
     checkpoint = writer.option("checkpointLocation", f"{folder}/departures-checkpoint")
     return checkpoint.trigger(availableNow=True).start()
 
 
 def follow_carriers(messages: DataFrame, folder: Path) -> StreamingQuery:
     """Keep statistics of each carrier in a folder of Parquet files."""
-    state = f"{folder}/flights-state"
-    changes = changelog.normalize(messages, KEYS, order_by=["offset"], source="partition", state=state)
-    carriers = changelog.aggregate(changes, ["carrier"], STATISTICS, state=f"{folder}/carriers-state")
-    writer = changelog.materialize(carriers, ParquetTable(f"{folder}/carriers"), ["carrier"])
+    state = f"{folder}/carriers-state"
+    changes = changelog.normalize(
+        messages, KEYS, order_by=["offset"], source="partition", state=state, name="flights"
+    )
+    carriers = changelog.aggregate(changes, ["carrier"], STATISTICS, state=state, name="carriers")
+    writer = changelog.materialize(carriers, ["carrier"], ParquetTable(f"{folder}/carriers"))
     checkpoint = writer.option("checkpointLocation", f"{folder}/carriers-checkpoint")
     return checkpoint.trigger(availableNow=True).start()

@@ -93,7 +93,7 @@ def _run(step: Operation, frame_of: Callable[[str], Any], state: str, ttl: str |
         rows = frame_of(step.query)
         count, rank = step.count, step.rank
         order = _order(step.order_by)
-        return changelog.top_n(rows, count, step.keys, order_by=order, rank=rank, state=state, ttl=ttl)
+        return changelog.top_n(rows, step.keys, count, order_by=order, rank=rank, state=state, ttl=ttl)
     if isinstance(step, (OverRows, SessionRows, TimeSort)):
         return _run_in_time(step, frame_of(step.query), state)
     left, right = frame_of(step.left), frame_of(step.right)

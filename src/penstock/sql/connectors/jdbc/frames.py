@@ -96,7 +96,7 @@ def stream_writer(options: dict[str, str], keys: tuple[str, ...], rows: Any) -> 
         return rows.writeStream.foreachBatch(short_errors_of_batches(_Append(settings)))
     from penstock.spark.materialize import materialize  # noqa: PLC0415 - this module loads without Spark
 
-    return materialize(_changes(rows), _target(settings), keys)
+    return materialize(_changes(rows), keys, _target(settings))
 
 
 def _changes(rows: Any) -> Any:
