@@ -81,9 +81,9 @@ def different_rows(root: str, version: int, partition: str) -> StateError:
     """Return the error of two attempts of one run whose input differs."""
     return StateError(
         f"Two attempts of batch {version} got different rows for partition {partition} of the state in "
-        f"{root}. Nothing was written. Either two operators of the query use this folder: give each a `name`, "
-        "or a folder of its own. Or the rows before the operator differ each time (a random number, a time, a table that changed): "
-        "remove that.",
+        f"{root}. Nothing was written. Either two operators of the query use this folder: give each a "
+        "`name`, or a folder of its own. Or the rows before the operator differ each time (a random number, "
+        "a time, a table that changed): remove that.",
         path=root,
         batch_id=version,
     )
