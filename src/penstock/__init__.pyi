@@ -1,9 +1,18 @@
-"""The only list of the public names of `penstock` and their modules.
+"""The only list of the public names of `penstock` and their modules, and of the public modules.
 
 Type checkers and editors read it. `penstock/__init__.py` reads it too, to load a name when it is first used.
 Invariant: each import has one name, as `from home import Name as Name`.
 """
 
+from penstock import changelog as changelog
+from penstock import devbroker as devbroker
+from penstock import errors as errors
+from penstock import flink as flink
+from penstock import lineage as lineage
+from penstock import metrics as metrics
+from penstock import sql as sql
+from penstock import targets as targets
+from penstock import testing as testing
 from penstock.flink._kafka_sink import KafkaSink as KafkaSink
 from penstock.flink._kafka_source import KafkaSource as KafkaSource
 from penstock.flink._watermark import with_watermark as with_watermark

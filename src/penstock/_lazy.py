@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,13 @@ from typing import Any
 _IMPORT = re.compile(r"^from ([\w.]+) import \(?\s*(\w+) as \2\b", re.MULTILINE)
 
 
-def names_of_stub(package: str, file: str) -> tuple[list[str], Callable[[str], Any]]:
-    """Return the names of a package, and its `__getattr__`.
+Loader = Callable[[str], Any]
+
+
+def names_of_stub(package: str, file: str) -> tuple[list[str], Loader, Callable[[], list[str]]]:
+    """Return `__all__`, `__getattr__` and `__dir__` of a package. The last two know the modules of the stub too.
+
+    Modules are not in `__all__`, because `from penstock import *` would need all extras.
 
     Args:
         package: the name of the package.
@@ -29,6 +35,11 @@ def names_of_stub(package: str, file: str) -> tuple[list[str], Callable[[str], A
         home = homes.get(name)
         if home is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        if home == package:
+            return importlib.import_module(f"{package}.{name}")
         return getattr(importlib.import_module(home), name)
 
-    return list(homes), load
+    def list_names() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *homes})
+
+    return [name for name, home in homes.items() if home != package], load, list_names

@@ -21,6 +21,8 @@ from penstock.observe.monitor import Monitor, report_to_json
 from penstock.observe.progress import looks_of_progress, offsets_behind_latest, state_warnings
 from penstock.observe.sink_reports import report_query
 
+__all__ = ["HealthRules", "MetricsListener", "json_lines"]
+
 _log = logging.getLogger(__name__)
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ import pytest
 import penstock
 from penstock import changelog, flink
 from penstock.flink import legacy
+from tests import api_pages
 
 LAZY = (penstock, flink, legacy, changelog)
 
@@ -38,10 +41,11 @@ def test_every_import_of_a_stub_is_understood(module: object) -> None:
     nodes = ast.parse(path.read_text(encoding="utf-8")).body
     imports = [node for node in nodes if isinstance(node, ast.ImportFrom)]
     found = {(node.module, each.name, each.asname) for node in imports for each in node.names}
-    assert {asname for _, _, asname in found} == names(module)
+    assert {asname for home, _, asname in found if home != module.__name__} == names(module)  # type: ignore[attr-defined]  # a module
     assert len(found) == len(imports)
     for home, name, asname in found:
         assert name == asname
+        assert asname in dir(module)
         assert getattr(importlib.import_module(str(home)), name) is getattr(module, name)
 
 
@@ -110,3 +114,102 @@ def test_a_function_over_changelogs_takes_rows_and_keys_first(name: str) -> None
 def test_each_function_with_a_state_takes_a_folder_a_name_and_partitions(name: str) -> None:
     found = [(each.name, each.default) for each in arguments(name) if each.name in ("state", "name")]
     assert found == ([("state", None), ("name", None)] if name in WITH_A_STATE else [])
+
+
+def public_functions() -> Iterator[tuple[str, Callable[..., object], str]]:
+    """The name, the function and the docstring of everything that users call."""
+    for name in api_pages.MODULES:
+        module = importlib.import_module(name)
+        for each in api_pages.public_names(module):
+            found = getattr(module, each)
+            if inspect.isfunction(found):
+                yield f"{name}.{each}", found, inspect.getdoc(found) or ""
+            elif inspect.isclass(found):
+                if (constructor := api_pages.constructor_of(found)) is not None:
+                    yield f"{name}.{each}", constructor, inspect.getdoc(found) or ""
+                for member, value in api_pages.members_of(found):
+                    text = inspect.getdoc(getattr(found, member)) or ""
+                    yield f"{name}.{each}.{member}", api_pages.function_of(value), text
+
+
+def types_of(function: Callable[..., object]) -> dict[str, object]:
+    signature = inspect.signature(function)
+    parameters = [each for each in signature.parameters.values() if each.name not in ("self", "cls", "_")]
+    return {**{each.name: each.annotation for each in parameters}, "return": signature.return_annotation}
+
+
+def test_all_that_users_call_has_types_and_a_docstring() -> None:
+    """It does what `pyright --verifytypes` does, for what docs/api lists."""
+    found = list(public_functions())
+    assert len(found) > 300
+    assert [name for name, _, text in found if not text] == []
+    assert [
+        (name, argument)
+        for name, function, _ in found
+        for argument, annotation in types_of(function).items()
+        if annotation is inspect.Parameter.empty
+    ] == []
+    internal = {name: api_pages.internal_types(function) for name, function, _ in found}
+    assert {name: types for name, types in internal.items() if types} == {}
+
+
+ANY = {
+    "PySpark classic and Connect have different classes": {
+        *("query", "queries", "failed", "rows", "spark", "event"),
+    },
+    "a StructType or a text": {"schema", "produced_type", "type_info"},
+    "the user's object, of one of several classes": {
+        *("deserializer", "deserialization_schema", "record_deserializer", "serialization_schema"),
+        *("value_schema", "key_schema", "value_serialization_schema", "key_serialization_schema"),
+        *("custom_partitioner", "producer_config", "more", "strategy"),
+    },
+    "a row or an element of the user": {"value", "element", "next_element"},
+    "an optional package has its class": {"console", "client"},
+    "what the user's method returns": {"return"},
+}
+
+
+def test_any_hides_no_type_that_users_need() -> None:
+    bare = {
+        (name, argument)
+        for name, function, _ in public_functions()
+        for argument, annotation in types_of(function).items()
+        if annotation in ("Any", "Any | None")
+    }
+    right = set().union(*ANY.values())
+    assert sorted(each for each in bare if each[1] not in right) == []
+    assert right - {argument for _, argument in bare} == set()
+    of_ours = {name for name, argument in bare if argument == "return" and "deserial" not in name.lower()}
+    assert of_ours == {
+        "penstock.flink.legacy.AssignerWithPeriodicWatermarks.get_current_watermark",
+        "penstock.flink.legacy.FlinkKafkaConsumer.get_produced_type",
+        "penstock.flink.legacy.FlinkKafkaConsumer.getProducedType",
+        "penstock.sql.Session.sql",
+    }
+
+
+def test_the_pages_say_what_the_code_has() -> None:
+    written = {path.name: path.read_text(encoding="utf-8") for path in api_pages.FOLDER.glob("*.md")}
+    assert written == api_pages.pages(), "run make docs"
+
+
+def test_every_public_module_is_listed_and_can_be_reached_from_the_root() -> None:
+    for name in api_pages.MODULES:
+        found: object = penstock
+        for part in name.split(".")[1:]:
+            found = getattr(found, part)
+        assert found is importlib.import_module(name)
+        assert name.count(".") != 1 or name.partition(".")[2] in dir(penstock)
+
+
+ROOT = Path(__file__).parents[2]
+PIPELINES = ("src/penstock/demo/pipeline.py", "src/penstock/demo/cdc/pipeline.py")
+EXAMPLES = [*(ROOT / "docs").glob("*.md"), *(ROOT / name for name in ("README.md", *PIPELINES))]
+IMPORT = re.compile(r"^\s*(?:from|import) (penstock[\w.]*)", re.MULTILINE)
+
+
+def test_examples_import_only_what_is_public() -> None:
+    """What users copy: README, guides, and the pipelines of the demos."""
+    found = {(path.name, each) for path in EXAMPLES for each in IMPORT.findall(path.read_text("utf-8"))}
+    assert {module for _, module in found} >= {"penstock.flink", "penstock.flink.legacy", "penstock.targets"}
+    assert sorted((page, module) for page, module in found if module not in api_pages.MODULES) == []

@@ -9,8 +9,4 @@
 
 from penstock._lazy import names_of_stub
 
-__all__, __getattr__ = names_of_stub(__name__, __file__)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__all__, __getattr__, __dir__ = names_of_stub(__name__, __file__)

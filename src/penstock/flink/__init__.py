@@ -24,8 +24,4 @@ Runs in the user's program, on Spark classic and Connect. Invariant: a builder m
 
 from penstock._lazy import names_of_stub
 
-__all__, __getattr__ = names_of_stub(__name__, __file__)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__all__, __getattr__, __dir__ = names_of_stub(__name__, __file__)

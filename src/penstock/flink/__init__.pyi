@@ -1,5 +1,6 @@
 """The only list of the public names of `penstock.flink` and their modules. See penstock/_lazy.py."""
 
+from penstock.flink import legacy as legacy
 from penstock.flink._deserialization import ByteArrayDeserializer as ByteArrayDeserializer
 from penstock.flink._deserialization import DoubleDeserializer as DoubleDeserializer
 from penstock.flink._deserialization import FloatDeserializer as FloatDeserializer

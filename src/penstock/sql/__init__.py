@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from penstock.sql.run.job import Result as Result
     from penstock.sql.run.session import Session as Session
 
-_PUBLIC = ("Result", "Session")
+__all__ = ["Result", "Session"]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
+    if name not in __all__:
         raise AttributeError(f"module 'penstock.sql' has no attribute {name!r}")
     try:
         return getattr(importlib.import_module("penstock.sql.run.session"), name)

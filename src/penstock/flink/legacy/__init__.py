@@ -20,8 +20,4 @@ producer a `KafkaSink`. Nothing here reads or writes by itself.
 
 from penstock._lazy import names_of_stub
 
-__all__, __getattr__ = names_of_stub(__name__, __file__)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__all__, __getattr__, __dir__ = names_of_stub(__name__, __file__)
