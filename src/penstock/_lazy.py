@@ -20,7 +20,7 @@ Loader = Callable[[str], Any]
 
 
 def names_of_stub(package: str, file: str) -> tuple[list[str], Loader, Callable[[], list[str]]]:
-    """Return `__all__`, `__getattr__` and `__dir__` of a package. The last two know the modules of the stub too.
+    """Return `__all__`, `__getattr__` and `__dir__` of a package. The last two know its public modules too.
 
     Modules are not in `__all__`, because `from penstock import *` would need all extras.
 
