@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from enum import Enum
 from pathlib import Path
 from types import ModuleType, UnionType
-from typing import Any, Literal, Union, get_origin
+from typing import Any, Literal, TypeVar, Union, get_origin
 
 FOLDER = Path(__file__).parents[1] / "docs" / "api"
 MODULES = {
@@ -138,6 +138,8 @@ def _shown(name: str, home: str) -> str:
         return name
     if inspect.isclass(found):
         return public_classes().get(found, name)
+    if isinstance(found, TypeVar):
+        return "Self"
     return _MODULE.sub("", str(found))
 
 
@@ -168,7 +170,7 @@ def types_of(module: str) -> dict[str, Any]:
 def _is_type_of_ours(found: Any) -> bool:
     if inspect.isclass(found):
         return found.__module__.startswith("penstock.")
-    return isinstance(found, UnionType) or get_origin(found) in (Literal, Union)
+    return isinstance(found, (TypeVar, UnionType)) or get_origin(found) in (Literal, Union)
 
 
 def _default(value: object) -> str:

@@ -35,6 +35,8 @@ has its facts as attributes; none holds a secret.
     │   ├── TransactionsInDoubtError  a replay differs from the lost transactions
     │   ├── PrefixChangedError      the batch is decided under the prefix that the query had before
     │   ├── BatchOrderError         the batch is older than the last one in the decision log
+    │   ├── NewQueryError           another query has written under the prefix of a new one
+    │   ├── TargetTopicError        a topic was deleted or recreated while a batch was written to it
     │   ├── NoTransactionsError     a topic cannot take part in transactions (diskless)
     │   └── DecisionLogError        the decision log is gone, damaged, or has a wrong configuration
     ├── RowError                    a row cannot become a Kafka record

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock import changelog, flink
+from penstock import changelog, errors, flink
 from penstock.flink import legacy
 from tests import api_pages
 
@@ -155,7 +155,7 @@ def test_all_that_users_call_has_types_and_a_docstring() -> None:
 
 ANY = {
     "PySpark classic and Connect have different classes": {
-        *("query", "queries", "failed", "rows", "spark", "event"),
+        *("query", "queries", "failed", "rows", "spark", "event", "frame"),
     },
     "a StructType or a text": {"schema", "produced_type", "type_info"},
     "the user's object, of one of several classes": {
@@ -213,3 +213,12 @@ def test_examples_import_only_what_is_public() -> None:
     found = {(path.name, each) for path in EXAMPLES for each in IMPORT.findall(path.read_text("utf-8"))}
     assert {module for _, module in found} >= {"penstock.flink", "penstock.flink.legacy", "penstock.targets"}
     assert sorted((page, module) for page, module in found if module not in api_pages.MODULES) == []
+
+
+def test_the_tree_of_errors_has_all_of_them() -> None:
+    classes = {
+        name
+        for name, found in vars(errors).items()
+        if inspect.isclass(found) and issubclass(found, Exception)
+    }
+    assert classes - set(re.findall(r"\w+Error", str(errors.__doc__))) == set()

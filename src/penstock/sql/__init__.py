@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
+    from penstock.sql.run.job import Job as Job
     from penstock.sql.run.job import Result as Result
     from penstock.sql.run.session import Session as Session
 
-__all__ = ["Result", "Session"]
+__all__ = ["Job", "Result", "Session"]
 
 
 def __getattr__(name: str) -> Any:
