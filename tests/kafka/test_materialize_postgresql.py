@@ -26,6 +26,8 @@ from penstock.cli import app
 from penstock.errors import MaterializeError, OptionError
 from penstock.targets import SqlTable
 from penstock.targets.batch import Batch, LastRows
+from tests.compat import tables
+from tests.compat.releases import HERE, RELEASES
 from tests.kafka.dying_materialize import AFTER, BEFORE, CHANGES
 from tests.unit.targets.changes import COLUMNS, Change, after, batch, rows_of
 
@@ -306,3 +308,19 @@ def test_a_connection_that_commits_by_itself_is_refused_and_a_table_of_the_user_
         connection.commit()
         assert SqlTable("mine", lambda: psycopg.connect(server)).apply(batch(0, [(1, "a", "+I")]))
         assert connection.execute("SELECT count(*) FROM public.penstock_staged").fetchall() == [(0,)]
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_table_of_a_release_knows_its_last_batch_and_goes_on(server: str, release: str) -> None:
+    """The file is what `pg_dump --inserts` wrote after the first batches of tests/compat/tables.py."""
+    name = f"of_{release}".replace(".", "_")
+    with closing(psycopg.connect(server, autocommit=True)) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    place = server.replace("dbname=postgres", f"dbname={name}")
+    with closing(psycopg.connect(place, autocommit=True)) as connection:
+        connection.execute((HERE / release / "tables" / "postgresql.sql").read_text(encoding="utf-8"))
+        target = SqlTable("goods", lambda: psycopg.connect(place))
+        assert not target.apply(tables.batch_of(tables.RECORDED - 1)), "its last batch was applied twice"
+        assert target.apply(tables.batch_of(tables.RECORDED))
+        rows = connection.execute("SELECT id, name, price FROM goods").fetchall()
+        assert {(key, found, str(price)) for key, found, price in rows} == tables.ROWS
