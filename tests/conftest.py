@@ -12,10 +12,10 @@ from tests.examples import load_profile
 load_profile()
 pytest.register_assert_rewrite("tests.scenarios")
 
-pytest_plugins = ["tests.fix_broker", "tests.fix_spark", "penstock.testing.plugin"]
+pytest_plugins = ["penstock.testing.plugin", "tests.fix_broker", "tests.fix_spark"]
 
 SHARED = (
-    "cluster3",
+    "dev_kafka_of_three",
     "guarded",
     "secured",
     "mortal_broker",

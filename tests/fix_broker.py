@@ -6,16 +6,15 @@ topics of its own, so tests on the shared broker do not see one another.
 
 from __future__ import annotations
 
-import re
-import uuid
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import pytest
 
 from penstock.devbroker import DevCluster
+from penstock.testing.brokers import revive
+from penstock.testing.plugin import unique_name
 from tests import judge
-from tests.waiting import wait_until
 
 START_TIMEOUT_S = 300.0
 """Long, because brokers start together with Spark. A broker that ended is noticed at once."""
@@ -61,17 +60,15 @@ def guarded() -> Iterator[DevCluster]:
 
 @pytest.fixture(scope="session")
 def _three_brokers() -> Iterator[DevCluster]:
+    """Three brokers, which may take long to start. They take the place of the plugin's."""
     with DevCluster(3, start_timeout_s=START_TIMEOUT_S) as cluster:
         yield cluster
 
 
 @pytest.fixture
-def cluster3(_three_brokers: DevCluster) -> Iterator[DevCluster]:
+def cluster3(dev_kafka_of_three: DevCluster) -> DevCluster:
     """Three brokers, shared by the tests that kill some of them. All run and are in sync after each test."""
-    yield _three_brokers
-    _revive(_three_brokers)
-    admin = judge.admin(_three_brokers.bootstrap_servers)
-    wait_until(lambda: not judge.lagging_replicas(admin), "all replicas to be in sync")
+    return dev_kafka_of_three
 
 
 @pytest.fixture(scope="session")
@@ -84,15 +81,7 @@ def _mortal_broker() -> Iterator[DevCluster]:
 def mortal_broker(_mortal_broker: DevCluster) -> Iterator[DevCluster]:
     """One broker, shared by the tests that kill, pause or restart it. It runs after each test."""
     yield _mortal_broker
-    _revive(_mortal_broker)
-
-
-def _revive(cluster: DevCluster) -> None:
-    for node_id in cluster.node_ids:
-        if cluster.is_alive(node_id):
-            cluster.resume(node_id)
-        else:
-            cluster.restart(node_id)
+    revive(_mortal_broker)
 
 
 @pytest.fixture
@@ -121,7 +110,7 @@ def own_broker(make_cluster: Callable[..., DevCluster]) -> DevCluster:
 @pytest.fixture
 def topic_name(request: pytest.FixtureRequest) -> str:
     """A topic name that no other test has; says which test it belongs to. The topic does not exist yet."""
-    return _unique(request.node.name)
+    return unique_name(request.node.name)
 
 
 @pytest.fixture
@@ -136,13 +125,8 @@ def make_topic(request: pytest.FixtureRequest) -> MakeTopic:
         suffix: str = "",
     ) -> str:
         used: DevCluster = cluster if cluster is not None else request.getfixturevalue("broker")
-        topic = _unique(request.node.name) + suffix
+        topic = unique_name(request.node.name) + suffix
         judge.create_topic(used.bootstrap_servers, topic, partitions=partitions, config=config)
         return topic
 
     return make
-
-
-def _unique(test_name: str) -> str:
-    readable = re.sub(r"[^A-Za-z0-9]+", "-", test_name).strip("-")[:80]
-    return f"{readable}-{uuid.uuid4().hex[:12]}"

@@ -125,17 +125,6 @@ def wait_for_leaders(bootstrap: str, topic: str, partitions: int, *, timeout_s: 
             client.poll(_POLL_S)
 
 
-def lagging_replicas(client: AdminClient, *, timeout_s: float = PATIENCE_S) -> set[tuple[str, int]]:
-    """Return the topic partitions of which a replica is not in sync, or that have no leader."""
-    topics = client.list_topics(timeout=timeout_s).topics.values()
-    return {
-        (topic.topic, number)
-        for topic in topics
-        for number, partition in topic.partitions.items()
-        if partition.leader < 0 or set(partition.isrs) != set(partition.replicas)
-    }
-
-
 def delete_topic(bootstrap: str, topic: str, *, timeout_s: float = PATIENCE_S) -> None:
     """Delete a topic; return when the brokers say that it is gone."""
     client = admin(bootstrap)

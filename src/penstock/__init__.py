@@ -4,6 +4,8 @@ Public is what docs/api/README.md lists: this module, `changelog`, `devbroker`, 
 `metrics`, `sql`, `targets` and `testing`. Every other module is internal, and may change in any version.
 `__init__.pyi` lists the names and the modules that have them.
 Invariant: `import penstock` is fast. A name loads its module, and PySpark if needed, when it is first used.
+
+PYTEST_DONT_REWRITE: without this word pytest warns if penstock was imported before it starts.
 """
 
 from penstock._lazy import names_of_stub

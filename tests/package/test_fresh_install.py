@@ -51,7 +51,8 @@ EXTRAS = {  # in this order, because a later extra installs what an earlier one 
     "from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter",
     "lineage": "from penstock.lineage import LineageListener; LineageListener('n').close()",
     "sql": "from penstock.sql import Session; import penstock.sql.shell.prompt",
-    "testing": "import penstock.testing.plugin; import confluent_kafka",
+    "testing": "import penstock.testing.plugin, confluent_kafka, importlib.metadata as installed; "
+    "assert 'penstock.testing.plugin' in installed.entry_points(group='pytest11').names",
     "demo": "from penstock.demo.flights import load_flights; assert load_flights().num_rows == 336_776",
 }
 NEEDS_OF_THE_SYSTEM = {"kerberos": "krb5-config"}

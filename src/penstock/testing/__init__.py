@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from penstock.testing.brokers import leader_of as leader_of
     from penstock.testing.fake.clock import Clock as Clock
     from penstock.testing.fake.clock import VirtualClock as VirtualClock
     from penstock.testing.fake.cluster import FakeKafka as FakeKafka
@@ -25,12 +26,25 @@ if TYPE_CHECKING:
     from penstock.testing.fake.rights import Rights as Rights
     from penstock.testing.judge import assert_each_once as assert_each_once
     from penstock.testing.judge import committed_values as committed_values
+    from penstock.testing.sql import SqlRun as SqlRun
+    from penstock.testing.sql import run_sql as run_sql
+    from penstock.testing.streams import run_to_end as run_to_end
+    from penstock.testing.tables import assert_table_equals as assert_table_equals
+    from penstock.testing.tables import table_of as table_of
+    from penstock.testing.tables import upsert_table as upsert_table
     from penstock.testing.waiting import wait_until as wait_until
 
 _FAKE = "penstock.testing.fake"
 _HOMES = {
     "assert_each_once": "penstock.testing.judge",
     "committed_values": "penstock.testing.judge",
+    "leader_of": "penstock.testing.brokers",
+    "assert_table_equals": "penstock.testing.tables",
+    "table_of": "penstock.testing.tables",
+    "upsert_table": "penstock.testing.tables",
+    "run_to_end": "penstock.testing.streams",
+    "SqlRun": "penstock.testing.sql",
+    "run_sql": "penstock.testing.sql",
     "wait_until": "penstock.testing.waiting",
     "FakeKafka": f"{_FAKE}.cluster",
     "Clock": f"{_FAKE}.clock",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from penstock.testing.waiting import PATIENCE_S, Patience
 
@@ -24,10 +24,24 @@ class HasAddress(Protocol):
         """Return the addresses."""
 
 
-def committed_values(
+def address_of(brokers: HasAddress | str) -> str:
+    """Return the addresses of a cluster."""
+    return brokers if isinstance(brokers, str) else brokers.bootstrap_servers
+
+
+class CommittedRecord(NamedTuple):
+    """A record that read_committed shows."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+def committed_records(
     brokers: HasAddress | str, topic: str, *, timeout_s: float = PATIENCE_S
-) -> list[bytes | None]:
-    """Return the values of all records that read_committed shows, partition by partition in order.
+) -> list[CommittedRecord]:
+    """Return all records that read_committed shows, partition by partition in order.
 
     Args:
         brokers: a cluster, or its addresses.
@@ -37,8 +51,8 @@ def committed_values(
     Raises:
         AssertionError: the end was not reached, for example because a transaction stays open.
     """
-    found: list[bytes | None] = []
-    address = brokers if isinstance(brokers, str) else brokers.bootstrap_servers
+    found: list[CommittedRecord] = []
+    address = address_of(brokers)
     consumer = _consumer(address, "read_committed")
     try:
         for partition, bounds in _bounds(address, topic, timeout_s).items():
@@ -46,6 +60,13 @@ def committed_values(
     finally:
         consumer.close()
     return found
+
+
+def committed_values(
+    brokers: HasAddress | str, topic: str, *, timeout_s: float = PATIENCE_S
+) -> list[bytes | None]:
+    """Return the values of `committed_records`, in the same order."""
+    return [record.value for record in committed_records(brokers, topic, timeout_s=timeout_s)]
 
 
 def assert_each_once(
@@ -124,11 +145,11 @@ def _bounds(address: str, topic: str, timeout_s: float) -> dict[int, tuple[int, 
 
 def _read(
     consumer: Any, topic: str, partition: int, bounds: tuple[int, int], timeout_s: float
-) -> list[bytes | None]:
+) -> list[CommittedRecord]:
     from confluent_kafka import KafkaError, KafkaException, TopicPartition  # noqa: PLC0415
 
     first, end = bounds
-    values: list[bytes | None] = []
+    records: list[CommittedRecord] = []
     is_at_end = first >= end
     what = f"{topic}-{partition} is read to offset {end}. Perhaps a transaction is open"
     patience = Patience(what, timeout_s)
@@ -138,10 +159,10 @@ def _read(
         for message in consumer.consume(1_000, _POLL_S):
             error = message.error()
             if error is None:
-                values.append(message.value())
+                records.append(CommittedRecord(partition, message.offset(), message.key(), message.value()))
             elif error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's public constant
                 raise KafkaException(error)
             else:
                 is_at_end = message.offset() >= end
-        patience.check(len(values))
-    return values
+        patience.check(len(records))
+    return records

@@ -1,7 +1,6 @@
-"""The fixtures of penstock for pytest. The user's conftest.py names this module in `pytest_plugins`.
+"""The fixtures of penstock for pytest, which loads this module in each run: it is an entry point `pytest11`.
 
-It is not an entry point `pytest11`: with one, pytest would rewrite the assertions of the whole package
-`penstock` in every run, and warn if `penstock` was imported earlier.
+The entry point has the name of the module, so a conftest.py may name it in `pytest_plugins` too.
 
 Runs in tests only. Invariant: importing it costs nearly nothing. A fixture imports what it needs when a test
 asks for it.
@@ -34,22 +33,43 @@ def fake_kafka() -> Iterator[FakeKafka]:
 
 @pytest.fixture(scope="session")
 def dev_kafka() -> Iterator[DevCluster]:
-    """Give a real Kafka with one broker, shared by all tests of the run. It needs Java."""
+    """Give a real Kafka with one broker, shared by all tests of the run. It needs Java. Do not kill it."""
     from penstock.devbroker import DevCluster  # noqa: PLC0415 - see above
 
     with DevCluster() as cluster:
         yield cluster
 
 
+@pytest.fixture(scope="session")
+def _three_brokers() -> Iterator[DevCluster]:
+    from penstock.devbroker import DevCluster  # noqa: PLC0415 - see above
+
+    with DevCluster(3) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def dev_kafka_of_three(_three_brokers: DevCluster) -> Iterator[DevCluster]:
+    """Give a real Kafka with three brokers that a test may kill or pause, shared by all tests of the run.
+
+    After each test all brokers run, and all replicas are in sync. It needs Java.
+    """
+    from penstock.testing.brokers import revive  # noqa: PLC0415 - see above
+
+    yield _three_brokers
+    revive(_three_brokers)
+
+
 @pytest.fixture
 def unique_topic(request: pytest.FixtureRequest) -> Callable[..., str]:
     """Return a function that makes names of topics. Each has the name of the test in it."""
+    return lambda prefix="": unique_name(request.node.name, prefix)
 
-    def make(prefix: str = "") -> str:
-        test = re.sub(r"[^A-Za-z0-9]+", "-", request.node.name).strip("-")[:_LONGEST_NAME]
-        return "-".join(part for part in (prefix, test, uuid.uuid4().hex[:12]) if part)
 
-    return make
+def unique_name(test: str, prefix: str = "") -> str:
+    """Return a name of a topic that no other test has, with the name of the test in it."""
+    readable = re.sub(r"[^A-Za-z0-9]+", "-", test).strip("-")[:_LONGEST_NAME]
+    return "-".join(part for part in (prefix, readable, uuid.uuid4().hex[:12]) if part)
 
 
 @pytest.fixture

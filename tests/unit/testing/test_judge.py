@@ -8,7 +8,7 @@ import pytest
 
 from penstock.client.net.connection import KafkaConnections
 from penstock.client.settings import ConnectionSettings
-from penstock.testing import FakeKafka, assert_each_once, committed_values
+from penstock.testing import FakeKafka, assert_each_once, committed_values, leader_of
 from tests import judge
 from tests.scenarios.cluster import Cluster
 from tests.scenarios.transactions import V2, Writer
@@ -60,3 +60,11 @@ def test_an_open_transaction_is_waited_for(fake_kafka: FakeKafka, topic: str) ->
     writer.end(is_commit=True)
     assert_each_once(fake_kafka, topic, [b"open"])
     connections.close()
+
+
+def test_the_leader_is_known() -> None:
+    with FakeKafka(brokers=3) as kafka:
+        kafka.create_topic("t")
+        leader = leader_of(kafka, "t")
+        kafka.stop_broker(leader)
+        assert leader_of(kafka, "t") != leader

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from penstock.testing import FakeKafka
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    from pip._vendor import tomli as tomllib
+
+ROOT = Path(__file__).parents[3]
 
 HEAVY = (
     "kafka",
@@ -26,10 +36,52 @@ def test_loading_it_loads_nothing_heavy() -> None:
     assert told.stdout == "[]\n"
 
 
-def test_it_is_not_an_entry_point_of_pytest() -> None:
-    """Because of one, pytest would rewrite the whole package in the runs of all users."""
-    text = (Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8")
-    assert "pytest11" not in text
+RUN = """
+import sys, penstock, pyspark_penstock, pytest
+
+sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "."]))
+"""
+STRANGERS_TEST = """
+import sys
+
+
+def test_nothing_is_loaded():
+    assert "penstock.testing.plugin" in sys.modules
+    assert not {"pyarrow", "kafka", "confluent_kafka"} & sys.modules.keys()
+
+
+def test_a_fixture_is_there(unique_topic):
+    assert unique_topic("orders")
+"""
+
+
+@pytest.mark.parametrize("conftest", ["", "pytest_plugins = ['penstock.testing.plugin']"])
+def test_an_installed_penstock_is_a_plugin_that_disturbs_nobody(tmp_path: Path, conftest: str) -> None:
+    """Install the metadata alone. Warnings are errors, and penstock is imported before pytest starts."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        (points,) = tomllib.load(file)["project"]["entry-points"].items()
+    site, project = tmp_path / "site", tmp_path / "project"
+    info = site / "penstock-0.1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: penstock\nVersion: 0.1.0\n")
+    (info / "RECORD").write_text("penstock/__init__.py,,\npyspark_penstock/__init__.py,,\n")
+    lines = [f"{name} = {module}" for name, module in points[1].items()]
+    (info / "entry_points.txt").write_text("\n".join([f"[{points[0]}]", *lines, ""]))
+    project.mkdir()
+    (project / "conftest.py").write_text(conftest)
+    (project / "test_stranger.py").write_text(STRANGERS_TEST)
+    path = os.pathsep.join([str(site), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": path}
+    told = subprocess.run(
+        [sys.executable, "-W", "error", "-c", RUN],
+        cwd=project,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "2 passed" in told.stdout, told.stdout + told.stderr
+    assert "warning" not in told.stdout
 
 
 def test_each_name_is_another_one(unique_topic: Callable[..., str]) -> None:
