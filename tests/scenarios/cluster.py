@@ -142,6 +142,7 @@ class Cluster:
         *,
         read_committed: bool = False,
         epoch: int = -1,
+        last_epoch: int = -1,
         max_bytes: int = 1 << 20,
         partition_max_bytes: int = 1 << 20,
         min_bytes: int = 1,
@@ -155,8 +156,9 @@ class Cluster:
                 topic=topic,
                 partitions=[
                     kind.FetchPartition(
-                        partition=0, current_leader_epoch=epoch, fetch_offset=offset, last_fetched_epoch=-1,
-                        log_start_offset=-1, partition_max_bytes=partition_max_bytes,
+                        partition=0, current_leader_epoch=epoch, fetch_offset=offset,
+                        last_fetched_epoch=last_epoch, log_start_offset=-1,
+                        partition_max_bytes=partition_max_bytes,
                     )
                 ],
             )

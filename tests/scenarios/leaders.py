@@ -61,6 +61,15 @@ def the_old_leader_and_the_old_epoch_are_refused(three: ThreeBrokers) -> None:
     assert cluster.fetch(topic, epoch=before, node_id=new).error_code == codes.FENCED_LEADER_EPOCH
     assert cluster.fetch(topic, epoch=now, node_id=new).error_code == OK
     assert cluster.fetch(topic, epoch=now + 9, node_id=new).error_code == codes.UNKNOWN_LEADER_EPOCH
+    parted = cluster.fetch(topic, 3, last_epoch=before, node_id=new)
+    assert (parted.error_code, bytes(parted.records or b"")) == (OK, b"")
+    assert (parted.diverging_epoch.epoch, parted.diverging_epoch.end_offset) == (before, 2)
+    beyond = cluster.fetch(topic, 9, last_epoch=before, node_id=new)
+    assert (beyond.error_code, beyond.diverging_epoch.end_offset) == (OK, 2)
+    joined = cluster.fetch(topic, 2, last_epoch=before, node_id=new)
+    assert joined.records
+    unknown = cluster.fetch(topic, 2, last_epoch=now + 9, node_id=new)
+    assert unknown.error_code == codes.OFFSET_OUT_OF_RANGE
     assert end_of_epoch(cluster, new, topic, before) == (OK, before, 2)
     assert end_of_epoch(cluster, new, topic, now) == (OK, now, 3)
     assert cluster.values(topic) == [b"a", b"b", b"c"]

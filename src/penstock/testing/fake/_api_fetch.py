@@ -13,6 +13,7 @@ from penstock.testing.fake._wire import Fields
 _NAMES_IDS = 13
 _UNLIMITED = 1 << 31
 _NO_EPOCH = -1
+_UNKNOWN_EPOCH = {"epoch": -1, "end_offset": -1}
 
 
 @dataclass
@@ -81,12 +82,14 @@ def _read_partition(call: Call, found: Partition | int, asked: Any, reading: _Re
         "last_stable_offset": log.last_stable_offset,
         "log_start_offset": log.start_offset,
     }
-    if (diverging := _diverging(found, asked)) is not None:
-        reading.is_final = True
-        return {**_fields(codes.NO_ERROR), **offsets, "diverging_epoch": diverging}
-    if not log.start_offset <= asked.fetch_offset <= log.end_offset:
+    diverging = _diverging(found, asked)
+    is_lost = asked.fetch_offset < log.start_offset or diverging == _UNKNOWN_EPOCH
+    if is_lost or (diverging is None and asked.fetch_offset > log.end_offset):
         reading.is_final = True
         return {**_fields(codes.OFFSET_OUT_OF_RANGE), "log_start_offset": log.start_offset}
+    if diverging is not None:
+        reading.is_final = True
+        return {**_fields(codes.NO_ERROR), **offsets, "diverging_epoch": diverging}
     return {**_fields(codes.NO_ERROR), **offsets, **_records(call, found, asked, reading)}
 
 
@@ -112,9 +115,8 @@ def _diverging(found: Partition, asked: Any) -> Fields | None:
     if epoch == _NO_EPOCH:
         return None
     end_epoch, end_offset = found.log.end_of_epoch(epoch, found.leader_epoch)
-    if end_epoch == epoch and end_offset >= asked.fetch_offset:
-        return None
-    return {"epoch": end_epoch, "end_offset": end_offset}
+    is_parted = end_epoch < epoch or end_offset < asked.fetch_offset
+    return {"epoch": end_epoch, "end_offset": end_offset} if is_parted else None
 
 
 def _fields(code: int) -> dict[str, Any]:
