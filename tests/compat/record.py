@@ -1,7 +1,7 @@
 """Record what this version leaves behind: `python -m tests.compat.record 0.1.0 tables texts`.
 
 Without names of parts it records all of them. Later versions have to resume from it (`test_resume.py`,
-tests/unit/test_compat.py). So this runs once for a release, and after that only for
+`test_sql_resume.py`, tests/unit/test_compat.py). So this runs once for a release, and after that only for
 parts that are new.
 """
 
@@ -22,6 +22,13 @@ def record_checkpoint(folder: Path) -> None:
     from tests.compat import make_checkpoint  # noqa: PLC0415 - lazy: it needs Spark
 
     make_checkpoint.record(folder / "checkpoint")
+
+
+def record_sql(folder: Path) -> None:
+    """Record checkpoints, states and decisions of an SQL job."""
+    from tests.compat.record_sql import record  # noqa: PLC0415 - lazy: it needs Spark
+
+    record(folder / "sql")
 
 
 def record_tables(folder: Path) -> None:
@@ -60,6 +67,7 @@ def record_texts(folder: Path) -> None:
 
 PARTS: dict[str, Callable[[Path], None]] = {
     "checkpoint": record_checkpoint,
+    "sql": record_sql,
     "states": record_states,
     "tables": record_tables,
     "texts": record_texts,

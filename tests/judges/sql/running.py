@@ -85,7 +85,7 @@ def _answers(
                 break  # before anything ran, so it is refused in any number of micro-batches
         return script, mode, answers
 
-    with _spark(folder) as spark, ThreadPoolExecutor(_AT_ONCE) as pool:
+    with spark_of_its_own(folder) as spark, ThreadPoolExecutor(_AT_ONCE) as pool:
         try:
             for future in as_completed([pool.submit(run, *each) for each in asked]):
                 if (found := future.result()) is not None:
@@ -113,7 +113,7 @@ def run_script(
 
 
 @contextmanager
-def _spark(folder: Path) -> Iterator[SparkSession]:
+def spark_of_its_own(folder: Path) -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     add_jars(os.environ)
     builder: Any = SparkSession.builder
