@@ -157,6 +157,7 @@ ANY = {
     "PySpark classic and Connect have different classes": {
         *("query", "queries", "failed", "rows", "spark", "event", "frame"),
     },
+    "a DataFrame of Spark or a list of rows": {"table", "changes"},
     "a StructType or a text": {"schema", "produced_type", "type_info"},
     "the user's object, of one of several classes": {
         *("deserializer", "deserialization_schema", "record_deserializer", "serialization_schema"),

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from penstock.testing.judge import HasAddress, committed_records
 from penstock.testing.waiting import PATIENCE_S
+from penstock.types import ROW_KIND
 
-ROW_KIND = "row_kind"
 _SIGNS = {"+I": 1, "+U": 1, "-U": -1, "-D": -1}
 _SHOWN = 10
 
