@@ -16,6 +16,8 @@ from penstock.source.checkpoint_offset import SourceOffset
 from penstock.source.stopping import is_reached
 
 _POLL_S = 0.1
+_MISSING = (None, "None", "null")
+"""An offset that a report does not tell. PySpark may make a text of it."""
 
 
 def run_until_bounded(query: Any, timeout: float | None = None) -> bool:
@@ -35,13 +37,26 @@ def run_until_bounded(query: Any, timeout: float | None = None) -> bool:
         StreamingQueryException: the query failed.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
-    while not _all_reached(query.lastProgress):
+    while not _all_reached(_last_batch(query)):
         if query.awaitTermination(_POLL_S):
             return True
         if deadline is not None and time.monotonic() >= deadline:
             return False
     query.stop()
     return True
+
+
+def _last_batch(query: Any) -> Any:
+    """Return the last progress report with offsets; None before any. A report of an idle query has none."""
+    last = query.lastProgress
+    if last is None or _has_offsets(last):
+        return last
+    return next((each for each in reversed(query.recentProgress) if _has_offsets(each)), None)
+
+
+def _has_offsets(progress: Any) -> bool:
+    offsets = [source["endOffset"] for source in progress["sources"]]
+    return bool(offsets) and not any(offset in _MISSING for offset in offsets)
 
 
 def _all_reached(progress: Any) -> bool:
