@@ -73,6 +73,9 @@ rest: $(SETUP) $(JARS) npm ## kafka, parity, page and package at the same time
 npm: $(SETUP)
 	-command -v npm >/dev/null && npm install --prefix tests/page --no-package-lock --no-audit --no-fund --silent
 
+versions: $(SETUP) $(JARS) ## The wheel on each PySpark from 4.0.1 to 4.3.0 (VERSIONS="4.0.1 4.1.4": some)
+	$(if $(IN_MEMORY),TMPDIR=$(IN_MEMORY) )$(BIN)/python -m tests.versions $(VERSIONS)
+
 stores: $(SETUP) ## The state on S3, Azure, GCS and (with CLASSPATH and HADOOP_HOME) HDFS, and kills of its drivers
 	-command -v npm >/dev/null && npm install --prefix tests/stores --no-package-lock --no-audit --no-fund --silent
 	STORES=all $(PYTEST_IN_MEMORY) tests/unit/state/test_stores.py $(PYTEST_ARGS)
@@ -93,7 +96,6 @@ arch: $(SETUP) ## The layers between the rooms
 docs: $(SETUP) ## Write the generated pages
 	$(BIN)/python -m tests.options_page
 	$(BIN)/python -m penstock.flink.legacy.conformance
-	$(BIN)/python -m tests.api_pages
 
 ci: export PROFILE = usual
 ci: lint types arch $(JARS) ## The checks above, and all tests (35 minutes). .ci/run runs it

@@ -24,6 +24,7 @@ from penstock.flink.legacy import (
     KeyedSerializationSchema,
     Semantic,
 )
+from penstock.spark.versions import PLANS_WITH_LIMITS
 from tests import quick_jvm
 from tests.chaos.chain import chain_of
 
@@ -71,13 +72,13 @@ class Copy:
     states: str | None = None
     """A folder for the states of operators over changelogs, which then stand between source and sink."""
 
-    def rows(self, spark: SparkSession) -> DataFrame:
+    def rows(self, spark: SparkSession, *, drains: bool = False) -> DataFrame:
         read = (
             spark.readStream.format("penstock")
             .option("kafka.bootstrap.servers", self.bootstrap)
             .option("subscribe", self.source)
             .option("startingOffsets", "earliest")
-            .option("maxOffsetsPerTrigger", self.per_trigger)
+            .options(**self._limit("maxOffsetsPerTrigger", drains=drains))
             .option("kafka.isolation.level", "read_committed")
             .option("scan.pack-small-ranges", "false")  # a task and a transaction for each topic partition
             .load()
@@ -94,7 +95,7 @@ class Copy:
         if self.is_older:
             return self._start_older(spark, drains=drains)
         writer = (
-            self.rows(spark)
+            self.rows(spark, drains=drains)
             .writeStream.format(self.format)
             .option("kafka.bootstrap.servers", self.bootstrap)
             .option("topic", self.target)
@@ -113,12 +114,20 @@ class Copy:
         consumer = FlinkKafkaConsumer(
             self.source, KeyAndValue(), {**servers, "isolation.level": "read_committed"}
         )
-        consumer.set_start_from_earliest().set_option("scan.max-records-per-batch", str(self.per_trigger))
+        consumer.set_start_from_earliest()
+        for option, value in self._limit("scan.max-records-per-batch", drains=drains).items():
+            consumer.set_option(option, value)
         consumer.set_option("scan.pack-small-ranges", "false")
         producer = FlinkKafkaProducer(self.target, KeyAndValueBytes(), servers, None, Semantic.EXACTLY_ONCE)
         producer.set_transactional_id_prefix(self.prefix)
         trigger = {"availableNow": True} if drains else None
         return producer.write_stream(consumer.load(spark), self.checkpoint, trigger=trigger)
+
+    def _limit(self, option: str, *, drains: bool) -> dict[str, str]:
+        """Return the limit of a batch. Spark before 4.2 takes none with the trigger availableNow."""
+        if drains and not PLANS_WITH_LIMITS:
+            return {}
+        return {option: str(self.per_trigger), "scan.trigger": "processing-time"}
 
     def as_arguments(self) -> list[str]:
         """For a process that runs this copy."""

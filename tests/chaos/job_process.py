@@ -18,6 +18,8 @@ SILENCE_S = 300.0
 """The longest time without output. Spark starts before the first line, and a drained backlog is one batch."""
 
 ROOT = Path(__file__).parents[2]
+PYTHON = "CHAOS_PYTHON"
+"""The environment variable with the Python of jobs, which may have another PySpark; if not set, this one."""
 
 
 class JobProcess:
@@ -28,7 +30,7 @@ class JobProcess:
     ) -> None:
         self._log = log.open("ab")
         self.process = subprocess.Popen(
-            [sys.executable, "-u", "-m", module, *arguments],
+            [os.environ.get(PYTHON, sys.executable), "-u", "-m", module, *arguments],
             cwd=ROOT,
             env={**os.environ, **(environment or {})},
             stdout=subprocess.PIPE,

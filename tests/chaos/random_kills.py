@@ -5,7 +5,8 @@
 Each kill comes at a random moment of a batch, while new input arrives. With several brokers every fourth kill
 takes a broker, which comes back with the next kill. With --chained there are two queries, and the second
 reads the transactions of the first. With --older the copy uses FlinkKafkaConsumer and
-FlinkKafkaProducer(EXACTLY_ONCE). The program prints what it killed. It ends with 0 if every input is in
+FlinkKafkaProducer(EXACTLY_ONCE). With CHAOS_PYTHON=.venv/versions/4.0.1/bin/python, which `make versions`
+makes, the copy runs on that PySpark. The program prints what it killed. It ends with 0 if every input is in
 the target once, in order for each key, and no transaction is open.
 """
 
