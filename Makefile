@@ -96,6 +96,7 @@ arch: $(SETUP) ## The layers between the rooms
 docs: $(SETUP) ## Write the generated pages
 	$(BIN)/python -m tests.options_page
 	$(BIN)/python -m penstock.flink.legacy.conformance
+	$(BIN)/python -m tests.api_pages
 
 ci: export PROFILE = usual
 ci: lint types arch $(JARS) ## The checks above, and all tests (35 minutes). .ci/run runs it

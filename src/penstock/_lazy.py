@@ -37,7 +37,14 @@ def names_of_stub(package: str, file: str) -> tuple[list[str], Loader, Callable[
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         if home == package:
             return importlib.import_module(f"{package}.{name}")
-        return getattr(importlib.import_module(home), name)
+        try:
+            return getattr(importlib.import_module(home), name)
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] == "pyspark":
+                from penstock._pyspark import check_pyspark  # noqa: PLC0415 - what is wrong with it
+
+                check_pyspark()
+            raise
 
     def list_names() -> list[str]:
         return sorted({*vars(sys.modules[package]), *homes})

@@ -25,6 +25,7 @@ from typing import Any
 import pyspark
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.datasource import DataSourceStreamReader
 
 import penstock
 from penstock import changelog
@@ -246,7 +247,7 @@ def _available_now(probe: Probe) -> Any:
 
 @case("limit with availableNow")
 def _limit(probe: Probe) -> Any:
-    has_limits = hasattr(pyspark.sql.datasource.DataSourceStreamReader, "getDefaultReadLimit")
+    has_limits = hasattr(DataSourceStreamReader, "getDefaultReadLimit")
     rows = probe.collect(probe.stream("fixed", **{"scan.max-records-per-batch": 100}), "limit")
     if has_limits:
         probe.run_into(rows.writer)
@@ -412,7 +413,7 @@ def _cdc(probe: Probe) -> Any:
         connection.execute("CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT)")
         connection.commit()
     target = SqlTable("customers", lambda: sqlite3.connect(file), "sqlite")
-    writer = changelog.materialize(changes.drop("o", "p"), target, ["id"])
+    writer = changelog.materialize(changes.drop("o", "p"), ["id"], target)
     for _ in range(2):
         probe.run_into(writer.option("checkpointLocation", probe.checkpoint("cdc")))
     with contextlib.closing(sqlite3.connect(file)) as connection:

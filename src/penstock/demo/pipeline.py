@@ -18,14 +18,16 @@ WATERMARK_DELAY_DAYS = 1
 FLIGHT = "carrier string, flight int, origin string, dest string, dep_delay int, arr_delay int"
 
 
-def read_flights(spark: SparkSession, bootstrap_servers: str, topic: str, rows_per_batch: int) -> DataFrame:
+def read_flights(
+    spark: SparkSession, bootstrap_servers: str, topic: str, limits: dict[str, str]
+) -> DataFrame:
     """Return a stream of parsed flights, with the record's timestamp as event time."""
     records = (
         spark.readStream.format("penstock")
         .option("kafka.bootstrap.servers", bootstrap_servers)
         .option("subscribe", topic)
         .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", rows_per_batch)
+        .options(**limits)
         .load()
     )
     parsed = F.from_json(F.col("value").cast("string"), FLIGHT)

@@ -21,7 +21,16 @@ from rich.table import Table
 from penstock.demo.check import Verdict, compare, expected_delays
 from penstock.demo.flights import flight_records, load_flights
 from penstock.demo.pipeline import WATERMARK_DELAY_DAYS, daily_delays, read_flights, write_delays
-from penstock.demo.stage import broker, fill, follow, make_topics, progress_bars, small_spark, step
+from penstock.demo.stage import (
+    broker,
+    fill,
+    follow,
+    limit_of_batch,
+    make_topics,
+    progress_bars,
+    small_spark,
+    step,
+)
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -58,7 +67,8 @@ def _run_on(bootstrap_servers: str, flights: pa.Table, folder: Path, progress: P
     bar = progress.add_task("Loading flights into Kafka", total=flights.num_rows, note="")
     fill(bootstrap_servers, INPUT_TOPIC, flight_records(flights, PARTITION_COUNT), progress, bar)
     with small_spark(progress, folder) as spark:
-        stream = daily_delays(read_flights(spark, bootstrap_servers, INPUT_TOPIC, ROWS_PER_BATCH))
+        limits = limit_of_batch("maxOffsetsPerTrigger", ROWS_PER_BATCH)
+        stream = daily_delays(read_flights(spark, bootstrap_servers, INPUT_TOPIC, limits))
         query = write_delays(stream, bootstrap_servers, OUTPUT_TOPIC, str(folder / "checkpoint"))
         title = "Streaming delays per carrier and day"
         follow(query, progress, progress.add_task(title, total=flights.num_rows, note=""))

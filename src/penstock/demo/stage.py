@@ -64,6 +64,13 @@ def small_spark(progress: Progress, folder: Path) -> Iterator[SparkSession]:
         spark.stop()
 
 
+def limit_of_batch(option: str, count: int) -> dict[str, str]:
+    """Return the option that limits a batch. Spark before 4.2 takes none with the trigger availableNow."""
+    from penstock.spark.versions import PLANS_WITH_LIMITS  # noqa: PLC0415 - slow to import, as above
+
+    return {option: str(count)} if PLANS_WITH_LIMITS else {}
+
+
 def _start_spark(folder: Path) -> SparkSession:
     from pyspark.sql import SparkSession  # noqa: PLC0415 - slow to import, and not needed before
 

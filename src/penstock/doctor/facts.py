@@ -121,6 +121,21 @@ class PythonFacts:
 
 
 @dataclass(frozen=True)
+class SparkFacts:
+    """The PySpark of this process.
+
+    Attributes:
+        found: its version and folder.
+        missing: what users lose with it, in sentences.
+        error: why penstock cannot run on it, or that there is none.
+    """
+
+    found: str = ""
+    missing: tuple[str, ...] = ()
+    error: str = ""
+
+
+@dataclass(frozen=True)
 class Facts:
     """All that was found out."""
 
@@ -136,5 +151,6 @@ class Facts:
     prefix: PrefixFacts | None = None
     clock: ClockFacts | None = None
     driver: PythonFacts | None = None
+    spark: SparkFacts | None = None
     workers: tuple[PythonFacts, ...] | None = None
     workers_error: str = ""

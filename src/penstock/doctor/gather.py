@@ -32,6 +32,7 @@ from penstock.doctor.facts import (
     HolderFacts,
     PrefixFacts,
     PythonFacts,
+    SparkFacts,
     TlsFacts,
     TopicFacts,
 )
@@ -82,6 +83,7 @@ def gather(properties: KafkaProperties, wanted: Wanted) -> Facts:
         certificate_expires_at=certificate_expiry(identity),
         wanted_timeout_ms=property_value(properties, "transaction.timeout.ms"),
         driver=python_facts("here"),
+        spark=spark_facts(),
     )
     connections = KafkaConnections(settings)
     try:
@@ -104,6 +106,19 @@ def gather(properties: KafkaProperties, wanted: Wanted) -> Facts:
 def python_facts(where: str) -> PythonFacts:
     python = ".".join(map(str, sys.version_info[:3]))
     return PythonFacts(where, python, {name: _installed(name) for name in PACKAGES})
+
+
+def spark_facts() -> SparkFacts:
+    """Look at the PySpark of this process, without starting it."""
+    from penstock._pyspark import check_pyspark, version_and_place  # noqa: PLC0415 - lazy
+
+    try:
+        check_pyspark()
+    except ImportError as error:
+        return SparkFacts(error=str(error))
+    from penstock.spark.versions import missing  # noqa: PLC0415 - it needs PySpark
+
+    return SparkFacts(version_and_place(), tuple(missing()))
 
 
 def _installed(package: str) -> str | None:

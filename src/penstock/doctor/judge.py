@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 
 from penstock.doctor._exactly_once import prefix_findings, timeout_findings
 from penstock.doctor._topics import holder_findings, topic_findings
-from penstock.doctor.facts import BrokerFacts, ClockFacts, Facts, GroupFacts, PythonFacts
-from penstock.doctor.findings import Finding, bad, good, warning
+from penstock.doctor.facts import BrokerFacts, ClockFacts, Facts, GroupFacts, PythonFacts, SparkFacts
+from penstock.doctor.findings import Finding, bad, good, note, warning
 
 _EXPIRES_SOON = timedelta(days=30)
 _CLOCK_WARNING_MS = 5_000
@@ -24,8 +24,7 @@ def judge(facts: Facts) -> list[Finding]:
 
 
 def _findings(facts: Facts) -> Iterator[Finding]:
-    if facts.driver is not None:
-        yield good("this process", _versions(facts.driver))
+    yield from _this_process(facts)
     yield from _certificate(facts)
     if facts.connect_error:
         yield bad("connection", facts.connect_error, "Nothing else could be checked.")
@@ -55,6 +54,23 @@ def _findings(facts: Facts) -> Iterator[Finding]:
         yield bad("Spark workers", f"the job that asks them failed: {facts.workers_error}", advice)
     elif facts.driver is not None and facts.workers is not None:
         yield from worker_findings(facts.driver, facts.workers)
+
+
+def _this_process(facts: Facts) -> Iterator[Finding]:
+    if facts.driver is not None:
+        yield good("this process", _versions(facts.driver))
+    if facts.spark is not None:
+        yield spark_finding(facts.spark)
+
+
+def spark_finding(spark: SparkFacts) -> Finding:
+    """Judge the PySpark of this process."""
+    if spark.error:
+        return warning("PySpark", spark.error, "The command line works without it.")
+    if spark.missing:
+        lost = " ".join(spark.missing)
+        return note("PySpark", f"{spark.found}. With it: {lost}", "See docs/spark-versions.md.")
+    return good("PySpark", f"{spark.found}. It has all that penstock uses.")
 
 
 def _certificate(facts: Facts) -> Iterator[Finding]:

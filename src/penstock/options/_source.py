@@ -21,6 +21,7 @@ from penstock.options._start_and_stop import (
     spark_stopping,
 )
 from penstock.options.config import (
+    PROCESSING_TIME,
     DiscoveryInterval,
     IsolationLevel,
     KafkaProperties,
@@ -88,6 +89,7 @@ def _of_both(given: GivenOptions, streaming: bool) -> dict[str, Any]:
         "metrics": _metrics(given),
         "progress_to": _progress_to(given, streaming),
         "record_filter": _record_filter(given, streaming),
+        "has_processing_time": given.value(flink.TRIGGER) == PROCESSING_TIME,
     }
 
 

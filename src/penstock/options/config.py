@@ -151,6 +151,8 @@ IDLE_TIMEOUT_MS = 60_000
 MAX_FUTURE_SKEW_MS = 86_400_000
 MAX_BATCH_DELAY_MS = 900_000
 """The same as in Spark's own source."""
+PROCESSING_TIME = "processing-time"
+"""The value of `scan.trigger`."""
 
 
 @dataclass(frozen=True)
@@ -193,6 +195,8 @@ class SourceConfig:
         metrics: None means that nothing is served, sent or counted by tasks.
         progress_to: host, port and token of a `penstock.batch_progress()`; batch reads only.
         record_filter: conditions that all records satisfy; batch reads only.
+        has_processing_time: whether the user says that the trigger is `processingTime`. Spark before 4.2 does
+            not say it.
     """
 
     properties: KafkaProperties
@@ -218,6 +222,7 @@ class SourceConfig:
     metrics: MetricsSettings | None = None
     progress_to: tuple[str, int, str] | None = None
     record_filter: RecordFilter = ()
+    has_processing_time: bool = False
 
     def at(self, now_ms: int) -> SourceConfig:
         """Return the config with times instead of times before now. `now_ms` is used for both ends."""

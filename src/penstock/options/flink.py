@@ -12,6 +12,7 @@ from penstock.options.config import (
     DISCOVERY_INTERVAL_MS,
     IDLE_TIMEOUT_MS,
     MAX_FUTURE_SKEW_MS,
+    PROCESSING_TIME,
     SinkConfig,
     SourceConfig,
 )
@@ -173,6 +174,15 @@ PACK_SMALL_RANGES = _shared_source(
     "Topic partitions with few new records share a task; each of them keeps its order. `false` makes a task "
     "for each topic partition. (Ours.)",
     default=SourceConfig.packs_small_ranges,
+)
+TRIGGER = _shared_source(
+    "scan.trigger",
+    choice(PROCESSING_TIME),
+    "Only for Spark 4.0 and 4.1, which do not tell a source the trigger of its query. `processing-time` says "
+    "that it is `processingTime`, Spark's default, so that limits on a batch are safe. Without it these "
+    "versions refuse the limits, because a query with `availableNow` would end after one batch. See [Spark "
+    "versions](spark-versions.md). (Ours.)",
+    default_text="unknown",
 )
 RECORD_FILTER = _shared_source(
     "scan.filter",

@@ -12,6 +12,7 @@ from typing import NoReturn
 from pyspark.sql.types import StructType
 
 from penstock.client.settings import check_connection
+from penstock.options.config import SourceConfig
 from penstock.options.parse import ReadConfig, parse_columns, parse_read
 from penstock.options.warn import said_elsewhere
 from penstock.spark._batch_reader import PenstockReader
@@ -20,6 +21,7 @@ from penstock.spark._tables import TableSource, missing_schema, table_source
 from penstock.spark.process.kind import is_stream_planner, repeats_parsing
 from penstock.spark.process.short_errors import short_errors
 from penstock.spark.schema import source_schema
+from penstock.spark.versions import PLANS_WITH_LIMITS
 
 
 def schema_of(options: Mapping[str, str]) -> StructType:
@@ -45,7 +47,7 @@ def streaming_read(options: Mapping[str, str], schema: StructType) -> PenstockSt
     try:
         with said_elsewhere(repeats_parsing()):
             config = _read_config(options, streaming=True)
-            return PenstockStreamReader(config.source, schema, _table_source(config, schema))
+            return _stream_reader(config.source, schema, _table_source(config, schema))
     except Exception as error:
         if not is_stream_planner():
             raise
@@ -60,6 +62,17 @@ def _read_config(options: Mapping[str, str], *, streaming: bool) -> ReadConfig:
 
 def _table_source(config: ReadConfig, schema: StructType) -> TableSource | None:
     return None if config.table is None else table_source(schema, config.table)
+
+
+def _stream_reader(
+    config: SourceConfig, schema: StructType, table: TableSource | None
+) -> PenstockStreamReader:
+    if PLANS_WITH_LIMITS:
+        return PenstockStreamReader(config, schema, table)
+    from penstock.spark._older_stream_reader import OlderStreamReader, check_limits  # noqa: PLC0415 - older Spark
+
+    check_limits(config)
+    return OlderStreamReader(config, schema, table)
 
 
 class FailedStreamReader(PenstockStreamReader):

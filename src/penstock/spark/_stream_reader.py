@@ -93,9 +93,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start if end is offset else end.to_json()
 
     def _end(self, enumerator: SplitEnumerator, offset: SourceOffset, limit: ReadLimit) -> SourceOffset:
-        in_checkpoint = enumerator.in_checkpoint(offset)
-        if self._committer is not None and in_checkpoint is not None:
-            self._committer.submit(in_checkpoint)
+        self._commit_to_group(offset)
         self._check_rights(offset.positions)
         max_records = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         is_lifted = isinstance(limit, ReadAllAvailable)
@@ -110,6 +108,12 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 ignored_times=enumerator.ignored_times,
             )
         return end
+
+    def _commit_to_group(self, offset: SourceOffset) -> None:
+        """Commit the position of a batch that is in Spark's commit log, beside the query."""
+        in_checkpoint = self._enumerator.in_checkpoint(offset)
+        if self._committer is not None and in_checkpoint is not None:
+            self._committer.submit(in_checkpoint)
 
     def _phase(self, name: str) -> AbstractContextManager[None]:
         """Note how long a call of Spark takes. `_enumerator` must have been used."""

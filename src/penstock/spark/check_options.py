@@ -15,6 +15,7 @@ from penstock.options.parse import parse_read, parse_write
 from penstock.options.properties.references import REFERENCE
 from penstock.options.warn import said_elsewhere
 from penstock.spark._tables import table_sink, table_source
+from penstock.spark.versions import PLANS_WITH_LIMITS
 
 
 def check_read(
@@ -38,6 +39,10 @@ def check_read(
             from penstock.observe.serve.start import check_installed  # noqa: PLC0415 - only with metrics
 
             check_installed()
+        if streaming and is_planned_here and not PLANS_WITH_LIMITS:
+            from penstock.spark._older_stream_reader import check_limits  # noqa: PLC0415 - older Spark
+
+            check_limits(config.source)
         if is_planned_here and not _has_secrets(options):
             check_connection(config.source.properties)
             if config.table is not None:

@@ -14,6 +14,7 @@ before it writes. The log says so then.
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import time
 from collections.abc import Sequence
@@ -142,7 +143,9 @@ class _Running:
         self._jvm = _jvm()
         self._thread = self._execution.queryExecutionThread()
         self._state = self._execution.state()
-        states = self._jvm.org.apache.spark.sql.execution.streaming.runtime
+        # Its package is not the same in all versions of Spark, but always that of the other states.
+        package = str(self._state.get().getClass().getPackageName())
+        states = functools.reduce(getattr, package.split("."), self._jvm)
         self._terminated = getattr(getattr(states, "TERMINATED$"), "MODULE$")
 
     def has_ended(self) -> bool:

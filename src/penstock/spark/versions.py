@@ -2,7 +2,7 @@
 
 Runs on driver and executor. Invariant: it looks for the feature and never compares versions, because vendors
 back-port features: Databricks' Spark 4.0 has the Python API of 4.1. Where PySpark has a feature, the name is
-PySpark's own object.
+PySpark's own object. docs/spark-versions.md says what users lose without it.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ __all__ = [
     "ReadMinRows",
     "StreamArrowWriter",
     "SupportsTriggerAvailableNow",
+    "missing",
     "repartition_by_id",
     "to_arrow_schema",
 ]
@@ -69,6 +70,22 @@ AvailableNow. PySpark 4.2 and later do."""
 
 _PLACE = "#place"
 _TAKES_TIMEZONE = "timezone" in inspect.signature(_types.to_arrow_schema).parameters
+
+
+def missing() -> list[str]:
+    """Return in sentences what users lose with this PySpark; nothing with 4.2 and later."""
+    if PLANS_WITH_LIMITS:
+        return []
+    return [
+        "A limit on a batch needs the option 'scan.trigger' = 'processing-time', and cannot be used with "
+        "the trigger availableNow.",
+        "A run with availableNow that repeats a batch which was cut off reads no new records. The next run "
+        "reads them.",
+        "With availableNow, the next run that reads new records commits the offsets of a run to the consumer "
+        "group.",
+        "Spark's progress shows the planned end of a batch as latestOffset, and not the end of the log: with "
+        "limits on a batch, penstock.progress and penstock.metrics.MetricsListener see no more backlog.",
+    ]
 
 
 def to_arrow_schema(schema: StructType) -> pa.Schema:

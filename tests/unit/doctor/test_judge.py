@@ -16,6 +16,7 @@ from penstock.doctor.facts import (
     GroupFacts,
     PrefixFacts,
     PythonFacts,
+    SparkFacts,
     TlsFacts,
     TopicFacts,
 )
@@ -50,6 +51,7 @@ HEALTHY = Facts(
     prefix=PREFIX,
     clock=ClockFacts(3, 2),
     driver=HERE,
+    spark=SparkFacts("4.3.0 in /opt/pyspark"),
     workers=(replace(HERE, where="w1"),),
 )
 NO_RIGHTS = frozenset({DESCRIBE})
@@ -91,6 +93,12 @@ SOON, PAST = NOW + timedelta(days=3), NOW - timedelta(days=3)
 BAD, WARNING, NOTE = Level.BAD, Level.WARNING, Level.NOTE
 
 WRONG: dict[str, tuple[Facts, Level, str]] = {
+    "an older PySpark": (
+        replace(HEALTHY, spark=SparkFacts("4.1.4 in /opt/pyspark", ("No limits.",))),
+        NOTE,
+        "4.1.4 in /opt/pyspark. With it: No limits.",
+    ),
+    "no PySpark": (replace(HEALTHY, spark=SparkFacts(error="none here")), WARNING, "none here"),
     "no connection": (
         Facts(NOW, "b1", "x", connect_error="No Kafka broker answered."),
         BAD,

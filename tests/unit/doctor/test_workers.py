@@ -6,12 +6,16 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyspark
+import pytest
 from pyspark.cloudpickle import dumps
 
-from penstock.doctor.gather import python_facts
+from penstock.doctor.facts import SparkFacts
+from penstock.doctor.gather import python_facts, spark_facts
 from penstock.doctor.workers import worker_facts
 from tests.waiting import PATIENCE_S
 
@@ -47,3 +51,10 @@ class OneWorker:
 def test_a_worker_without_penstock_can_be_asked() -> None:
     (worker,) = worker_facts(OneWorker())
     assert worker == python_facts(worker.where)
+
+
+def test_this_pyspark_has_all_that_penstock_uses(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = spark_facts()
+    assert found == SparkFacts(f"{pyspark.__version__} in {Path(pyspark.__file__).parent}")
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    assert "this Python has none" in spark_facts().error

@@ -33,7 +33,7 @@ STATISTICS = {
 
 
 def read_departures(
-    spark: SparkSession, bootstrap_servers: str, topic: str, rows_per_batch: int
+    spark: SparkSession, bootstrap_servers: str, topic: str, limits: dict[str, str]
 ) -> DataFrame:
     """Return the changes as Debezium has written them, with their place in the topic."""
     return (
@@ -42,7 +42,7 @@ def read_departures(
         .option("properties.bootstrap.servers", bootstrap_servers)
         .option("topic", topic)
         .option("scan.startup.mode", "earliest-offset")
-        .option("scan.max-records-per-batch", rows_per_batch)
+        .options(**limits)
         .option("format", "debezium-json")
         .option("debezium-json.timestamp-format.standard", "ISO-8601")
         .option("metadata.columns", "offset = offset; partition = partition")

@@ -23,7 +23,16 @@ from penstock.demo.cdc.check import Rows, Verdict, carriers_of, check_carriers, 
 from penstock.demo.cdc.history import Debezium, changes, record_batches
 from penstock.demo.cdc.pipeline import follow_carriers, follow_departures, read_departures
 from penstock.demo.flights import load_flights
-from penstock.demo.stage import broker, fill, follow, make_topics, progress_bars, small_spark, step
+from penstock.demo.stage import (
+    broker,
+    fill,
+    follow,
+    limit_of_batch,
+    make_topics,
+    progress_bars,
+    small_spark,
+    step,
+)
 from penstock.errors import PenstockError
 from penstock.targets import ParquetTable
 
@@ -103,7 +112,8 @@ def keep_tables(
         ("Keeping departures in SQLite", follow_departures),
         ("Keeping statistics in Parquet", follow_carriers),
     ):
-        messages = read_departures(spark, bootstrap_servers, topic, ROWS_PER_BATCH)
+        limits = limit_of_batch("scan.max-records-per-batch", ROWS_PER_BATCH)
+        messages = read_departures(spark, bootstrap_servers, topic, limits)
         follow(start(messages, folder), progress, progress.add_task(title, total=None, note=""))
     with step(progress, "Comparing with the true tables"):
         files = ParquetTable(str(folder / "carriers")).paths()

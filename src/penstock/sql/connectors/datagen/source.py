@@ -18,7 +18,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from penstock.errors import OptionError
-from penstock.spark.versions import ReadLimit, to_arrow_schema
+from penstock.spark.versions import PLANS_WITH_LIMITS, ReadAllAvailable, ReadLimit, to_arrow_schema
 from penstock.sql.connectors.datagen.offset import MadeOffset
 from penstock.sql.connectors.datagen.plan import Plan, plan_of
 from penstock.sql.connectors.datagen.values import Draw
@@ -73,7 +73,7 @@ class DatagenSource(DataSource):
         return Batch(self._plan(), schema, start)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return Stream(self._plan(), schema)
+        return (Stream if PLANS_WITH_LIMITS else OlderStream)(self._plan(), schema)
 
     def _plan(self) -> Plan:
         statement = parse_statement(self.options[_TABLE])
@@ -135,6 +135,24 @@ class Stream(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return _read(self._plan, self._schema, partition)
+
+
+class OlderStream(Stream):
+    """The same for Spark before 4.2, as `spark/_older_stream_reader.py` says."""
+
+    _begin: dict[str, Any] | None = None
+
+    def latestOffset(self) -> dict[str, Any]:  # type: ignore[override] # the signature of Spark before 4.2
+        """Return the end of the next batch."""
+        begin = self.initialOffset() if self._begin is None else self._begin
+        self._begin = super().latestOffset(begin, ReadAllAvailable())
+        return self._begin
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Divide the rows of a batch among tasks, or note where a restarted query stands."""
+        if start == end:
+            self._begin = end
+        return super().partitions(start, end)
 
 
 def next_offset(start: MadeOffset, due: int, total: int | None, at_ms: int) -> MadeOffset:

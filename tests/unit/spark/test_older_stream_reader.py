@@ -1,0 +1,185 @@
+"""Streaming reads on Spark before 4.2, in the order in which it asks. `make versions` runs a real one."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from pyspark.sql.types import BinaryType, StructType
+
+from penstock import _pyspark
+from penstock.errors import OptionError
+from penstock.options.parse import parse_read
+from penstock.source.checkpoint_offset import Positions
+from penstock.source.enumerator import SplitEnumerator
+from penstock.source.splits import Split
+from penstock.spark import _reads, check_options
+from penstock.spark._older_stream_reader import OlderStreamReader, check_limits
+from penstock.spark._reads import FailedStreamReader
+from penstock.sql.connectors.datagen.plan import plan_of
+from penstock.sql.connectors.datagen.source import OlderStream
+from penstock.sql.language.parse import parse_statement
+from penstock.sql.language.statements import CreateTable
+from penstock.types import OffsetRange
+from tests.unit.source_fakes import FakeAdmin, Log, source_config, tp
+from tests.waiting import PATIENCE_S
+
+VALUE = StructType().add("value", BinaryType())
+
+
+class Committed:
+    """What was submitted for the consumer group."""
+
+    def __init__(self) -> None:
+        self.positions: list[Positions] = []
+
+    def submit(self, positions: Positions) -> None:
+        self.positions.append(positions)
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def admin() -> FakeAdmin:
+    return FakeAdmin({tp(0): Log(0, 5)})
+
+
+def reader_over(admin: FakeAdmin) -> tuple[OlderStreamReader, list[Positions]]:
+    config = source_config()
+    reader, committed = OlderStreamReader(config, VALUE), Committed()
+    reader._opened = SplitEnumerator(config, admin)
+    reader._committer = committed  # type: ignore[assignment] # it only takes notes
+    return reader, committed.positions
+
+
+def test_a_new_query_begins_at_its_first_offset_and_goes_on_at_each_end(admin: FakeAdmin) -> None:
+    reader, committed = reader_over(admin)
+    first = reader.latestOffset()
+    [split] = reader.partitions(reader.initialOffset(), first)
+    assert first["t"] == {"0": 5}
+    assert split.value == Split.of(OffsetRange(tp(0), 0, 5))
+    assert committed == []
+    assert reader.latestOffset() is first, "or Spark makes an empty batch"
+    admin.logs[tp(0)].end = 8
+    assert reader.latestOffset()["t"] == {"0": 8}
+    assert committed == [{tp(0): 5}] * 2
+
+
+def test_a_restarted_query_goes_on_where_spark_says(admin: FakeAdmin) -> None:
+    last = reader_over(admin)[0].latestOffset()
+    admin.logs[tp(0)].end = 9
+    reader, _ = reader_over(admin)
+    assert list(reader.partitions(last, last)) == []
+    end = reader.latestOffset()
+    assert end["t"] == {"0": 9}
+    [split] = reader.partitions(last, end)
+    assert split.value == Split.of(OffsetRange(tp(0), 5, 9))
+
+
+def test_the_group_does_not_get_a_batch_that_spark_may_repeat(admin: FakeAdmin) -> None:
+    last = reader_over(admin)[0].latestOffset()
+    reader, committed = reader_over(admin)
+    reader.partitions(last, last)
+    reader.latestOffset()  # the wrapper for availableNow asks before it repeats the batch
+    assert committed == []
+    reader.commit(last)
+    assert committed == [{tp(0): 5}]
+    reader.latestOffset()
+    assert committed == [{tp(0): 5}] * 2
+
+
+def test_it_says_what_is_less_once_a_query(
+    admin: FakeAdmin, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, _ = reader_over(admin)
+    opened, reader._opened = reader._opened, None
+    monkeypatch.setattr(OlderStreamReader, "_enumerator", property(lambda _: opened))
+    monkeypatch.setattr("penstock.spark._older_stream_reader.missing", lambda: ["Less."])
+    with caplog.at_level(logging.WARNING):
+        reader.latestOffset()
+        reader._opened = opened
+        reader.latestOffset()
+    assert [record.message.partition(" in /")[2][-5:] for record in caplog.records] == ["Less."]
+
+
+OF_FLINK = {"properties.bootstrap.servers": "unused:1", "topic": "t"}
+OF_SPARK = {"kafka.bootstrap.servers": "unused:1", "subscribe": "t"}
+LIMITED = [
+    (OF_SPARK, "maxOffsetsPerTrigger", "5"),
+    (OF_SPARK, "minOffsetsPerTrigger", "5"),
+    (OF_FLINK, "scan.max-records-per-batch", "5"),
+    (OF_FLINK, "scan.max-bytes-per-batch", "1 mb"),
+    (OF_FLINK, "scan.watermark.alignment.max-drift", "1 min"),
+]
+
+
+@pytest.mark.parametrize(("options", "name", "text"), LIMITED)
+def test_a_limit_is_refused_unless_the_trigger_is_known(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, str], name: str, text: str
+) -> None:
+    monkeypatch.setattr(_reads, "PLANS_WITH_LIMITS", False)
+    monkeypatch.setattr(check_options, "PLANS_WITH_LIMITS", False)
+    limited = options | {name: text}
+    with pytest.raises(OptionError, match=rf"'{name}' limits a batch.*Nothing was read\..*'scan\.trigger'"):
+        _reads.streaming_read(limited, VALUE)
+    with pytest.raises(OptionError, match=r"'scan\.trigger'"):
+        check_options.check_read(limited, VALUE, streaming=True, is_planned_here=True)
+    known = limited | {"scan.trigger": "processing-time"}
+    assert isinstance(_reads.streaming_read(known, VALUE), OlderStreamReader)
+    check_limits(parse_read(options, streaming=True).source)
+    _reads.batch_read(limited, VALUE)
+
+
+def test_spark_that_tells_the_trigger_takes_limits() -> None:
+    limited = _reads.streaming_read(OF_SPARK | {"maxOffsetsPerTrigger": "5"}, VALUE)
+    assert not isinstance(limited, OlderStreamReader)
+    assert _reads.streaming_read(OF_SPARK | {"scan.trigger": "processing-time"}, VALUE)
+
+
+def test_a_failed_read_shows_its_reason_when_it_gets_no_arguments() -> None:
+    with pytest.raises(OptionError, match="reason"):
+        FailedStreamReader(OptionError("reason")).latestOffset()
+
+
+def test_made_rows_go_on_too() -> None:
+    rate = "'number-of-rows' = '9', 'rows-per-second' = '1000000'"
+    table = parse_statement(f"CREATE TABLE t (id BIGINT) WITH ('connector' = 'datagen', {rate})")
+    assert isinstance(table, CreateTable)
+
+    def stream() -> OlderStream:
+        return OlderStream(plan_of(table), VALUE)
+
+    first = stream()
+    ends: list[dict[str, Any]] = [first.latestOffset()]
+    while ends[-1] not in ends[:-1]:
+        ends.append(first.latestOffset())
+    assert ends[-1]["row"] == 9
+    again = stream()
+    again.partitions(ends[0], ends[0])
+    assert again.latestOffset()["seed"] == ends[0]["seed"]
+
+
+def test_a_missing_pyspark_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    with pytest.raises(ImportError, match=r"needs PySpark 4\.0\.1 or newer .* has none"):
+        _pyspark.check_pyspark()
+
+
+def test_an_older_pyspark_is_named_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark.sql.datasource", None)
+    with pytest.raises(ImportError, match=r"needs PySpark 4\.0\.1 .* found PySpark [\d.]+ in /.*pyspark"):
+        _pyspark.check_pyspark()
+
+
+def test_a_public_name_says_that_pyspark_is_missing() -> None:
+    program = "import sys; sys.modules['pyspark'] = None; import penstock; penstock.write_batch"
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=False, capture_output=True, text=True, timeout=PATIENCE_S
+    )
+    assert (
+        "ImportError: penstock needs PySpark 4.0.1 or newer for this, and this Python has none" in done.stderr
+    )
