@@ -1,9 +1,10 @@
 """Measure what a worker does before its first row: `python -m benchmarks.startup [--rounds 9]`.
 
 For each kind of task: milliseconds of a fresh process from the pickled reader or writer to its first call,
-without the imports of pyarrow and PySpark's own worker. It shows the clock and processor time, because a busy
-machine changes processor time less. The goal is less than 150 ms. It needs no broker and no Spark. Modules
-are compiled, as after an installation by pip.
+and the memory that they take, without the imports of pyarrow and PySpark's own worker. The same for `import
+penstock` and for the module by which Spark finds the data source, in an empty process. It shows the clock and
+processor time, because a busy machine changes processor time less. The goal is less than 150 ms. It needs no
+broker and no Spark. Modules are compiled, as after an installation by pip.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from pyspark import cloudpickle
@@ -65,22 +67,41 @@ TASKS: dict[str, Callable[[], Any]] = {
     "write exactly-once": exactly_once_write,
 }
 
-WORKER = """
-import json, pickle, sys, time
+IMPORTS = ("penstock", "pyspark_penstock")
+
+_MEASURE = """
+import sys, time
+def memory_mb():
+    status = open("/proc/self/status").read()
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
+def measured(work):
+    before, mb, wall, cpu = set(sys.modules), memory_mb(), time.perf_counter(), time.process_time()
+    work()
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    return {"wall_ms": wall * 1000, "cpu_ms": cpu * 1000, "memory_mb": memory_mb() - mb,
+            "modules": sorted(sys.modules), "beyond": len(set(sys.modules) - before)}
+"""
+"""The peak of the memory is Linux's. A process begins with the peak of 0, whatever its parent has."""
+
+_IMPORT = f"""{_MEASURE}
+import json
+print(json.dumps(measured(lambda: __import__(sys.argv[1]))))
+"""
+
+WORKER = f"""{_MEASURE}
+import json, pickle
 import pyarrow
 for name in sys.argv[1:]:
     __import__(name)
 import pyspark.sql.worker.plan_data_source_read, pyspark.worker
 task = sys.stdin.buffer.read()
-before, wall, cpu = set(sys.modules), time.perf_counter(), time.process_time()
-works, split = pickle.loads(task)
-if split is not None:
-    list(works.read(split))
-elif getattr(works, "_mandate", None) is None:
-    works.write(iter([]))
-wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-print(json.dumps({"wall_ms": wall * 1000, "cpu_ms": cpu * 1000, "modules": sorted(sys.modules),
-                  "beyond": len(set(sys.modules) - before)}))
+def work():
+    works, split = pickle.loads(task)
+    if split is not None:
+        list(works.read(split))
+    elif getattr(works, "_mandate", None) is None:
+        works.write(iter([]))
+print(json.dumps(measured(work)))
 """
 """The code of the worker. A split without offsets and a write without rows do not ask a broker. An
 exactly-once writer is only loaded, because its `write` needs a Spark task around it."""
@@ -98,11 +119,29 @@ def run_task(kind: str, *imported: str, environment: dict[str, str] | None = Non
     dumps: Callable[[Any], bytes] = cloudpickle.dumps
     split = SplitPartition(Split.of(OffsetRange(TopicPartition("t", 0), 7, 7)))
     task = dumps((works, split if "read" in kind else None))
-    command = [sys.executable, "-c", WORKER, *imported]
-    worker = subprocess.run(
-        command, input=task, capture_output=True, check=True, timeout=120, env=environment
+    return _run([WORKER, *imported], task, environment)
+
+
+def run_import(module: str, environment: dict[str, str] | None = None) -> dict[str, Any]:
+    """Import one module in a fresh process. Return the same.
+
+    Args:
+        module: its name.
+        environment: of the process; ours when left out.
+    """
+    return _run([_IMPORT, module], b"", environment)
+
+
+def _run(program: list[str], given: bytes, environment: dict[str, str] | None) -> dict[str, Any]:
+    child = subprocess.run(
+        [sys.executable, "-c", *program],
+        input=given,
+        capture_output=True,
+        check=True,
+        timeout=120,
+        env=environment,
     )
-    measured: dict[str, Any] = json.loads(worker.stdout)
+    measured: dict[str, Any] = json.loads(child.stdout)
     return measured
 
 
@@ -110,22 +149,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.startup", description=__doc__)
     parser.add_argument("--rounds", type=int, default=9)
     rounds = parser.parse_args().rounds
-    console = Console()
-    found: dict[str, list[dict[str, Any]]] = {kind: [] for kind in TASKS}
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "PYTHONPYCACHEPREFIX": folder}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
-        for kind in TASKS:
-            run_task(kind, "pyarrow.compute", environment=environment)  # compiles the modules that it imports
+        measures = {
+            **{kind: partial(run_task, kind, "pyarrow.compute", environment=environment) for kind in TASKS},
+            **{f"import {name}": partial(run_import, name, environment) for name in IMPORTS},
+        }
+        for measure in measures.values():
+            measure()  # compiles the modules that it imports
+        found: dict[str, list[dict[str, Any]]] = {kind: [] for kind in measures}
         for _ in range(rounds):
-            for kind, runs in found.items():
-                runs.append(run_task(kind, "pyarrow.compute", environment=environment))
+            for kind, measure in measures.items():
+                found[kind].append(measure())
+    console = Console()
     for kind, runs in found.items():
-        wall_ms, cpu_ms = (statistics.median(run[name] for run in runs) for name in ("wall_ms", "cpu_ms"))
+        wall_ms, cpu_ms, memory_mb = (
+            statistics.median(run[name] for run in runs) for name in ("wall_ms", "cpu_ms", "memory_mb")
+        )
         best_ms = min(run["wall_ms"] for run in runs)
         console.print(
             f"{kind}: {wall_ms:.0f} ms (best {best_ms:.0f}), of the processor {cpu_ms:.0f}; "
-            f"{runs[0]['beyond']} modules"
+            f"{memory_mb:.1f} MB; {runs[0]['beyond']} modules"
         )
 
 
