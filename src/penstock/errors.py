@@ -6,6 +6,7 @@ has its facts as attributes; none holds a secret.
     PenstockError
     ├── OptionError                 an option of the user is wrong; found on the driver before a job starts
     │   ├── UnsupportedOptionError  Kafka, Flink or Spark has the option, and penstock does not support it
+    │   ├── MissingExtraError       an extra of penstock is not installed
     │   └── MissingOptionError      a required option is missing
     ├── CodecError                  bytes do not follow Kafka's record batch format
     │   ├── CorruptBatchError       the checksum or the structure of a record batch is wrong
@@ -88,6 +89,10 @@ class UnsupportedOptionError(OptionError):
 
 class MissingOptionError(OptionError):
     """A required option is missing."""
+
+
+class MissingExtraError(OptionError):
+    """Something needs an extra of penstock that is not installed here. The fact `extra` names it."""
 
 
 class CodecError(PenstockError):

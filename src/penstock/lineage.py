@@ -17,7 +17,7 @@ from typing import Any
 import pyspark
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from penstock.errors import OptionError
+from penstock.extras import missing_extra
 from penstock.observe.lineage.datasets import Input, Output
 from penstock.observe.lineage.outbox import Outbox
 from penstock.observe.lineage.run import Described, Run, brief_error
@@ -56,7 +56,7 @@ class LineageListener(StreamingQueryListener):
             default it has the class of the error and the first line of an error of penstock.
 
     Raises:
-        OptionError: `openlineage-python` is not installed.
+        MissingExtraError: `openlineage-python` is not installed.
     """
 
     def __init__(
@@ -186,9 +186,5 @@ def _client() -> Any:
     try:
         from openlineage.client import OpenLineageClient  # noqa: PLC0415 - an extra
     except ImportError as error:
-        raise OptionError(
-            "Events of OpenLineage need the package openlineage-python, which is not installed. In a "
-            "checkout of penstock run pip install '.[lineage]'.",
-            option="lineage",
-        ) from error
+        raise missing_extra("lineage", "A listener for OpenLineage") from error
     return OpenLineageClient()

@@ -11,7 +11,8 @@ import pytest
 from confluent_kafka import Producer
 from typer.testing import CliRunner, Result
 
-from penstock.cli import app, main
+from penstock.cli import main
+from penstock.cli.app import app
 from penstock.devbroker.state import ClusterState, StateFolder
 from penstock.errors import (
     ClientError,

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli import app
+from penstock.cli.app import app
 from penstock.devbroker import background
 from penstock.devbroker.background import stop_in_background
 from penstock.devbroker.paths import cache_folder

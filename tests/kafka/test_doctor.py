@@ -18,7 +18,7 @@ from confluent_kafka.admin import (
 )
 from typer.testing import CliRunner
 
-from penstock.cli import app
+from penstock.cli.app import app
 from penstock.devbroker import DevCluster
 from penstock.doctor import gather
 from tests import judge

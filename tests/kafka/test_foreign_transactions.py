@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import KafkaException
 from typer.testing import CliRunner, Result
 
-from penstock.cli import app
+from penstock.cli.app import app
 from penstock.devbroker.java import find_java
 from penstock.doctor import _topics
 from penstock.errors import MissingOptionError, OptionError

@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions
 from typer.testing import CliRunner
 
-from penstock.cli import app
+from penstock.cli.app import app
 from penstock.cli.lag import NOT_OK_STATUS
 from penstock.client.net.connection import KafkaConnections
 from penstock.client.settings import ConnectionSettings

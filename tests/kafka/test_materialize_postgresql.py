@@ -22,7 +22,7 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli import app
+from penstock.cli.app import app
 from penstock.errors import MaterializeError, OptionError
 from penstock.targets import SqlTable
 from penstock.targets.batch import Batch, LastRows

@@ -16,7 +16,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from typer.testing import CliRunner
 
-from penstock.cli import app
+from penstock.cli.app import app
 from penstock.errors import MissingOptionError
 from penstock.observe.serve import view
 from penstock.spark._stream_reader import PenstockStreamReader

@@ -1,6 +1,7 @@
-"""The wheel, installed with only its declared dependencies, does what README's quick start says.
+"""The wheel, installed with only its declared dependencies, reads and writes. With `cli` README's steps run.
 
-One build and one environment serve all tests of this file: PySpark alone is 450 MB.
+One build and one environment serve all tests of this file: PySpark alone is 450 MB. Tests that install an
+extra link the files of the environment into one of their own.
 """
 
 from __future__ import annotations
@@ -17,9 +18,12 @@ from zipfile import ZipFile
 
 import pytest
 
+from penstock.devbroker import DevCluster
 from penstock.devbroker.paths import cache_folder
 from penstock.devbroker.ports import free_ports
+from penstock.extras import EXTRAS as EXTRAS_OF_PENSTOCK
 from tests import quick_jvm
+from tests.fix_broker import MakeTopic
 from tests.package.readme import README, pattern_of, quick_start
 
 pytestmark = [
@@ -32,6 +36,7 @@ pytestmark = [
 NOT_OF_A_CHECKOUT = shutil.ignore_patterns(".*", "build", "dist", "*.so", "*.egg-info", "spark-warehouse")
 MARK = "===== step"
 EXTRAS = {  # in this order, because a later extra installs what an earlier one tests
+    "cli": "import penstock.cli.app; from penstock.observe.bar import _Bar; _Bar('orders', None)",
     "protobuf": "from penstock.formats.protobuf._types import library; library('message')",
     # PySpark ends a process with status 0 if a package of Connect is missing.
     "connect": "import grpc, grpc_status, pandas; from pyspark.sql.connect.session import SparkSession",
@@ -98,12 +103,31 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def environment(wheel: Path) -> Path:
-    """A virtual environment with the wheel and what it declares."""
-    folder = wheel.parent / ".venv"
+def core(wheel: Path) -> Path:
+    """A virtual environment with the wheel and what it declares, and no extra."""
+    folder = wheel.parent / ".core"
     run(_base_python(), "-m", "venv", folder, cwd=wheel.parent)
     run(folder / "bin" / "python", *INSTALL, wheel, cwd=wheel.parent)
     return folder
+
+
+def with_extra(core: Path, folder: Path, wheel: Path, extra: str) -> Path:
+    """Link the files of an environment into another one, and install an extra there."""
+    shutil.copytree(core, folder, symlinks=True, copy_function=os.link)
+    for path in folder.glob("bin/*"):
+        if not path.is_symlink() and str(core) in (text := path.read_text()):
+            mode = path.stat().st_mode
+            path.unlink()  # the file is that of the other environment too
+            path.write_text(text.replace(str(core), str(folder)))
+            path.chmod(mode)
+    run(folder / "bin" / "python", *INSTALL, f"{wheel}[{extra}]", cwd=folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def environment(core: Path, wheel: Path) -> Path:
+    """A virtual environment with the extra of the quick start, in its place."""
+    return with_extra(core, wheel.parent / ".venv", wheel, "cli")
 
 
 def _base_python() -> str:
@@ -154,7 +178,7 @@ def test_the_quick_start_runs_from_top_to_bottom(environment: Path, wheel: Path,
         "/tmp/orders-copy": str(tmp_path / "checkpoint"),  # noqa: S108 - the text of the page
         # Made once for all tests of this file, and from the wheel: compiling twice would cost a minute.
         "python3 -m venv .venv": "true",
-        "pip install .": f"pip install {wheel}",
+        "pip install '.[cli]'": f"pip install '{wheel}[cli]'",
     }
 
     def here(text: str) -> str:
@@ -184,6 +208,45 @@ def test_the_quick_start_runs_from_top_to_bottom(environment: Path, wheel: Path,
     run(environment / "bin" / "python", "-m", "pip", "check", cwd=tmp_path)
 
 
+READ_AND_WRITE = """
+import json, sys
+from pyspark.sql import SparkSession
+servers, written = {"kafka.bootstrap.servers": sys.argv[1]}, {"id": 7, "name": "seven"}
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+spark.createDataFrame([(json.dumps(written).encode(),)], "value BINARY").write.format("penstock").mode(
+    "append").options(**servers, topic=sys.argv[2]).save()
+rows = spark.read.format("penstock").schema("id BIGINT, name STRING").options(
+    **servers, subscribe=sys.argv[2], format="json").load().collect()
+assert [row.asDict() for row in rows] == [written], rows
+spark.stop()
+"""
+
+
+def test_the_core_reads_and_writes_and_says_what_a_command_needs(
+    core: Path, broker: DevCluster, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    """An executor gets neither typer nor rich."""
+    python = core / "bin" / "python"
+    packages = set(run(python, "-m", "pip", "list", "--format=freeze", cwd=tmp_path).lower().split("\n"))
+    assert {each.partition("==")[0] for each in packages} >= {"penstock", "kafka-python", "pyspark"}
+    assert not {"typer", "rich", "click", "sqlglot"} & {each.partition("==")[0] for each in packages}
+    tmp_path.joinpath("job.py").write_text(READ_AND_WRITE)
+    env = {**shell_environment(tmp_path / "cache"), "PYSPARK_PYTHON": str(python)}
+
+    job = retried(f"python job.py {broker.bootstrap_servers} {make_topic(1)}")
+    run("bash", "-c", job.replace("if python", f"if {python}"), cwd=tmp_path, env=env)
+
+    command = [str(core / "bin" / "penstock"), "topics", "list"]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr == (
+        f"penstock: This command needs the extra 'cli' of penstock: {python} lacks typer and rich. In a "
+        "checkout of penstock run pip install '.[cli]'. `penstock extras` lists all extras.\n"
+    )
+    shown = run(core / "bin" / "penstock", "extras", cwd=tmp_path)
+    assert set(re.findall(r"^  (\w+) +no ", shown, re.MULTILINE)) == set(EXTRAS)
+
+
 GROUPS = """
 CREATE TABLE made (id BIGINT, shop STRING) WITH (
   'connector' = 'datagen', 'number-of-rows' = '10', 'fields.id.kind' = 'sequence', 'fields.id.start' = '1',
@@ -194,11 +257,9 @@ SELECT shop, COUNT(*) AS n, SUM(id) AS total FROM made GROUP BY shop;
 
 
 def test_a_script_of_sql_keeps_groups_without_an_activated_environment(
-    environment: Path, wheel: Path, tmp_path: Path
+    core: Path, wheel: Path, tmp_path: Path
 ) -> None:
-    shutil.copytree(environment, tmp_path / "venv", symlinks=True, copy_function=os.link)
-    python = tmp_path / "venv" / "bin" / "python"
-    run(python, *INSTALL, f"{wheel}[sql]", cwd=tmp_path)
+    python = with_extra(core, tmp_path / "venv", wheel, "sql") / "bin" / "python"
     tmp_path.joinpath("groups.sql").write_text(GROUPS)
     (tmp_path / "command.py").write_text("from penstock.cli import main\n\nmain()\n")
     command = retried("python command.py sql groups.sql").replace("if python", f"if {python}")
@@ -219,36 +280,39 @@ def test_a_script_of_sql_keeps_groups_without_an_activated_environment(
     )
 
 
-def check_extras(environment: Path, wheel: Path, folder: Path, extras: Iterable[str]) -> None:
-    """Install extras in a copy of the environment: each one brings what it is for."""
+def check_extras(core: Path, wheel: Path, folder: Path, extras: Iterable[str]) -> Path:
+    """Install extras in a copy of the environment: each one brings what it is for. Return its Python."""
     python = folder / "venv" / "bin" / "python"
-    shutil.copytree(environment, folder / "venv", symlinks=True, copy_function=os.link)
+    shutil.copytree(core, folder / "venv", symlinks=True, copy_function=os.link)
     for extra in extras:
         works = f"{EXTRAS[extra]}; print('works')"
         lacking = subprocess.run([python, "-c", works], capture_output=True, cwd=folder, check=False)
         assert b"works" not in lacking.stdout, f"what the extra {extra} is for works without it"
         run(python, *INSTALL, f"{wheel}[{extra}]", cwd=folder)
         assert run(python, "-c", works, cwd=folder) == "works\n"
+    return python
 
 
-def test_each_extra_brings_what_it_is_for(environment: Path, wheel: Path, tmp_path: Path) -> None:
+def test_each_extra_brings_what_it_is_for(core: Path, wheel: Path, tmp_path: Path) -> None:
     extras = [extra for extra in EXTRAS if extra not in NEEDS_OF_THE_SYSTEM]
-    check_extras(environment, wheel, tmp_path, extras)
+    python = check_extras(core, wheel, tmp_path, extras)
+    told = run(python, *INSTALL, "--dry-run", f"{wheel}[all]", cwd=tmp_path)
+    assert re.findall(r"Would install (.*)", told) in ([], ["penstock-0.1.0"]), "`all` is all of them"
+    shown = run(python, "-c", "from penstock.cli import main; main()", "extras", cwd=tmp_path)
+    assert re.findall(r"^  (\w+) +no ", shown, re.MULTILINE) == [*NEEDS_OF_THE_SYSTEM]
 
 
 @pytest.mark.parametrize(("extra", "program"), NEEDS_OF_THE_SYSTEM.items())
 def test_an_extra_that_compiles_against_the_system_brings_what_it_is_for(
-    environment: Path, wheel: Path, tmp_path: Path, extra: str, program: str
+    core: Path, wheel: Path, tmp_path: Path, extra: str, program: str
 ) -> None:
     if shutil.which(program) is None:
         pytest.skip(
             f"this machine lacks {program}, which comes with the library that {extra} compiles against"
         )
-    check_extras(environment, wheel, tmp_path, [extra])
+    check_extras(core, wheel, tmp_path, [extra])
 
 
 @pytest.mark.promise
 def test_each_extra_is_tried() -> None:
-    declared = README.with_name("pyproject.toml").read_text()
-    section = declared.partition("[project.optional-dependencies]\n")[2].partition("\n[")[0]
-    assert set(re.findall(r"^([\w-]+) = \[", section, re.MULTILINE)) == set(EXTRAS)
+    assert set(EXTRAS_OF_PENSTOCK) == set(EXTRAS)

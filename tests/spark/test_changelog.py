@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from typer.testing import CliRunner
 
 from penstock import changelog
-from penstock.cli import app
+from penstock.cli.app import app
 from penstock.errors import OptionError, SchemaError, StateError
 from penstock.spark._keyed_frame import _default_count
 from penstock.spark.partition_numbers import partition_numbers

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from tests import judge
 
 ROOT = Path(__file__).parents[2]
-README, PAGES = ROOT / "README.md", sorted((ROOT / "docs").glob("*.md"))
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 RUN_ELSEWHERE = {
     ("README.md", 0),  # the quick start: tests/package
     ("changelogs.md", 0),  # the table of ten minutes: tests/spark/test_source_changes.py
@@ -30,9 +30,9 @@ ORDERS = [(b'{"id":%d}' % n, b'{"id":%d,"name":"n%d"}' % (n, n)) for n in range(
 """What the examples of typed tables read: keys and values."""
 
 
-def examples(pages: list[Path]) -> list[Any]:
+def examples() -> list[Any]:
     found = []
-    for page in pages:
+    for page in PAGES:
         if page.name == "from-flink-older.md":
             continue  # tests/spark/older/test_listings.py
         for number, code in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)):
@@ -64,18 +64,8 @@ def check_table(bootstrap: str, names: dict[str, str], typed: Any, query: Any) -
     assert sorted(row.id for row in typed.collect()) == [0, 1, 2]
 
 
-@pytest.mark.promise
-@pytest.mark.parametrize("code", examples([README]))
-def test_example_of_readme_runs(code: str, spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
-    run(code, spark, bootstrap, tmp_path)
-
-
-@pytest.mark.parametrize("code", examples(PAGES))
+@pytest.mark.parametrize("code", examples())
 def test_example_runs(code: str, spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
-    run(code, spark, bootstrap, tmp_path)
-
-
-def run(code: str, spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
     names = {
         name: f"{name}-{uuid.uuid4().hex[:8]}" for name in ("orders-copy", "orders-bad", "orders", "returns")
     }

@@ -1,4 +1,4 @@
-"""What a user sees of an error: README says to search the output for `penstock.errors.`."""
+"""What a user sees of an error: docs/source.md says to search the output for `penstock.errors.`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests import judge
 from tests.spark.shown_errors_job import BEGIN
 
 PATIENCE_S = 300
-README = (Path(__file__).parents[2] / "README.md").read_text()
-SEARCHED = README.partition("Search the output for `")[2].partition("`")[0]
+PAGE = (Path(__file__).parents[2] / "docs" / "source.md").read_text()
+SEARCHED = PAGE.partition("Search the output for `")[2].partition("`")[0]
 OWN_FILE = re.compile(r'File "[^"]*/penstock/[^"]*", line')
 CASES = {
     "no broker": "BrokerUnavailableError: ",

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from penstock.cli import app
+from penstock.cli.app import app
 from penstock.errors import OptionError, SqlError
 from penstock.sql.run.session import Session
 from tests import judge

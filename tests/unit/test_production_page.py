@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli import app
+from penstock.cli.app import app
 from penstock.options.parse import parse_read
 from penstock.sql.language.parse import parse_script
 from penstock.sql.language.statements import CreateTable

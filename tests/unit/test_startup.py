@@ -12,6 +12,17 @@ from benchmarks.startup import run_task
 from tests.waiting import PATIENCE_S
 
 TOOLS = {"typer", "rich", "sqlglot", "confluent_kafka", "pandas", "pytest", "asyncio", "pyspark.sql.connect"}
+TOOLS_OF_PENSTOCK = {
+    "penstock.cli",
+    "penstock.demo",
+    "penstock.devbroker",
+    "penstock.doctor",
+    "penstock.extras",
+    "penstock.observe.bar",
+    "penstock.observe.serve",
+    "penstock.sql",
+    "penstock.testing",
+}
 PACKAGES_OF_FORMATS = {"fastavro", "google.protobuf", "grpc"}
 PLANNING = {
     "penstock.options.flink",
@@ -38,7 +49,7 @@ EXACTLY_ONCE = {
 TABLES = {"penstock.table", "penstock.formats", "penstock.spark._tables"}
 READING = {"penstock.client.fetch.fetcher", "penstock.source"}
 WRITING = {"penstock.client.produce.producer", "penstock.sink"}
-ALWAYS_UNUSED = TOOLS | PACKAGES_OF_FORMATS | PLANNING | COMMITTING
+ALWAYS_UNUSED = TOOLS | TOOLS_OF_PENSTOCK | PACKAGES_OF_FORMATS | PLANNING | COMMITTING
 
 UNUSED = {
     "raw read": TABLES | WRITING | EXACTLY_ONCE | {"pyarrow.compute"},

@@ -1,114 +1,28 @@
 """The command line: `penstock`.
 
-Runs on the driver's machine. Invariant: `penstock --help` imports typer and nothing heavy; each command
-imports its modules when it runs. An error of penstock is shown as its message, without a traceback.
+Runs on the driver's machine. Invariant: this module needs the core of penstock only. The commands are in
+`app.py`, and need the extra `cli`. Without it `penstock extras` tells what is missing, and each other command
+ends with a sentence that says so and the status 2: to start it again would not help.
 """
 
 from __future__ import annotations
 
-import json
-from enum import Enum
-from typing import Annotated
+import sys
 
-import typer
+from penstock.extras import lacking, needs, overview
 
-import penstock
-from penstock.cli.broker import broker_app
-from penstock.cli.connecting import ASKED_CLUSTER
-from penstock.cli.doctor import doctor
-from penstock.cli.lag import lag
-from penstock.cli.records import cat, produce
-from penstock.cli.sql import sql
-from penstock.cli.state import state_app
-from penstock.cli.table import table_app
-from penstock.cli.top import top
-from penstock.cli.topics import topics_app
-from penstock.cli.transactions import transactions_app
-from penstock.errors import PenstockError
-
-app = typer.Typer(
-    name="penstock",
-    help="Reads and writes Kafka from PySpark: exactly-once, typed columns, CDC, lag and metrics.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,  # it would show <bool> behind flags
-    pretty_exceptions_show_locals=False,  # locals hold passwords
-)
-app.add_typer(broker_app, name="broker")
-app.add_typer(topics_app, name="topics")
-app.add_typer(transactions_app, name="transactions")
-app.add_typer(state_app, name="state")
-app.add_typer(table_app, name="table")
-app.command()(produce)
-app.command()(cat)
-app.command()(sql)
-app.command()(lag)
-app.command()(top)
-
-
-@app.command()
-def dashboard(
-    alerts: Annotated[
-        bool, typer.Option("--alerts", help="Print Prometheus alert rules (YAML) instead.")
-    ] = False,
-) -> None:
-    """Print a Grafana dashboard (JSON), or alert rules, for queries with metrics.http.port."""
-    from penstock.observe.grafana.dashboard import alert_rules  # noqa: PLC0415 - lazy
-    from penstock.observe.grafana.dashboard import dashboard as made  # noqa: PLC0415 - lazy
-
-    typer.echo(alert_rules().rstrip("\n") if alerts else json.dumps(made(), indent=2))
-
-
-class Demo(str, Enum):
-    """The demos."""
-
-    FLIGHTS = "flights"
-    CDC = "cdc"
-
-
-@app.command()
-def demo(
-    name: Annotated[
-        Demo,
-        typer.Argument(help="flights: a stream from topic to topic. cdc: a database's changes into tables."),
-    ] = Demo.FLIGHTS,
-) -> None:
-    """Run a real streaming job on a real Kafka and a real Spark, and check its result."""
-    if name is Demo.CDC:
-        from penstock.demo.cdc.run import run_cdc_demo  # noqa: PLC0415 - keeps `penstock --help` fast
-
-        run_cdc_demo()
-        return
-    from penstock.demo.run import run_demo  # noqa: PLC0415 - keeps `penstock --help` fast
-
-    run_demo()
-
-
-app.command()(doctor)
-
-
-def _show_version(is_wanted: bool) -> None:
-    if is_wanted:
-        typer.echo(f"penstock {penstock.__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
-    ] = False,
-) -> None:
-    pass
+MISSING_EXTRA = 2
+"""The exit status if an extra is missing."""
 
 
 def main() -> None:
     """Run the command line (the console script `penstock`)."""
-    try:
-        app()
-    except PenstockError as error:
-        typer.secho(f"penstock: {error}", fg="red", err=True)
-        if (asked := error.facts.get(ASKED_CLUSTER)) is not None:
-            typer.secho(f"The cluster that was asked: {asked}", fg="red", err=True)
-        raise SystemExit(1) from error
+    if not lacking("cli"):
+        from penstock.cli.app import run  # noqa: PLC0415 - needs the extra
+
+        run()
+    elif sys.argv[1:] == ["extras"]:
+        sys.stdout.write(f"{overview()}\n")
+    else:
+        sys.stderr.write(f"penstock: This command {needs('cli')} `penstock extras` lists all extras.\n")
+        raise SystemExit(MISSING_EXTRA)

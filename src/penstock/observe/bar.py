@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
+from penstock.extras import lacking, missing_extra
 from penstock.observe.progress import kafka_positions, start_positions
 from penstock.observe.task_reports import Receiver
 from penstock.options.metrics import PROGRESS_REPORT_TO
@@ -38,6 +39,7 @@ def progress(query: Any, timeout: float | None = None, *, console: Any = None) -
         console: a `rich.console.Console`; None: stdout.
 
     Raises:
+        MissingExtraError: `rich` of the extra `cli` is not installed.
         StreamingQueryException: the query failed.
     """
     deadline_s = None if timeout is None else time.monotonic() + timeout
@@ -66,6 +68,7 @@ def batch_progress(host: str = "127.0.0.1", *, console: Any = None) -> Iterator[
         console: a `rich.console.Console`; None: stdout.
 
     Raises:
+        MissingExtraError: `rich` of the extra `cli` is not installed.
         OSError: this machine does not have the address, or it is `0.0.0.0` or `::`.
     """
     reads, is_over = _BatchReads(host), threading.Event()
@@ -96,6 +99,8 @@ class _Bar:
     """
 
     def __init__(self, name: str, console: Any) -> None:
+        if lacking("cli"):
+            raise missing_extra("cli", "A progress bar")
         from rich import get_console  # noqa: PLC0415 - only if a bar is shown
         from rich.console import Console  # noqa: PLC0415 - the same
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415 - the same

@@ -103,9 +103,10 @@ def _loaded(data: bytes, password: str | None) -> pkcs12.PKCS12KeyAndCertificate
     try:
         from cryptography.hazmat.primitives.serialization import pkcs12  # noqa: PLC0415 - an extra
     except ImportError:
+        from penstock.extras import needs  # noqa: PLC0415 - each task imports this module
+
         raise StoreError(
-            "is a PKCS12 store, which needs the package 'cryptography' (penstock's extra 'pkcs12') on driver "
-            "and executors. Install it, or give a store in JKS or PEM, which need no package"
+            f"is a PKCS12 store, which {needs('pkcs12')} A store in JKS or PEM needs no extra"
         ) from None
     try:
         return pkcs12.load_pkcs12(data, None if password is None else password.encode("utf-8"))

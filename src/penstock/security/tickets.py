@@ -11,7 +11,8 @@ import importlib
 import re
 from typing import Any
 
-from penstock.errors import AuthenticationError, BrokerUnavailableError, OptionError, PenstockError
+from penstock.errors import AuthenticationError, BrokerUnavailableError, PenstockError
+from penstock.extras import missing_extra
 from penstock.security.files import find_file, read_file
 from penstock.security.kerberos import KerberosLogin
 
@@ -26,14 +27,15 @@ def load_gssapi() -> Any:
     """Import the package.
 
     Raises:
-        OptionError: it is not installed here, or the system has no Kerberos library.
+        MissingExtraError: it is not installed here, or the system has no Kerberos library.
     """
     try:
         return importlib.import_module("gssapi")
     except (ImportError, OSError):
-        raise OptionError(
-            "Kerberos (GSSAPI) needs the package 'gssapi' (penstock's extra 'kerberos') and the system's "
-            "Kerberos library, on the driver and the executors. Install them.",
+        raise missing_extra(
+            "kerberos",
+            "A login with Kerberos (GSSAPI)",
+            "It is built against the system's Kerberos library, which must be there too.",
             option="sasl.mechanism",
         ) from None
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.errors import AuthenticationError, BrokerUnavailableError, OptionError
+from penstock.extras import import_extra
 from penstock.security.files import read_file
 from penstock.security.http import http_request, safe_url
 from penstock.security.oauth import (
@@ -69,13 +70,9 @@ def fetch_token(source: TokenSource, now: Callable[[], float] = time.time) -> To
 
 
 def _of_aws(source: AwsToken, now: float) -> Token:
-    try:
-        signer: Any = importlib.import_module("aws_msk_iam_sasl_signer.MSKAuthTokenProvider")
-    except ImportError:
-        raise OptionError(
-            "Amazon MSK with IAM needs the package 'aws-msk-iam-sasl-signer-python' (penstock's extra "
-            "'aws') on driver and executors. Install it."
-        ) from None
+    signer = import_extra(
+        "aws", "aws_msk_iam_sasl_signer.MSKAuthTokenProvider", "A login with IAM to Amazon MSK"
+    )
     region = source.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     if not region:
         raise OptionError(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import PenstockError
+from penstock.extras import missing_extra
 
 if TYPE_CHECKING:
     from penstock.sql.run.job import Job as Job
@@ -27,6 +27,4 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is None or not error.name.startswith("sqlglot"):
             raise
-        raise PenstockError(
-            "SQL needs the package sqlglot. In a checkout of penstock run pip install '.[sql]'."
-        ) from None
+        raise missing_extra("sql", "Flink's SQL") from None

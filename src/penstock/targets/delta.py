@@ -14,14 +14,14 @@ the log as long as the table. The id of the query is a property of the table, be
 from __future__ import annotations
 
 import hashlib
-import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
-from penstock.errors import MaterializeError, OptionError, SchemaError
+from penstock.errors import MaterializeError, SchemaError
+from penstock.extras import import_extra
 from penstock.security.location import without_secrets
 from penstock.targets._delta_log import check_commits
 from penstock.targets._table_properties import QUERY, check_made_by_penstock, keys_of, new_properties
@@ -57,7 +57,7 @@ class DeltaTable:
         """Check before a query starts that the package is there and the table can hold these columns.
 
         Raises:
-            OptionError: the package `deltalake` is not installed.
+            MissingExtraError: the package `deltalake` is not installed.
             SchemaError: a column has a name of penstock, or a type that Delta does not have.
         """
         schema = _deltalake().Schema
@@ -296,14 +296,7 @@ def _deltalake() -> Any:
     """Return the package `deltalake`.
 
     Raises:
-        OptionError: it is not installed.
+        MissingExtraError: it is not installed.
     """
-    try:
-        importlib.import_module("deltalake.exceptions")
-        return importlib.import_module("deltalake")
-    except ImportError:
-        raise OptionError(
-            "A Delta table needs the package 'deltalake' (penstock's extra 'delta') on the driver. Install "
-            "it.",
-            option="target",
-        ) from None
+    import_extra("delta", "deltalake.exceptions", "A Delta table", option="target")
+    return import_extra("delta", "deltalake", "A Delta table", option="target")

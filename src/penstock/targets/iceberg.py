@@ -11,7 +11,6 @@ one is written for an empty batch too.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +19,7 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 from penstock.errors import MaterializeError, OptionError, RowError, SchemaError
+from penstock.extras import import_extra
 from penstock.state.columns import one_array
 from penstock.targets._iceberg_snapshots import last_marker, owner_of, properties_of
 from penstock.targets._table_properties import QUERY, check_made_by_penstock, keys_of, new_properties
@@ -51,7 +51,8 @@ class IcebergTable:
         """Check before a query starts that the package is there and the table can hold these columns.
 
         Raises:
-            OptionError: the package `pyiceberg` is not installed, or the identifier has no namespace.
+            MissingExtraError: the package `pyiceberg` is not installed.
+            OptionError: the identifier has no namespace.
             SchemaError: a column has a type that Iceberg does not have, or a key has a type or name that a
                 key cannot have.
         """
@@ -260,16 +261,9 @@ def _library(module: str) -> Any:
     """Return a module of the package `pyiceberg`.
 
     Raises:
-        OptionError: it is not installed.
+        MissingExtraError: it is not installed.
     """
-    try:
-        return importlib.import_module(f"pyiceberg.{module}")
-    except ImportError:
-        raise OptionError(
-            "An Iceberg table needs the package 'pyiceberg' (penstock's extra 'iceberg') on the driver. "
-            "Install it.",
-            option="target",
-        ) from None
+    return import_extra("iceberg", f"pyiceberg.{module}", "An Iceberg table", option="target")
 
 
 def check_nulls(rows: pa.Table, target: str) -> None:

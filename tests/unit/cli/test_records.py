@@ -9,7 +9,7 @@ import pytest
 from kafka import KafkaProducer
 from typer.testing import CliRunner
 
-from penstock.cli import app
+from penstock.cli.app import app
 from penstock.testing import FakeKafka
 
 LAST_OF_9999_MS = 253_402_300_799_999

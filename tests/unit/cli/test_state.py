@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli import app
+from penstock.cli.app import app
 from penstock.errors import PenstockError
 from penstock.state import files
 from penstock.state.files import LocalFiles

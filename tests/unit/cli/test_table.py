@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli import app
+from penstock.cli.app import app
 from penstock.errors import MaterializeError, OptionError
 from penstock.targets import SqlTable
 from penstock.targets.forget import forget

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli import app
 from penstock.cli._watched import WatchedReader
+from penstock.cli.app import app
 from penstock.cli.lag import find_reader
 from penstock.errors import MissingOptionError, OptionError
 from penstock.observe import checkpoint

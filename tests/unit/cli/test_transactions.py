@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli import app, transactions
+from penstock.cli import transactions
+from penstock.cli.app import app
 from penstock.client.net.connection import close_shared_connections
 from penstock.errors import OptionError, PenstockError
 

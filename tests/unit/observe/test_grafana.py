@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from typer.testing import CliRunner
 
-from penstock.cli import app
+from penstock.cli.app import app
 from penstock.observe.serve.prometheus import prometheus_text
 from tests.unit.observe.test_serve import Served
 

@@ -296,7 +296,7 @@ def test_awss_handler_of_oauthbearer() -> None:
 
 def test_what_amazon_msk_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer.MSKAuthTokenProvider", None)
-    with pytest.raises(OptionError, match="needs the package 'aws-msk-iam-sasl-signer-python'"):
+    with pytest.raises(OptionError, match="needs the extra 'aws' of penstock"):
         fetch_token(AwsToken("eu-west-1"))
     monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", ModuleType("aws_msk_iam_sasl_signer"))
     monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer.MSKAuthTokenProvider", Signer())

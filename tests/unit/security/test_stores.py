@@ -161,7 +161,7 @@ def test_without_the_package_the_extra_is_named(
     store = tmp_path / "no-package.p12"
     store.write_bytes(stores.trust["PKCS12"].read_bytes())
     monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.serialization", None)
-    with pytest.raises(OptionError, match=r"needs the package 'cryptography'"):
+    with pytest.raises(OptionError, match=r"needs the extra 'pkcs12' of penstock"):
         settings_of(trust(store))
 
 

@@ -144,7 +144,7 @@ def test_create_table_takes_what_only_a_statement_can_judge(session: Session, op
         (f"{PLAIN}, 'csv.field-delimiter' = ';'", "csv.field-delimiter", "is for format 'csv', which is not in use"),
         (PLAIN.replace("json", "avro-confluent"), "", "Option 'avro-confluent.url' is required"),
         (PLAIN.replace("json", "avro") + ", 'avro.timestamp_mapping.legacy' = 'true'", "avro.timestamp_mapping.legacy", "is not supported"),
-        (f"{PLAIN}, 'metrics.http.port' = '0'", "metrics.http.port", "needs the package prometheus_client"),
+        (f"{PLAIN}, 'metrics.http.port' = '0'", "metrics.http.port", "needs the extra 'prometheus' of penstock"),
         (f"'connector' = 'kafka', 'format' = 'json', {SERVERS}", "", "'topic'"),
         ("'connector' = 'kafka', 'format' = 'json', 'topic' = 'x'", "", "'properties.bootstrap.servers' is required"),
         (f"{PLAIN}, 'properties.isolation.level' = 'none'", "properties.isolation.level", "cannot be 'none'"),

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import MissingOptionError, OptionError, SchemaError
+from penstock.extras import import_extra
 
 _WELL_KNOWN = "google/protobuf/"
 
@@ -22,16 +23,9 @@ def library(module: str) -> Any:
     """Return a module of the `protobuf` package, which is an optional extra.
 
     Raises:
-        OptionError: the package is not installed.
+        MissingExtraError: the package is not installed.
     """
-    try:
-        return importlib.import_module(f"google.protobuf.{module}")
-    except ImportError:
-        raise OptionError(
-            "The protobuf formats need the package 'protobuf' on the driver and on every executor: "
-            "in a checkout of penstock run pip install '.[protobuf]'.",
-            package="protobuf",
-        ) from None
+    return import_extra("protobuf", f"google.protobuf.{module}", "A Protobuf format")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ because the user asked for what it does; after an error no thread and no socket 
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 import os
 from collections.abc import Mapping
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.client.net.connection import KafkaConnections
-from penstock.errors import OptionError
+from penstock.extras import lacking, missing_extra, needs
 from penstock.observe.health import HealthRules
 from penstock.observe.look import Observer
 from penstock.observe.sink_reports import QueryBoard, SinkBoard, announce
@@ -43,7 +42,7 @@ class SourceExposure:
         metrics: what planning counts.
 
     Raises:
-        OptionError: `prometheus_client` is not installed.
+        MissingExtraError: `prometheus_client` is not installed.
     """
 
     def __init__(self, config: SourceConfig, connections: KafkaConnections, metrics: SourceMetrics) -> None:
@@ -152,9 +151,9 @@ def _push(view: SourceView, settings: MetricsSettings) -> OtlpPush | None:
         return start_push(lambda: source_metrics(view, settings.topic_partitions_max, ()))
     except ImportError as error:
         _log.warning(
-            "A variable of OpenTelemetry asks for metrics by OTLP, but a package is missing: %s. The query "
-            "runs without them. In a checkout of penstock run pip install '.[otel]', or set "
-            "OTEL_METRICS_EXPORTER=none.",
+            "A variable of OpenTelemetry asks for metrics by OTLP. This %s (%s) The query runs without "
+            "them. OTEL_METRICS_EXPORTER=none says that they are not wanted.",
+            needs("otel"),
             error,
         )
     except Exception as error:  # noqa: BLE001 - figures are for watching: the query goes on
@@ -170,11 +169,12 @@ def check_installed() -> None:
     """Check that the package for `metrics.http.port` is installed.
 
     Raises:
-        OptionError: it is not.
+        MissingExtraError: it is not.
     """
-    if importlib.util.find_spec("prometheus_client") is None:
-        raise OptionError(
-            "Option 'metrics.http.port' needs the package prometheus_client, which is not installed. Nothing "
-            "was read. In a checkout of penstock run pip install '.[prometheus]', or leave the option out.",
+    if lacking("prometheus"):
+        raise missing_extra(
+            "prometheus",
+            "Option 'metrics.http.port'",
+            "Nothing was read. The query runs without the option.",
             option="metrics.http.port",
         )

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from penstock.errors import PenstockError
+from penstock.extras import missing_extra
 from penstock.sql.language.source import without_secrets
 from penstock.sql.run.settings import settings_and_values
 from penstock.sql.shell.run import CUT_OFF, INTERRUPTED, STOP_TIMEOUT_MS, Shell, StoppedError, failures
@@ -27,9 +27,7 @@ try:
     from prompt_toolkit.history import FileHistory, History
     from prompt_toolkit.patch_stdout import patch_stdout
 except ModuleNotFoundError as error:
-    raise PenstockError(
-        "The prompt needs the package prompt_toolkit. In a checkout of penstock run pip install '.[sql]'."
-    ) from error
+    raise missing_extra("sql", "The prompt") from error
 
 HELP = """\
 Type a statement of Flink's SQL and end it with `;`. Enter begins a new line before that.

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+from penstock.extras import needs
 from penstock.options.values import BOOLEAN, DURATION, LONG_MAX, ValueType, integer
 from penstock.sql.connectors.options import check_known, needed, read_value
 
@@ -184,8 +185,8 @@ def _psycopg() -> Any:
     name = next((each for each in ("psycopg", "psycopg2") if importlib.util.find_spec(each)), None)
     if name is None:
         raise ValueError(
-            "a jdbc table with a PRIMARY KEY needs a Python driver of PostgreSQL. Run pip install "
-            "'psycopg[binary]', or leave the PRIMARY KEY out: then rows are only added."
+            f"a jdbc table with a PRIMARY KEY {needs('postgresql')} psycopg2 will do as well. Without the "
+            "PRIMARY KEY rows are only added, and it needs neither."
         )
     return importlib.import_module(name)
 
