@@ -145,9 +145,16 @@ def test_an_error_about_an_extra_ends_a_command_with_2(monkeypatch: pytest.Monke
     assert ended.value.code == 2
 
 
-@pytest.mark.usefixtures("core")
-def test_a_progress_bar_without_the_extra_says_so_before_it_waits() -> None:
+def test_a_progress_bar_without_rich_says_so_before_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rich.progress", None)
     with pytest.raises(MissingExtraError, match=r"A progress bar needs the extra 'cli' of penstock"):
+        progress(_Query())
+
+
+def test_a_progress_bar_needs_rich_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "typer", None)
+    assert lacking("cli") == ["typer"]
+    with pytest.raises(AssertionError, match="it waits"):  # so the bar was made
         progress(_Query())
 
 

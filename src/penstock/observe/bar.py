@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
-from penstock.extras import lacking, missing_extra
+from penstock.extras import import_extra
 from penstock.observe.progress import kafka_positions, start_positions
 from penstock.observe.task_reports import Receiver
 from penstock.options.metrics import PROGRESS_REPORT_TO
@@ -99,8 +99,7 @@ class _Bar:
     """
 
     def __init__(self, name: str, console: Any) -> None:
-        if lacking("cli"):
-            raise missing_extra("cli", "A progress bar")
+        import_extra("cli", "rich.progress", "A progress bar")
         from rich import get_console  # noqa: PLC0415 - only if a bar is shown
         from rich.console import Console  # noqa: PLC0415 - the same
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415 - the same

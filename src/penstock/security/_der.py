@@ -1,6 +1,6 @@
-"""Read DER: the parts of certificates and key stores that no library of Python's own shows.
+"""Read and write DER: the parts of certificates and key stores that no library of Python's own shows.
 
-Pure. Invariant: each step consumes bytes, so that any input ends in bounded time.
+Pure. Invariant: each step of a reader consumes bytes, so that any input ends in bounded time.
 """
 
 from __future__ import annotations
@@ -58,3 +58,13 @@ class DerReader:
         """Return the contents of all elements that are left; each has this tag."""
         while not self.is_at_end:
             yield self.take(wanted)
+
+
+def der_of(tag: int, *contents: bytes) -> bytes:
+    """Return an element with these contents, one after the other."""
+    content = b"".join(contents)
+    length = len(content)
+    if length < 0x80:
+        return bytes([tag, length]) + content
+    size = (length.bit_length() + 7) // 8
+    return bytes([tag, 0x80 | size]) + length.to_bytes(size, "big") + content

@@ -1,14 +1,25 @@
 """PKCS12 stores, which Java's keytool makes by default: read by the package `cryptography`, an extra.
 
 Pure. `cryptography` opens the first private key and does not tell of others. So they are counted here: a
-store with several is refused, because a broker may expect any of them.
+store with several is refused, because a broker may expect any of them. Only keys outside of the store's
+encrypted parts are counted and used. keytool and OpenSSL write certificates alone into these parts.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock.security._der import EXPLICIT_0, INTEGER, OCTETS, OID, SEQUENCE, SET, DerError, DerReader
+from penstock.security._der import (
+    EXPLICIT_0,
+    INTEGER,
+    OCTETS,
+    OID,
+    SEQUENCE,
+    SET,
+    DerError,
+    DerReader,
+    der_of,
+)
 from penstock.security._pem import CERTIFICATE, PRIVATE_KEY, pem_of
 from penstock.security._store_error import StoreError
 
@@ -17,9 +28,10 @@ if TYPE_CHECKING:
 
 _CHAIN_MAX = 20
 _BMP_STRING = 0x1E
+_VERSION = b"\x03"
 _DATA = bytes.fromhex("2a864886f70d010701")
 _BAG = bytes.fromhex("2a864886f70d010c0a01")
-_KEY_BAGS = (_BAG + b"\x01", _BAG + b"\x02")
+_KEY_BAGS, _NESTED_BAG = (_BAG + b"\x01", _BAG + b"\x02"), _BAG + b"\x06"
 _FRIENDLY_NAME = bytes.fromhex("2a864886f70d010914")
 
 
@@ -27,7 +39,8 @@ def pkcs12_trusted(data: bytes, password: str | None) -> str:
     """Return the certificates of a store, as PEM: trusted ones, and the first of a key's chain.
 
     Raises:
-        StoreError: the password is wrong, the store is damaged, or there is no `cryptography`.
+        StoreError: the password is wrong, or the store is damaged.
+        ImportError: there is no `cryptography`.
     """
     _private_keys(data)  # tells a file that is cut off from a wrong password
     store = _loaded(data, password)
@@ -41,13 +54,22 @@ def pkcs12_identity(data: bytes, password: str) -> str:
 
     Raises:
         StoreError: as above, or the store has another number of private keys than one.
+        ImportError: as above.
     """
     aliases = _private_keys(data)
     if len(aliases) > 1:
         raise StoreError.number_of_keys(aliases)
-    store = _loaded(data, password)
-    if store.key is None or store.cert is None:
+    store = _loaded(data, password)  # checks the checksum
+    if not aliases and store.key is not None:
+        raise StoreError(
+            "holds no private key outside of its encrypted parts, and a key in these is not used. Make the "
+            "store again: keytool -importkeystore -srcalias ALIAS ..."
+        )
+    if not aliases:
         raise StoreError.number_of_keys([])
+    store = _loaded(_with_key_first(data), password)
+    if store.key is None or store.cert is None:
+        raise StoreError("holds a private key, but not its certificate")
     from cryptography.hazmat.primitives import serialization  # noqa: PLC0415 - an extra
 
     key = store.key.private_bytes(
@@ -58,34 +80,46 @@ def pkcs12_identity(data: bytes, password: str) -> str:
 
 
 def _private_keys(data: bytes) -> list[str]:
-    """Return the aliases of the private keys; an empty text where a key has no alias."""
+    """Return the aliases of the private keys that are counted; an empty text where a key has no alias."""
     try:
-        pfx = DerReader(DerReader(data).take(SEQUENCE))
-        pfx.take(INTEGER)
-        content = _content_of(DerReader(pfx.take(SEQUENCE)))
-        parts = [
-            DerReader(part) for part in DerReader(DerReader(content or b"").take(SEQUENCE)).each(SEQUENCE)
-        ]
-        return [
-            alias for part in parts if (bags := _content_of(part)) is not None for alias in _aliases(bags)
-        ]
+        contents = [_content_of(part) for part in _parts(data)]
+        return [alias for bags in contents if bags is not None for alias in _aliases(bags)]
     except DerError as error:
         raise StoreError(f"is damaged, cut off or not a PKCS12 store (it {error})") from None
 
 
-def _content_of(content_info: DerReader) -> bytes | None:
-    """Return the data in a `ContentInfo`; None if it is encrypted, as tools do with certificates only."""
-    if content_info.take(OID) != _DATA:
+def _with_key_first(data: bytes) -> bytes:
+    """Return the store without its checksum, its encrypted parts last: so no key in them is the first."""
+    parts = sorted(_parts(data), key=lambda part: _content_of(part) is None)
+    content = der_of(SEQUENCE, *(der_of(SEQUENCE, part) for part in parts))
+    info = der_of(SEQUENCE, der_of(OID, _DATA), der_of(EXPLICIT_0, der_of(OCTETS, content)))
+    return der_of(SEQUENCE, der_of(INTEGER, _VERSION), info)
+
+
+def _parts(data: bytes) -> list[bytes]:
+    """Return the parts of a store, each a `ContentInfo`."""
+    pfx = DerReader(DerReader(data).take(SEQUENCE))
+    pfx.take(INTEGER)
+    content = _content_of(pfx.take(SEQUENCE)) or b""
+    return list(DerReader(DerReader(content).take(SEQUENCE)).each(SEQUENCE))
+
+
+def _content_of(content_info: bytes) -> bytes | None:
+    """Return the data in a `ContentInfo`; None if it is encrypted."""
+    reader = DerReader(content_info)
+    if reader.take(OID) != _DATA:
         return None
-    return DerReader(content_info.take(EXPLICIT_0)).take(OCTETS)
+    return DerReader(reader.take(EXPLICIT_0)).take(OCTETS)
 
 
 def _aliases(bags: bytes) -> list[str]:
     found = []
     for each in DerReader(DerReader(bags).take(SEQUENCE)).each(SEQUENCE):
         bag = DerReader(each)
-        kind, _ = bag.take(OID), bag.take(EXPLICIT_0)
-        if kind in _KEY_BAGS:
+        kind, content = bag.take(OID), bag.take(EXPLICIT_0)
+        if kind == _NESTED_BAG:
+            found += _aliases(content)
+        elif kind in _KEY_BAGS:
             found.append("" if bag.is_at_end else _alias(bag.take(SET)))
     return found
 
@@ -100,14 +134,8 @@ def _alias(attributes: bytes) -> str:
 
 
 def _loaded(data: bytes, password: str | None) -> pkcs12.PKCS12KeyAndCertificates:
-    try:
-        from cryptography.hazmat.primitives.serialization import pkcs12  # noqa: PLC0415 - an extra
-    except ImportError:
-        from penstock.extras import needs  # noqa: PLC0415 - each task imports this module
+    from cryptography.hazmat.primitives.serialization import pkcs12  # noqa: PLC0415 - an extra
 
-        raise StoreError(
-            f"is a PKCS12 store, which {needs('pkcs12')} A store in JKS or PEM needs no extra"
-        ) from None
     try:
         return pkcs12.load_pkcs12(data, None if password is None else password.encode("utf-8"))
     except Exception:  # noqa: BLE001  # what it raises for damaged bytes is not documented, and may show them

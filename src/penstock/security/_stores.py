@@ -110,6 +110,15 @@ def _read_stamped(
         text = text.replace("{password}", f"'{prefix}ssl.{store}.password'")
         text = text.replace("{type}", f"'{prefix}ssl.{store}.type'")
         raise OptionError(f"Option '{key}': the file '{location}' {text}.", option=key) from None
+    except ImportError as error:
+        from penstock.extras import missing_extra  # noqa: PLC0415 - each task imports this module
+
+        raise missing_extra(
+            "pkcs12",
+            f"Option '{key}': the file '{location}' is a PKCS12 store, which",
+            "A store in JKS or PEM needs no extra.",
+            option=key,
+        ) from error
 
 
 def _opened(store: str, data: bytes, kind: str | None, password: str | None, key_password: str | None) -> str:

@@ -58,6 +58,7 @@ def explicit(content: bytes) -> bytes:
 DATA, ENCRYPTED_DATA = oid("2a864886f70d010701"), oid("2a864886f70d010706")
 HMAC_SHA256 = sequence(oid("2a864886f70d0209"), der_of(0x05))
 KEY_BAG, CERTIFICATE_BAG = oid("2a864886f70d010c0a0102"), oid("2a864886f70d010c0a0103")
+NESTED_BAG = oid("2a864886f70d010c0a0106")
 
 
 def pbkdf2(iterations: int, *length: bytes) -> bytes:
@@ -86,9 +87,14 @@ def certificate(name: str = "ca") -> bytes:
     return sequence(CERTIFICATE_BAG, explicit(x509))
 
 
-def open_key(password: str) -> bytes:
-    """A bag with the client's key, which has no alias."""
-    text = (PEM / "client-key.pem").read_bytes()
+def nested(bags: bytes) -> bytes:
+    """A bag that holds bags."""
+    return sequence(NESTED_BAG, explicit(bags))
+
+
+def key_of(name: str, password: str = PASSWORD) -> bytes:
+    """A bag with a private key, which has no alias."""
+    text = (PEM / f"{name}-key.pem").read_bytes()
     key = serialization.load_pem_private_key(text, None).private_bytes(
         serialization.Encoding.DER, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
@@ -171,16 +177,68 @@ def test_a_trust_store_with_each_checksum_is_read(tmp_path: Path, mac: str, pass
 @pytest.mark.parametrize("is_first", [True, False])
 def test_the_key_may_stand_before_and_after_its_certificate(tmp_path: Path, is_first: bool) -> None:
     certificates = encrypted_part(sequence(certificate("client")), PASSWORD)
-    parts = [data_part(sequence(open_key(PASSWORD))), certificates]
+    parts = [data_part(sequence(key_of("client"))), certificates]
     found = opened(tmp_path, store_of(*(parts if is_first else parts[::-1])), "keystore")
     assert (found.identity or "").count("BEGIN PRIVATE KEY") == 1
     found.ssl_context()
 
 
-def test_several_keys_without_an_alias_are_counted(tmp_path: Path) -> None:
-    keys = data_part(sequence(open_key(PASSWORD), open_key(PASSWORD)))
+KEY, OTHER_KEY = key_of("client"), key_of("broker")
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (sequence(KEY, OTHER_KEY),),
+        (sequence(KEY), sequence(OTHER_KEY)),
+        (sequence(KEY, nested(sequence(OTHER_KEY))),),
+        (sequence(nested(sequence(OTHER_KEY)), KEY),),
+        (sequence(nested(sequence(nested(sequence(OTHER_KEY, KEY))))),),
+    ],
+)
+def test_several_keys_are_counted_in_all_bags(tmp_path: Path, parts: tuple[bytes, ...]) -> None:
+    certificates = data_part(sequence(certificate("client"), certificate("broker")))
     with pytest.raises(OptionError, match="holds 2 private keys"):
-        opened(tmp_path, store_of(keys), "keystore")
+        opened(tmp_path, store_of(certificates, *map(data_part, parts)), "keystore")
+
+
+def test_a_key_in_a_nested_bag_is_read(tmp_path: Path) -> None:
+    bags = sequence(nested(sequence(KEY)), certificate("client"))
+    assert_client(opened(tmp_path, store_of(data_part(bags)), "keystore"))
+
+
+@pytest.mark.parametrize("mac", MACS)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_hidden_key_of_a_key_store_is_not_used(tmp_path: Path, mac: str, is_first: bool) -> None:
+    """OpenSSL would use the first key, also if it is in an encrypted part."""
+    hidden = encrypted_part(sequence(OTHER_KEY, certificate("broker"), certificate("client")), PASSWORD)
+    parts = [data_part(sequence(KEY)), hidden]
+    store = store_of(*(parts if is_first else parts[::-1]), mac=MACS[mac])
+    assert_client(opened(tmp_path, store, "keystore"))
+
+
+def test_a_key_that_is_hidden_only_is_refused(tmp_path: Path) -> None:
+    part = encrypted_part(sequence(KEY, certificate("client")), PASSWORD)
+    with pytest.raises(OptionError, match="holds no private key outside of its encrypted parts"):
+        opened(tmp_path, store_of(part), "keystore")
+
+
+def test_a_key_without_its_certificate_is_refused(tmp_path: Path) -> None:
+    part = data_part(sequence(KEY, certificate("broker")))
+    with pytest.raises(OptionError, match="holds a private key, but not its certificate"):
+        opened(tmp_path, store_of(part), "keystore")
+
+
+def assert_client(found: TlsSettings) -> None:
+    """Assert that the identity is the client's key, followed by its certificate."""
+    text = (found.identity or "").encode()
+    assert text.count(b"PRIVATE KEY") == 2
+    expected = serialization.load_pem_private_key((PEM / "client-key.pem").read_bytes(), None)
+    for public in (
+        serialization.load_pem_private_key(text, None).public_key(),
+        load_pem_x509_certificate(text).public_key(),
+    ):
+        assert public == expected.public_key()
 
 
 @pytest.mark.parametrize("mac", sorted(set(MACS) - {"none"}))

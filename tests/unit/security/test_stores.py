@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.errors import MissingOptionError, OptionError
+from penstock.errors import MissingExtraError, MissingOptionError, OptionError
 from penstock.options.config import KafkaProperties
 from penstock.security.tls import TlsSettings, _file_on_disk, private_file, tls_settings
 from tests.examples import examples
@@ -161,8 +161,10 @@ def test_without_the_package_the_extra_is_named(
     store = tmp_path / "no-package.p12"
     store.write_bytes(stores.trust["PKCS12"].read_bytes())
     monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.serialization", None)
-    with pytest.raises(OptionError, match=r"needs the extra 'pkcs12' of penstock"):
+    with pytest.raises(MissingExtraError, match=r"PKCS12 store, which needs the extra 'pkcs12'") as error:
         settings_of(trust(store))
+    assert error.value.facts == {"extra": "pkcs12", "option": "kafka.ssl.truststore.location"}
+    assert str(store) in str(error.value)
 
 
 def test_a_store_that_changed_is_read_again(stores: Stores, tmp_path: Path) -> None:

@@ -94,6 +94,7 @@ def check_write(spark: Any, table: Table, connector: str, options: dict[str, str
 
     Raises:
         ValueError: the target cannot be reached, or cannot take the rows.
+        MissingExtraError: the target needs an extra that is not installed.
     """
     if connector == "print" and rows.isStreaming and is_connect(spark):
         raise ValueError(

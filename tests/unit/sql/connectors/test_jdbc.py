@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import pickle
 import sqlite3
 from contextlib import closing
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.errors import MissingExtraError
 from penstock.sql.connectors.jdbc.settings import Connect, connect_for, jdbc_settings
 
 BASE = {"connector": "jdbc", "url": "jdbc:postgresql://host:5432/shop", "table-name": "orders"}
@@ -100,3 +102,14 @@ def test_a_password_is_never_shown_and_connections_pickle(tmp_path: Path) -> Non
     connect = pickle.loads(pickle.dumps(Connect("sqlite", str(tmp_path / "x.db"))))  # noqa: S301 - made here
     with closing(connect()) as connection:
         assert isinstance(connection, sqlite3.Connection)
+
+
+def test_upserts_without_a_python_driver_name_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *of: None if "psycopg" in name else find(name, *of)
+    )
+    with pytest.raises(MissingExtraError, match=r"with a PRIMARY KEY needs the extra 'postgresql'") as error:
+        connect_for(jdbc_settings(BASE)).check()
+    assert error.value.facts == {"extra": "postgresql"}
+    connect_for(jdbc_settings({**BASE, "url": "jdbc:sqlite:/a/shop.db"})).check()

@@ -41,6 +41,7 @@ def check_target(spark: Any, options: dict[str, str], keys: tuple[str, ...], row
 
     Raises:
         ValueError: as `open_jdbc`; or the database has no upserts here, or the table cannot hold the columns.
+        MissingExtraError: there is no Python driver for upserts.
     """
     settings = jdbc_settings(options)
     if not keys:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from penstock.extras import needs
+from penstock.extras import missing_extra
 from penstock.options.values import BOOLEAN, DURATION, LONG_MAX, ValueType, integer
 from penstock.sql.connectors.options import check_known, needed, read_value
 
@@ -169,7 +169,7 @@ class Connect:
     password: str | None = field(default=None, repr=False)
 
     def check(self) -> None:
-        """Raise ValueError if the Python driver of the database is missing."""
+        """Raise MissingExtraError if the Python driver of the database is missing."""
         if self.dialect == "postgresql":
             _psycopg()
 
@@ -184,9 +184,10 @@ class Connect:
 def _psycopg() -> Any:
     name = next((each for each in ("psycopg", "psycopg2") if importlib.util.find_spec(each)), None)
     if name is None:
-        raise ValueError(
-            f"a jdbc table with a PRIMARY KEY {needs('postgresql')} psycopg2 will do as well. Without the "
-            "PRIMARY KEY rows are only added, and it needs neither."
+        raise missing_extra(
+            "postgresql",
+            "a jdbc table with a PRIMARY KEY",
+            "psycopg2 will do as well. Without the PRIMARY KEY rows are only added, and it needs neither.",
         )
     return importlib.import_module(name)
 
