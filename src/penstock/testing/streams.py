@@ -8,6 +8,8 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+from penstock.spark.connect import is_connect
+
 PATIENCE_S = 240.0
 """The longest time that a query takes."""
 
@@ -39,9 +41,17 @@ def collect_stream(frame: Any, *, timeout_s: float = PATIENCE_S) -> list[Any]:
     """Return all rows of a streaming DataFrame until all records that are there now are read.
 
     Raises:
+        TypeError: it is of Spark Connect. Its server runs the function of foreachBatch, so no row would come
+            back to the test.
         TimeoutError: it did not end in time.
         StreamingQueryException: it failed.
     """
+    if is_connect(frame):
+        raise TypeError(
+            "A stream of Spark Connect cannot be compared: Spark runs the function that collects its rows on "
+            "the server, so the test would see no row. Nothing was read. Run the test with a classic "
+            "SparkSession, or write the stream into a table and compare that."
+        )
     rows: list[Any] = []
     query = frame.writeStream.foreachBatch(lambda batch, _: rows.extend(batch.collect())).start()
     try:

@@ -17,6 +17,8 @@ from penstock.types import ROW_KIND
 
 _SIGNS = {"+I": 1, "+U": 1, "-U": -1, "-D": -1}
 _SHOWN = 10
+_BOOLEAN, _NAN = object(), object()
+"""Marks in keys. No value of a row is equal to them."""
 
 
 class _Table(NamedTuple):
@@ -34,10 +36,14 @@ def assert_table_equals(table: Any, expected: Iterable[Any]) -> None:
             stream, the table is what it gives until all records of its sources are read, and what its
             changes leave, if it has a column `row_kind`.
         expected: rows as dicts, which are compared by the names of their columns; or as tuples or lists.
-            True is not 1, NULL equals NULL, NaN equals NaN, and 1.0 equals 1 and Decimal("1.00").
+            A nested struct is a dict, too, or a tuple. True is not 1, NULL equals NULL, NaN equals NaN, and
+            1.0 equals 1 and Decimal("1.00"). Times are compared as Spark gives them to Python: a `datetime`
+            without a zone. TIMESTAMP (TIMESTAMP_LTZ in SQL) shows the zone of this process, and not that of
+            the Spark session. A `datetime` with a zone equals none of them.
 
     Raises:
         AssertionError: says which rows are missing, and which are too many.
+        TypeError: some rows have names and others do not; or the table is a stream of Spark Connect.
     """
     wanted, found = _table(list(expected)), _table(table)
     names = _names(found, wanted)
@@ -129,7 +135,18 @@ def _collected(rows: Any) -> _Table:
             if missing := set(names) - row.keys():
                 raise AssertionError(f"The row {row!r} has no column {', '.join(sorted(missing))}.")
         return _Table(names, [tuple(row[name] for name in names) for row in dicts])
+    _check_kinds(listed)
     return _Table(None, [tuple(row) for row in listed])
+
+
+def _check_kinds(rows: list[Any]) -> None:
+    """Raise TypeError unless all rows are tuples, lists or `Row`s, which are compared by their places."""
+    for row in rows:
+        if not isinstance(row, (tuple, list)):
+            raise TypeError(
+                f"Expected rows that are all dicts, or all tuples and lists. Got {row!r} among {len(rows)} "
+                "rows that are not all dicts. Rows with and without names cannot be compared."
+            )
 
 
 def _named(row: Any) -> dict[str, Any] | None:
@@ -192,10 +209,10 @@ def _differences(
 
 
 def _surplus(rows: list[tuple[Any, ...]], others: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    left = Counter(map(_key, others))
+    fitted = _fitted(rows, others)
+    left = Counter(map(_key, _fitted(others, fitted)))
     surplus = []
-    for row in rows:
-        key = _key(row)
+    for row, key in zip(rows, map(_key, fitted), strict=True):
         if left[key]:
             left[key] -= 1
         else:
@@ -203,12 +220,65 @@ def _surplus(rows: list[tuple[Any, ...]], others: list[tuple[Any, ...]]) -> list
     return surplus
 
 
+def _fitted(rows: list[tuple[Any, ...]], samples: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Return the rows with nested structs in the form that the samples have, so that they can be equal."""
+    fit = _places_fitter([each for each in samples if len(each) == len(samples[0])])
+    return [fit(row) for row in rows]
+
+
+def _fitter(samples: Sequence[Any]) -> Callable[[Any], Any]:
+    """Return a function that gives a value the form that the samples have: see `_places_fitter`."""
+    sequences = [each for each in samples if isinstance(each, (list, tuple))]
+    names = next((each for row in sequences if (each := getattr(row, "__fields__", None))), None)
+    if names is not None:
+        return _places_fitter([row for row in sequences if len(row) == len(names)], tuple(names))
+    maps = [each for each in samples if isinstance(each, Mapping)]
+    if maps:
+        of_value = _fitter([value for each in maps for value in each.values()])
+        return lambda value: (
+            {key: of_value(each) for key, each in value.items()} if isinstance(value, Mapping) else value
+        )
+    if sequences:
+        of_each = _fitter([element for each in sequences for element in each])
+        return lambda value: tuple(map(of_each, value)) if _is_unnamed(value) else value
+    return lambda value: value
+
+
+def _places_fitter(
+    rows: Sequence[Sequence[Any]], names: tuple[str, ...] | None = None
+) -> Callable[[Any], Any]:
+    """Return a function that gives a row, or a nested struct, the form of these.
+
+    Args:
+        rows: as long as one another.
+        names: of the fields of a struct. A dict or `Row` is put into their order. If it has other names, it
+            becomes a dict, which is equal to no `Row`.
+    """
+    columns = [_fitter(column) for column in zip(*rows, strict=True)]
+
+    def fit(value: Any) -> Any:
+        named = _named(value) if names is not None else None
+        if named is not None and names is not None:
+            if named.keys() != set(names):
+                return named
+            value = [named[name] for name in names]
+        if not isinstance(value, (list, tuple)) or len(value) != len(columns):
+            return value
+        return tuple(of_place(each) for of_place, each in zip(columns, value, strict=True))
+
+    return fit
+
+
+def _is_unnamed(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and not hasattr(value, "__fields__")
+
+
 def _key(value: Any) -> Any:
     """Return what two equal values have in common. It can be hashed."""
     if isinstance(value, bool):
-        return "boolean", value
+        return _BOOLEAN, value
     if isinstance(value, float) and math.isnan(value):
-        return "NaN"
+        return _NAN
     if isinstance(value, (bytearray, memoryview)):
         return bytes(value)
     if isinstance(value, Mapping):

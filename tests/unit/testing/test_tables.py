@@ -25,6 +25,13 @@ NAN = float("nan")
         ([Row(k=1, v=2)], [(1, 2)]),
         ([(1.0, bytearray(b"x"))], [(Decimal("1.00"), b"x")]),
         ([([1, {"a": Row(x=1)}],)], [([1, {"a": (1,)}],)]),
+        ([Row(s=Row(x=1, y=2))], [{"s": {"y": 2, "x": 1}}]),
+        ([{"s": {"y": 2, "x": 1}}], [Row(s=Row(x=1, y=2))]),
+        ([Row(s=Row(x=1, y=2))], [Row(s=Row(y=2, x=1))]),
+        ([(None,), (Row(x=1, y=Row(z=NAN)),)], [({"y": {"z": NAN}, "x": 1},), (None,)]),
+        ([([Row(x=1, y=2), Row(x=3, y=4)],)], [([{"y": 2, "x": 1}, (3, 4)],)]),
+        ([({"a": Row(x=1, y=2)},)], [({"a": {"y": 2, "x": 1}},)]),
+        ([("NaN", NAN)], [("NaN", NAN)]),
     ],
 )
 def test_equal_tables(table: Any, expected: Any) -> None:
@@ -40,6 +47,12 @@ def test_equal_tables(table: Any, expected: Any) -> None:
         ([{"k": 1}], [{"n": 1}], "Expected the columns n, got k"),
         ([(True,)], [(1,)], "1 missing"),
         ([(None,)], [("",)], "1 missing"),
+        ([(NAN,)], [("NaN",)], r"1 missing: \('NaN',\)\. 1 too many: \(nan,\)"),
+        ([(True,)], [(["boolean", 1],)], "1 missing"),
+        ([(Row(x=1, y=2),)], [({"x": 2, "y": 1},)], r"1 missing: \({'x': 2, 'y': 1},\)"),
+        ([(Row(x=1, y=2),)], [({"x": 1},)], "1 missing"),
+        ([(Row(x=1, y=2),)], [({"x": 1, "z": 2},)], "1 missing"),
+        ([(Row(x=1, y=2),)], [(Row(y=1, x=2),)], "1 missing"),
         ([(n,) for n in range(20)], [], r"20 too many: \(0,\), .*\(9,\), \.\.\.\.$"),
         ([{"k": 1}, {"k": 2, "v": 3}], [], "has no column v"),
     ],
@@ -47,6 +60,23 @@ def test_equal_tables(table: Any, expected: Any) -> None:
 def test_different_tables(table: Any, expected: Any, message: str) -> None:
     with pytest.raises(AssertionError, match=message):
         assert_table_equals(table, expected)
+
+
+@pytest.mark.parametrize("rows", [[{"k": 1}, (1,)], [(1,), {"k": 1}], [Row(k=1), "1"], ["1"], [1]])
+def test_rows_with_and_without_names_are_not_mixed(rows: Any) -> None:
+    for table, expected in (([("k",)], rows), (rows, [("k",)])):
+        with pytest.raises(TypeError, match="Expected rows that are all dicts, or all tuples and lists"):
+            assert_table_equals(table, expected)
+
+
+def test_a_stream_of_spark_connect_is_refused() -> None:
+    class Stream:
+        isStreaming = True
+        columns = ("k",)
+
+    Stream.__module__ = "pyspark.sql.connect.dataframe"
+    with pytest.raises(TypeError, match="A stream of Spark Connect cannot be compared"):
+        assert_table_equals(Stream(), [])
 
 
 CHANGES = [("+I", 1, "a"), ("-U", 1, "a"), ("+U", 1, "b"), ("+I", 2, "b"), ("+I", 2, "b"), ("-D", 2, "b")]
