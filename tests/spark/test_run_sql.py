@@ -11,14 +11,23 @@ from pyspark.sql import SparkSession
 
 from penstock.devbroker import DevCluster
 from penstock.errors import SqlError
-from penstock.testing import FakeKafka, assert_each_once, assert_table_equals, run_sql, table_of, upsert_table
+from penstock.testing import (
+    FakeKafka,
+    assert_each_once,
+    assert_table_equals,
+    committed_values,
+    run_sql,
+    table_of,
+    upsert_table,
+)
 
 SCRIPT = """
-SET 'execution.checkpointing.dir' = '/no/such/folder';
+SET 'state.checkpoints.dir' = '/proc/no/such/folder';
 CREATE TABLE orders (id INT, shop STRING, qty INT) WITH (
   'connector' = 'kafka', 'topic' = 'orders', 'properties.bootstrap.servers' = 'kafka.example.com:9092',
   'properties.security.protocol' = 'SASL_SSL', 'properties.sasl.mechanism' = 'PLAIN',
-  'scan.startup.mode' = 'latest-offset', 'format' = 'json');
+  'scan.startup.mode' = 'latest-offset', 'format' = 'json',
+  'scan.on-decode-error' = 'dead-letter', 'scan.dead-letter.topic' = 'bad');
 CREATE TABLE totals (shop STRING, n BIGINT, PRIMARY KEY (shop) NOT ENFORCED) WITH (
   'connector' = 'upsert-kafka', 'topic' = 'totals', 'properties.bootstrap.servers' = 'kafka.example.com:9092',
   'key.format' = 'json', 'value.format' = 'json',
@@ -29,6 +38,7 @@ SELECT shop, MAX(qty) AS most FROM orders GROUP BY shop;
 ORDERS: list[Any] = [
     {"id": 1, "shop": "a", "qty": 2},
     '{"id": 2, "shop": "b", "qty": 5}',
+    "not JSON",
     (None, b'{"id": 3, "shop": "a", "qty": 3}'),
 ]
 TOTALS = [{"shop": "a", "n": 5}, {"shop": "b", "n": 5}]
@@ -41,13 +51,14 @@ def test_a_script_runs_on_topics_of_its_own(
     kafka: FakeKafka | DevCluster = request.getfixturevalue(cluster)
     file = tmp_path / "job.sql"
     file.write_text(SCRIPT)
-    done = run_sql(spark, file, brokers=kafka, inputs={"orders": ORDERS}, batches=3)
+    done = run_sql(spark, file, brokers=kafka, inputs={"orders": ORDERS}, batches=4)
     assert_table_equals(done.table("totals"), TOTALS)
     assert_table_equals(done.rows, [("a", 3), ("b", 5)])
-    assert done.topics.keys() == {"orders", "totals"}
+    assert done.topics.keys() == {"orders", "totals", "bad"}
+    assert set(committed_values(kafka, done.topics["bad"])) == {b"not JSON"}
     assert done.topics["totals"].startswith("totals-")
     assert_table_equals(upsert_table(kafka, done.topics["totals"]), TOTALS)
-    with pytest.raises(AssertionError, match="1 unexpected"):  # in three micro-batches `a` has two totals
+    with pytest.raises(AssertionError, match="1 unexpected"):  # in four micro-batches `a` has two totals
         assert_each_once(kafka, done.topics["totals"], [b'{"shop":"a","n":5}', b'{"shop":"b","n":5}'])
     with pytest.raises(AssertionError, match=r"1 missing: {'shop': 'b', 'n': 6}"):
         assert_table_equals(done.table("totals"), [TOTALS[0], {"shop": "b", "n": 6}])
@@ -70,13 +81,13 @@ def test_what_does_not_fit_the_script_is_refused(spark: SparkSession, fake_kafka
     def run(script: str = SCRIPT, **arguments: Any) -> None:
         run_sql(spark, script, brokers=fake_kafka, **arguments)
 
-    with pytest.raises(ValueError, match=r"has no topic order\. It has orders, totals\."):
+    with pytest.raises(ValueError, match=r"has no topic order\. It has bad, orders, totals\."):
         run(inputs={"order": []})
     with pytest.raises(ValueError, match=r"has no table total\. It has orders, totals\."):
         run(options={"total": {}})
     with pytest.raises(ValueError, match="orders has a `topic-pattern`"):
         run(SCRIPT.replace("'topic' = 'orders'", "'topic-pattern' = 'o.*'"))
-    with pytest.raises(SqlError, match=r"Line 11, column 61: did not expect 'BY'"):
+    with pytest.raises(SqlError, match=r"Line 12, column 61: did not expect 'BY'"):
         run(SCRIPT.replace("GROUP BY shop;\nSELECT", "GROUPS BY shop;\nSELECT"))
 
 

@@ -1,17 +1,15 @@
 """Run a script of Flink SQL as a test: on topics of its own, bounded, in several micro-batches.
 
-Runs in the program of the test. Needs the extras `sql` and `testing`. Invariant: only options of the
-script's Kafka tables are replaced, and its folder of checkpoints.
+Runs in the program of the test. Needs the extras `sql` and `testing`. Invariant: no statement runs before
+`ScriptOfTest` has replaced what the script names of its cluster, or has refused the script.
 """
 
 from __future__ import annotations
 
-import math
 import tempfile
-import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,16 +25,12 @@ from penstock.sql.language.statements import (
     Use,
 )
 from penstock.sql.run.session import Session
+from penstock.sql.run.settings import FOLDER, MODE, current_name
 from penstock.testing.judge import HasAddress, address_of
 from penstock.testing.produce import Record, create_topic, produce
+from penstock.testing.script import ScriptOfTest
 from penstock.testing.streams import run_to_end
 from penstock.testing.tables import table_of
-
-_KAFKA = ("kafka", "upsert-kafka")
-_FOLDER = "execution.checkpointing.dir"
-_MODE = "execution.runtime-mode"
-_SECURITY = ("properties.security.", "properties.sasl.", "properties.ssl.")
-"""Options of the cluster that the script is written for."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +75,8 @@ def run_sql(
 
     Each topic of its tables gets a name that no other test has. The tables are read from their first records
     to the ends of now. The addresses of brokers, logins, checkpoints and transactional id prefixes of the
-    script do not count.
+    script do not count. What else a script names of its cluster is refused, unless `options` replace it: the
+    `url` of a jdbc table, the `path` of files, the URL of a schema registry.
 
     Args:
         spark: a SparkSession.
@@ -92,18 +87,28 @@ def run_sql(
         batches: in how many micro-batches each of these topics is read, if it has so many records. A table
             should not depend on it.
         mode: `streaming`, or `batch`.
-        options: options of tables that replace those of the script, by the name of the table.
+        options: options of tables that replace those of the script, by the name of the table. With
+            `connector` they replace all options of the table.
 
     Raises:
-        SqlError: the script is wrong, or is not served.
-        ValueError: a topic of `inputs` or a table of `options` is not in the script.
+        SqlError: the script is wrong, is not served, or has options where they cannot be replaced.
+        ValueError: a topic of `inputs` or a table of `options` is not in the script; or a table would read or
+            write what is not of the test. Nothing was run.
         TimeoutError: a query did not end in time.
     """
     text = script.read_text(encoding="utf-8") if isinstance(script, Path) else script
     source, records = Source(text), {topic: list(each) for topic, each in inputs.items()}
     with tempfile.TemporaryDirectory(prefix="penstock-sql-test-") as folder:
-        test = _Test(address_of(brokers), records, batches, options)
-        statements = tuple(test.replaced(parsed, folder) for parsed in parse_script(text))
+        test = ScriptOfTest(
+            source,
+            address_of(brokers),
+            folder=folder,
+            records=records,
+            batches=batches,
+            mode=mode,
+            options=options,
+        )
+        statements = tuple(each for parsed in parse_script(text) for each in test.replaced(parsed))
         test.check()
         for name, topic in test.topics.items():
             create_topic(test.servers, topic)
@@ -136,7 +141,7 @@ def _is_declaration(statement: Statement) -> bool:
     if isinstance(statement, CreateTable):
         return statement.query is None
     if isinstance(statement, SetOption):
-        return statement.key not in (_MODE, _FOLDER)
+        return statement.key is not None and current_name(statement.key) not in (MODE, FOLDER)
     return isinstance(statement, (CreateDatabase, Use, CreateFunction, AlterTable))
 
 
@@ -144,84 +149,10 @@ def _is_declaration(statement: Statement) -> bool:
 def _session(spark: Any, mode: str, folder: str | None = None) -> Iterator[Session]:
     session = Session(spark, lambda _: None)
     try:
-        session.execute(f"SET '{_MODE}' = '{mode}';")
+        session.execute(f"SET '{MODE}' = '{mode}';")
         if folder is not None:
-            session.execute(f"SET '{_FOLDER}' = '{folder}/checkpoints';")
+            session.execute(f"SET '{FOLDER}' = '{folder}/checkpoints';")
         yield session
         session.execute("RESET;")
     finally:
         session.stop()
-
-
-class _Test:
-    """What is replaced in a script.
-
-    Attributes:
-        servers: the addresses of the brokers.
-        topics: the new name of each topic of the script.
-    """
-
-    def __init__(
-        self,
-        servers: str,
-        records: Mapping[str, list[Record]],
-        batches: int,
-        options: Mapping[str, Mapping[str, str]],
-    ) -> None:
-        self.servers = servers
-        self.topics: dict[str, str] = {}
-        self._records, self._batches, self._options = records, batches, options
-        self._tables: set[str] = set()
-        self._token = uuid.uuid4().hex[:12]
-
-    def replaced(self, parsed: Parsed, folder: str) -> Parsed:
-        """Return a statement with the options of the test."""
-        statement = parsed.statement
-        if isinstance(statement, SetOption) and statement.key == _FOLDER:
-            return replace(parsed, statement=replace(statement, value=f"{folder}/checkpoints"))
-        if isinstance(statement, CreateTable):
-            return replace(parsed, statement=replace(statement, options=self._options_of(statement)))
-        return parsed
-
-    def check(self) -> None:
-        """Raise ValueError if the test names a topic or a table that the script does not have."""
-        for what, given, known in (
-            ("topic", self._records, self.topics.keys()),
-            ("table", self._options, self._tables),
-        ):
-            if others := sorted(set(given) - set(known)):
-                raise ValueError(
-                    f"The script has no {what} {', '.join(others)}. "
-                    f"It has {', '.join(sorted(known)) or 'none'}."
-                )
-
-    def _options_of(self, table: CreateTable) -> tuple[tuple[str, str], ...]:
-        given = dict(table.options)
-        name = table.name.parts[-1]
-        self._tables.add(name)
-        if given.get("connector") in _KAFKA:
-            given = self._of_kafka(name, given)
-        return tuple({**given, **self._options.get(name, {})}.items())
-
-    def _of_kafka(self, table: str, given: dict[str, str]) -> dict[str, str]:
-        if "topic-pattern" in given:
-            raise ValueError(
-                f"Table {table} has a `topic-pattern`. A test needs the names of the topics, so the "
-                "pattern is refused. Test the script with `topic`."
-            )
-        names = given["topic"].split(";")
-        topics = [self.topics.setdefault(name, f"{name}-{self._token}") for name in names]
-        kept = {key: value for key, value in given.items() if not key.startswith(_SECURITY)}
-        kept |= {
-            "topic": ";".join(topics),
-            "properties.bootstrap.servers": self.servers,
-            "scan.bounded.mode": "latest-offset",
-        }
-        if kept["connector"] == "kafka":
-            kept["scan.startup.mode"] = "earliest-offset"
-        if "sink.transactional-id-prefix" in kept:
-            kept["sink.transactional-id-prefix"] += f"-{self._token}"
-        count = sum(len(self._records.get(name, ())) for name in names)
-        if self._batches > 1 and count:
-            kept["scan.max-records-per-batch"] = str(math.ceil(count / self._batches))
-        return kept

@@ -121,7 +121,7 @@ class Settings:
         Raises:
             ValueError: the key or value is not served. The message says what to do.
         """
-        key = _SYNONYMS.get(key.strip(), key.strip())
+        key = current_name(key)
         known_as = _RESTART if key.startswith(_RESTART) else key
         if known_as in _REFUSED:
             raise ValueError(f"'{key}' is not served: {_REFUSED[known_as]}")
@@ -145,7 +145,7 @@ class Settings:
         if key is None:
             keys = list(self.values)
         else:
-            name = _SYNONYMS.get(key.strip(), key.strip())
+            name = current_name(key)
             if not _is_known(name):
                 raise ValueError(_unknown(name))
             keys = [name] if name in self.values else []
@@ -185,6 +185,11 @@ class Settings:
         """Return the time between micro-batches; None for one after another."""
         text = self.values.get(INTERVAL)
         return None if text is None else parse_duration_ms(text) or None
+
+
+def current_name(key: str) -> str:
+    """Return the key that a key of SET or RESET means, which may be an older name of it."""
+    return _SYNONYMS.get(key.strip(), key.strip())
 
 
 _KNOWN = (*_SERVED, *_SYNONYMS, *_NO_EFFECT, *_REFUSED, *_FIXED)
