@@ -133,4 +133,4 @@ $(JARS): $(SETUP)
 	@$(BIN)/python -m tests.quick_jvm
 	@touch $@
 
-.PHONY: help setup demo demo-cdc test unit models promises kafka spark chaos parity page package rest npm stores lint types arch docs ci bench bench-check clean
+.PHONY: help setup demo demo-cdc test unit models promises kafka spark chaos parity page package rest npm versions stores lint types arch docs ci bench bench-check clean

@@ -76,7 +76,27 @@ def folders_of(target: str) -> list[str]:
     return [folder for recipe in recipes for folder in re.findall(r" tests/(\w+)", recipe)]
 
 
+def folders_with_tests(tests: Path) -> set[str]:
+    """Return the folders that have files of tests, also in folders of theirs."""
+    return {path.relative_to(tests).parts[0] for path in tests.rglob("test_*.py")}
+
+
 def test_make_ci_runs_each_folder_of_tests_once() -> None:
-    assert sorted(folders_of("ci")) == sorted(KINDS)
+    assert sorted(folders_of("ci")) == sorted(folders_with_tests(ROOT / "tests"))
+    assert folders_with_tests(ROOT / "tests") == KINDS
     assert set(folders_of("test")) <= KINDS
     assert (ROOT / ".ci" / "run").read_text().splitlines()[-1] == "exec make ci"
+
+
+def test_a_folder_of_tests_is_found_by_its_files(tmp_path: Path) -> None:
+    for file in ("unit/test_a.py", "new/deep/test_b.py", "data/table.py", "test_alone.py"):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).touch()
+    assert folders_with_tests(tmp_path) == {"unit", "new", "test_alone.py"}
+
+
+def test_each_target_runs_although_a_file_has_its_name() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    [phony] = re.findall(r"^\.PHONY: (.+)$", makefile, re.MULTILINE)
+    targets = re.findall(r"^([a-z][a-z-]*):(?! *[A-Z]+ =| export)", makefile, re.MULTILINE)
+    assert sorted(targets) == sorted(phony.split())
