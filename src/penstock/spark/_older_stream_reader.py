@@ -1,11 +1,14 @@
 """Streaming reads on Spark before 4.2, which asks for the end of a batch without saying where it begins.
 
 Runs as `_stream_reader`. The start is remembered as Spark's own wrapper of a `SimpleDataSourceStreamReader`
-does it: Spark calls `partitions(last, last)` on a restarted query before anything else. `last` is the end of
-the last planned batch, and Spark may be about to repeat that batch. Its wrapper for `availableNow`
-(`spark.sql.streaming.triggerAvailableNowWrapper.enabled`) asks for the next end before it repeats the batch.
-So the first question of a run proves nothing. A later one does, because Spark asks again only after the batch
-is in its commit log.
+does it: Spark calls `partitions(last, last)` on a restarted query before it asks for an end. `last` is the
+end of the last planned batch, and Spark may be about to repeat that batch.
+
+Invariant: the consumer group gets the end of a batch only if the order of calls proves that the batch is in
+Spark's commit log. Spark has divided that batch and asks again, or asks for the second time since it named
+`last`. An end that was only returned proves nothing: Spark's wrapper for `availableNow`
+(`spark.sql.streaming.triggerAvailableNowWrapper.enabled`) asks twice before the batch begins. On a restarted
+query this wrapper asks before Spark has named `last`. That is refused.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from penstock.options.config import PROCESSING_TIME, SourceConfig
 from penstock.source.checkpoint_offset import SourceOffset
 from penstock.spark._stream_reader import PenstockStreamReader
 from penstock.spark.process.short_errors import short_errors
-from penstock.spark.versions import missing
+from penstock.spark.versions import check_wrapper, missing
 
 _log = logging.getLogger(__name__)
 
@@ -32,25 +35,33 @@ class OlderStreamReader(PenstockStreamReader):
 
     _begin: dict[str, Any] | None = None
     """Where the next batch begins; None before Spark has asked anything."""
-    _is_begin_done = False
-    """Whether the batch that ends at `_begin` is surely in Spark's commit log."""
+    _last: dict[str, Any] | None = None
+    """Where the last batch ends that Spark has divided, or named on a restart."""
+    _is_last_done = False
+    """Whether Spark's next question proves that this batch is in its commit log."""
+    _has_warned = False
 
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override] # the signature of Spark before 4.2
         """Return the end of the next batch."""
-        if self._opened is None:
-            _log.warning("PySpark %s is older than 4.2. %s", version_and_place(), " ".join(missing()))
+        self._warn_once()
         begin = self.initialOffset() if self._begin is None else self._begin
         self._begin = super().latestOffset(begin, self.getDefaultReadLimit())
-        self._is_begin_done = True
+        self._is_last_done = True
         return self._begin
 
     @short_errors
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the splits of a batch, or note where a restarted query stands."""
-        if start != end:
-            return super().partitions(start, end)
-        self._begin, self._is_begin_done = end, False
-        return []
+        self._warn_once()
+        if start == end:
+            if self._last is None:
+                check_wrapper(self._begin, end)
+            self._begin = self._last = end
+            self._is_last_done = False
+            return []
+        splits = super().partitions(start, end)
+        self._last, self._is_last_done = end, True
+        return splits
 
     @short_errors
     def commit(self, end: dict[str, Any]) -> None:
@@ -58,8 +69,13 @@ class OlderStreamReader(PenstockStreamReader):
         super()._commit_to_group(SourceOffset.from_json(end))
 
     def _commit_to_group(self, offset: SourceOffset) -> None:
-        if self._is_begin_done:
+        if self._is_last_done and self._begin == self._last:
             super()._commit_to_group(offset)
+
+    def _warn_once(self) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            _log.warning("PySpark %s is older than 4.2. %s", version_and_place(), " ".join(missing()))
 
 
 def check_limits(config: SourceConfig) -> None:

@@ -8,11 +8,13 @@ PySpark's own object. docs/spark-versions.md says what users lose without it.
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import datasource as _datasource
 from pyspark.sql.pandas import types as _types
 from pyspark.sql.types import StructType
+
+from penstock.errors import UnsupportedOptionError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -59,6 +61,7 @@ __all__ = [
     "ReadMinRows",
     "StreamArrowWriter",
     "SupportsTriggerAvailableNow",
+    "check_wrapper",
     "missing",
     "repartition_by_id",
     "to_arrow_schema",
@@ -69,6 +72,7 @@ PLANS_WITH_LIMITS = hasattr(_datasource.DataSourceStreamReader, "getDefaultReadL
 AvailableNow. PySpark 4.2 and later do."""
 
 _PLACE = "#place"
+_WRAPPER = "spark.sql.streaming.triggerAvailableNowWrapper.enabled"
 _TAKES_TIMEZONE = "timezone" in inspect.signature(_types.to_arrow_schema).parameters
 
 
@@ -86,6 +90,30 @@ def missing() -> list[str]:
         "Spark's progress shows the planned end of a batch as latestOffset, and not the end of the log: with "
         "limits on a batch, penstock.progress and penstock.metrics.MetricsListener see no more backlog.",
     ]
+
+
+def check_wrapper(planned: dict[str, Any] | None, last: dict[str, Any]) -> None:
+    """Check that Spark before 4.2 has not planned a restarted query before it said where the query stands.
+
+    Its wrapper for availableNow does that. The planned end would begin at the options' start, and the batch
+    would read records a second time, or leave some out.
+
+    Args:
+        planned: the end that Spark has asked for; None if it has not asked yet.
+        last: where the query stands.
+
+    Raises:
+        UnsupportedOptionError: naming the setting of Spark.
+    """
+    if planned is not None and planned != last:
+        raise UnsupportedOptionError(
+            f"Spark's setting '{_WRAPPER}' = 'true' cannot be used with penstock. With the trigger "
+            "availableNow Spark then asks for the end of the run before it says where the query stands. "
+            "The run would read records a second time, or leave some out. Nothing was read, and the "
+            f"checkpoint is as it was. Set '{_WRAPPER}' to 'false', which is Spark's default, and start the "
+            "query again. See docs/spark-versions.md.",
+            option=_WRAPPER,
+        )
 
 
 def to_arrow_schema(schema: StructType) -> pa.Schema:

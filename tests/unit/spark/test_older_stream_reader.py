@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql.types import BinaryType, StructType
 
 from penstock import _pyspark
-from penstock.errors import OptionError
+from penstock.errors import OptionError, UnsupportedOptionError
 from penstock.options.parse import parse_read
 from penstock.source.checkpoint_offset import Positions
 from penstock.source.enumerator import SplitEnumerator
@@ -92,17 +92,87 @@ def test_the_group_does_not_get_a_batch_that_spark_may_repeat(admin: FakeAdmin) 
     assert committed == [{tp(0): 5}] * 2
 
 
+def test_the_group_does_not_get_an_end_that_spark_asked_for_twice(admin: FakeAdmin) -> None:
+    """The wrapper for availableNow asks when it prepares the run, and again for the progress."""
+    reader, committed = reader_over(admin)
+    end = reader.latestOffset()
+    reader.latestOffset()
+    assert committed == [], "the batch has not run"
+    reader.partitions(reader.initialOffset(), end)
+    assert committed == []
+    reader.latestOffset()
+    assert committed == [{tp(0): 5}]
+
+
+def test_the_group_does_not_get_a_newer_end_than_that_of_the_batch(admin: FakeAdmin) -> None:
+    reader, committed = reader_over(admin)
+    end = reader.latestOffset()
+    admin.logs[tp(0)].end = 8
+    reader.latestOffset()
+    reader.partitions(reader.initialOffset(), end)
+    reader.latestOffset()
+    assert committed == []
+    reader.commit(end)
+    assert committed == [{tp(0): 5}]
+
+
+def test_the_group_gets_a_batch_that_spark_has_repeated(admin: FakeAdmin) -> None:
+    first, _ = reader_over(admin)
+    begin, last = first.initialOffset(), first.latestOffset()
+    reader, committed = reader_over(admin)
+    reader.partitions(last, last)
+    reader.partitions(begin, last)
+    assert committed == []
+    reader.latestOffset()
+    assert committed == [{tp(0): 5}]
+
+
+def test_a_restarted_query_whose_end_is_asked_for_too_early_is_refused(admin: FakeAdmin) -> None:
+    """The planned end begins at the options' start, so the batch would read offsets 0 to 5 again."""
+    last = reader_over(admin)[0].latestOffset()
+    admin.logs[tp(0)].end = 9
+    reader, committed = reader_over(admin)
+    reader.latestOffset()
+    with pytest.raises(
+        UnsupportedOptionError, match=r"triggerAvailableNowWrapper.*Nothing was read"
+    ) as error:
+        reader.partitions(last, last)
+    assert error.value.facts == {"option": "spark.sql.streaming.triggerAvailableNowWrapper.enabled"}
+    assert committed == []
+
+
+def test_a_new_query_may_begin_with_an_empty_batch() -> None:
+    admin = FakeAdmin({tp(0): Log(0, 0)})
+    reader, committed = reader_over(admin)
+    begin = reader.latestOffset()
+    assert list(reader.partitions(begin, begin)) == []
+    admin.logs[tp(0)].end = 3
+    end = reader.latestOffset()
+    [split] = reader.partitions(begin, end)
+    assert split.value == Split.of(OffsetRange(tp(0), 0, 3))
+    reader.latestOffset()
+    assert committed == [{tp(0): 3}]
+
+
+@pytest.mark.parametrize("is_repeated", [False, True])
 def test_it_says_what_is_less_once_a_query(
-    admin: FakeAdmin, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    admin: FakeAdmin,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_repeated: bool,
 ) -> None:
+    first, _ = reader_over(admin)
+    begin, last = first.initialOffset(), first.latestOffset()
+    caplog.clear()
     reader, _ = reader_over(admin)
-    opened, reader._opened = reader._opened, None
-    monkeypatch.setattr(OlderStreamReader, "_enumerator", property(lambda _: opened))
     monkeypatch.setattr("penstock.spark._older_stream_reader.missing", lambda: ["Less."])
     with caplog.at_level(logging.WARNING):
-        reader.latestOffset()
-        reader._opened = opened
-        reader.latestOffset()
+        if is_repeated:  # with availableNow Spark then asks for no end
+            reader.partitions(begin, last)
+        else:
+            reader.latestOffset()
+            reader.latestOffset()
     assert [record.message.partition(" in /")[2][-5:] for record in caplog.records] == ["Less."]
 
 
@@ -161,6 +231,18 @@ def test_made_rows_go_on_too() -> None:
     again = stream()
     again.partitions(ends[0], ends[0])
     assert again.latestOffset()["seed"] == ends[0]["seed"]
+
+
+def test_made_rows_refuse_a_restarted_query_whose_end_is_asked_for_too_early() -> None:
+    """The planned end has another seed, so the batch would make other rows."""
+    rate = "'number-of-rows' = '9', 'rows-per-second' = '1000000'"
+    table = parse_statement(f"CREATE TABLE t (id BIGINT) WITH ('connector' = 'datagen', {rate})")
+    assert isinstance(table, CreateTable)
+    last = OlderStream(plan_of(table), VALUE).latestOffset()
+    again = OlderStream(plan_of(table), VALUE)
+    again.latestOffset()
+    with pytest.raises(UnsupportedOptionError, match="triggerAvailableNowWrapper"):
+        again.partitions(last, last)
 
 
 def test_a_missing_pyspark_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,13 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from penstock.errors import OptionError
-from penstock.spark.versions import PLANS_WITH_LIMITS, ReadAllAvailable, ReadLimit, to_arrow_schema
+from penstock.spark.versions import (
+    PLANS_WITH_LIMITS,
+    ReadAllAvailable,
+    ReadLimit,
+    check_wrapper,
+    to_arrow_schema,
+)
 from penstock.sql.connectors.datagen.offset import MadeOffset
 from penstock.sql.connectors.datagen.plan import Plan, plan_of
 from penstock.sql.connectors.datagen.values import Draw
@@ -141,6 +147,8 @@ class OlderStream(Stream):
     """The same for Spark before 4.2, as `spark/_older_stream_reader.py` says."""
 
     _begin: dict[str, Any] | None = None
+    _is_told = False
+    """Whether Spark has named a batch."""
 
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override] # the signature of Spark before 4.2
         """Return the end of the next batch."""
@@ -151,7 +159,10 @@ class OlderStream(Stream):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Divide the rows of a batch among tasks, or note where a restarted query stands."""
         if start == end:
+            if not self._is_told:
+                check_wrapper(self._begin, end)
             self._begin = end
+        self._is_told = True
         return super().partitions(start, end)
 
 
