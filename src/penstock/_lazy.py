@@ -35,15 +35,14 @@ def names_of_stub(package: str, file: str) -> tuple[list[str], Loader, Callable[
         home = homes.get(name)
         if home is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        if home == package:
-            return importlib.import_module(f"{package}.{name}")
         try:
+            if home == package:
+                return importlib.import_module(f"{package}.{name}")
             return getattr(importlib.import_module(home), name)
-        except ModuleNotFoundError as error:
-            if (error.name or "").partition(".")[0] == "pyspark":
-                from penstock._pyspark import check_pyspark  # noqa: PLC0415 - what is wrong with it
+        except ImportError as error:
+            from penstock._pyspark import explain_import_error  # noqa: PLC0415 - only then
 
-                check_pyspark()
+            explain_import_error(error)
             raise
 
     def list_names() -> list[str]:

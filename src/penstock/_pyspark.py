@@ -46,3 +46,16 @@ def check_pyspark() -> None:
             "Spark: older ones have no data sources in Python that take Arrow batches.",
             name="pyspark",
         )
+
+
+def explain_import_error(error: ImportError) -> None:
+    """Check PySpark if importing a part of it has failed.
+
+    An older PySpark has a module and not the name in it. Then Python raises ImportError and not
+    ModuleNotFoundError.
+
+    Raises:
+        ImportError: PySpark is missing or too old. Otherwise the caller raises its own error.
+    """
+    if (error.name or "").partition(".")[0] == "pyspark":
+        check_pyspark()

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from penstock._pyspark import check_pyspark
 from penstock.errors import MissingOptionError, OptionError
 from penstock.flink.record_serialization import KafkaRecordSerializationSchema
 from penstock.options.config import DeliveryGuarantee
@@ -106,6 +107,7 @@ class KafkaSinkBuilder:
     """Builder with PyFlink's methods. Each method returns the builder."""
 
     def __init__(self) -> None:
+        check_pyspark()
         self._properties: dict[str, str] = {}
         self._own: dict[str, str] = {}
         self._serializer: KafkaRecordSerializationSchema | None = None

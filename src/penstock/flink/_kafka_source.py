@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from penstock._pyspark import check_pyspark
 from penstock.errors import MissingOptionError, OptionError
 from penstock.flink._pickling import to_text
 from penstock.flink.offsets_initializer import (
@@ -97,6 +98,7 @@ class KafkaSourceBuilder:
     """
 
     def __init__(self) -> None:
+        check_pyspark()
         self._properties: dict[str, str] = {}
         self._own: dict[str, str] = {}
         self._subscription: tuple[str, dict[str, str]] | None = None

@@ -17,6 +17,7 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 
+from penstock._pyspark import check_pyspark
 from penstock.errors import CheckpointError, ExactlyOnceError, MissingOptionError
 from penstock.options.config import DeliveryGuarantee
 from penstock.options.parse import parse_write
@@ -41,6 +42,7 @@ def write_batch(rows: Any, batch_id: int, options: Mapping[str, str], *, query_i
         ExactlyOnceError: this batch was already written under the same prefix in this run; or the function
             has set a job group, so that this is unknown.
     """
+    check_pyspark()
     config = parse_write(options).sink
     if config.delivery_guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
         _save(rows, options)

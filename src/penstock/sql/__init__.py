@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from penstock._pyspark import explain_import_error
 from penstock.extras import missing_extra
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'penstock.sql' has no attribute {name!r}")
     try:
         return getattr(importlib.import_module("penstock.sql.run.session"), name)
-    except ModuleNotFoundError as error:
+    except ImportError as error:
+        explain_import_error(error)
         if error.name is None or not error.name.startswith("sqlglot"):
             raise
         raise missing_extra("sql", "Flink's SQL") from None

@@ -265,3 +265,46 @@ def test_a_public_name_says_that_pyspark_is_missing() -> None:
     assert (
         "ImportError: penstock needs PySpark 4.0.1 or newer for this, and this Python has none" in done.stderr
     )
+
+
+OLDER_PYSPARK = """
+import sys
+
+class Older:
+    def find_spec(self, name, path=None, target=None):
+        if name == "pyspark.sql.datasource":  # Python makes an ImportError of it if it is a name of `from`
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Older())
+import penstock, penstock.flink
+KAFKA = {"bootstrap.servers": "unused:1"}
+"""
+USES = [
+    "penstock.changelog.normalize",
+    "penstock.KafkaSource.builder()",
+    "penstock.KafkaSink.builder()",
+    "penstock.write_batch(None, 0, {})",
+    "penstock.flink.legacy.FlinkKafkaConsumer('t', penstock.flink.SimpleStringSchema(), KAFKA).source()",
+    "from penstock.sql import Session",
+]
+
+
+def test_each_way_in_says_that_pyspark_is_too_old() -> None:
+    """PySpark 3.5 has `pyspark.sql` without `datasource`."""
+    program = (
+        OLDER_PYSPARK
+        + f"""
+for use in {USES}:
+    try:
+        exec(use)
+    except Exception as error:
+        print(type(error).__name__, error)
+    else:
+        print("no error", use)
+"""
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=PATIENCE_S
+    )
+    wanted = "ImportError penstock needs PySpark 4.0.1 or newer for this, and found PySpark "
+    assert [line[: len(wanted)] for line in done.stdout.splitlines()] == [wanted] * len(USES)
