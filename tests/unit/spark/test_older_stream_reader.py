@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import subprocess
 import sys
@@ -185,6 +186,21 @@ LIMITED = [
     (OF_FLINK, "scan.max-bytes-per-batch", "1 mb"),
     (OF_FLINK, "scan.watermark.alignment.max-drift", "1 min"),
 ]
+
+
+def test_each_limit_of_a_batch_is_refused() -> None:
+    config = source_config()
+    of_tasks = {"min_splits", "max_records_per_split"}
+    limits = [
+        each.name
+        for each in dataclasses.fields(config)
+        if each.name.startswith(("max_", "min_")) and each.default is None and each.name not in of_tasks
+    ]
+    assert len(limits) >= 4
+    for name in limits:
+        limited: Any = {name: 1}
+        with pytest.raises(OptionError, match="limits a batch"):
+            check_limits(dataclasses.replace(config, **limited))
 
 
 @pytest.mark.parametrize(("options", "name", "text"), LIMITED)
