@@ -15,6 +15,7 @@ from typing import Any
 
 from penstock.spark.explain_failure import chain
 
+_TRIES = 5
 _ENDS_S = 5.0
 """Java's connections are closed a moment before the system says that the process has ended."""
 
@@ -34,6 +35,21 @@ def java_gone() -> str:
 def is_of_ended_java(error: BaseException) -> bool:
     """Return whether an error, or one that caused it, came because the Java process of Spark has ended."""
     return any(_is_of_connection(each) for each in chain(error)) and _has_ended()
+
+
+def connect_again(context: Any) -> None:
+    """Make sure that calls of Java work again after a signal has cut one off.
+
+    Py4J then closes connections, and Java may close the next one before it answers (seen on Spark 4.3, once
+    in some hundred runs). Without Java this returns too: the next call says that it has gone.
+    """
+    for _ in range(_TRIES):
+        try:
+            context._jvm.java.lang.System.nanoTime()  # noqa: SLF001 - any call that changes nothing
+            return
+        except Exception as error:  # noqa: PERF203 - each call may fail, and there are five at most
+            if not any(_is_of_connection(each) for each in chain(error)):
+                raise
 
 
 def _is_of_connection(error: BaseException) -> bool:

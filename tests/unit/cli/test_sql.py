@@ -52,6 +52,7 @@ class FakeShell:
 
     def __init__(self, outcome: Any) -> None:
         self.outcome = outcome
+        self.session = MagicMock()
 
     def stop_after_batch(self, timeout_ms: int) -> bool:
         assert timeout_ms == 7

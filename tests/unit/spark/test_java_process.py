@@ -14,10 +14,10 @@ from unittest.mock import MagicMock
 
 import pytest
 from py4j.clientserver import ClientServer, JavaParameters, PythonParameters  # type: ignore[import-untyped]  # it has no types
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # it has no types
+from py4j.protocol import Py4JJavaError, Py4JNetworkError  # type: ignore[import-untyped]  # it has no types
 from pyspark import SparkContext
 
-from penstock.spark.java_process import is_of_ended_java, java_gone, mute_end_of_java
+from penstock.spark.java_process import connect_again, is_of_ended_java, java_gone, mute_end_of_java
 
 
 @pytest.fixture
@@ -142,3 +142,26 @@ def test_the_server_of_accumulators_says_nothing_of_the_end_of_java(
         server.handle_error("request", "address")
     assert bool(told) is is_told
     mute_end_of_java(SimpleNamespace())
+
+
+def context_of(*answers: BaseException | int) -> Any:
+    """A SparkContext whose calls of Java answer so, one after the other."""
+    context = MagicMock()
+    context._jvm.java.lang.System.nanoTime.side_effect = answers
+    return context
+
+
+@pytest.mark.parametrize("failed", [0, 1, 2])
+def test_calls_work_again_after_java_has_closed_connections(failed: int) -> None:
+    context = context_of(*[Py4JNetworkError("Answer from Java side is empty")] * failed, 1, 2)
+    connect_again(context)
+    assert context._jvm.java.lang.System.nanoTime.call_count == failed + 1
+
+
+def test_without_java_the_next_call_tells_it() -> None:
+    connect_again(context_of(*[refused() for _ in range(5)]))
+
+
+def test_another_error_of_the_call_is_raised() -> None:
+    with pytest.raises(ValueError, match="another"):
+        connect_again(context_of(ValueError("another")))
