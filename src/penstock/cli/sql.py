@@ -244,17 +244,19 @@ def _stopped(shell: Shell, came: KeyboardInterrupt, timeout_ms: int) -> StoppedE
 
 
 _PYTHON = "PYSPARK_PYTHON"
-_OPTIONS = ("spark.pyspark.python", "spark.executorEnv.PYSPARK_PYTHON")
 
 
 def use_this_python(conf: Sequence[str], environment: MutableMapping[str, str] = os.environ) -> None:
-    """Set PYSPARK_PYTHON to this Python, unless it is set or Spark may run on other machines.
+    """Set PYSPARK_PYTHON to the Python of `spark.pyspark.python`, or to this one if Spark is on this machine.
 
-    Otherwise Spark starts the first `python3` of PATH, which has no penstock if its virtual environment is
-    not activated.
+    Only spark-submit reads that option. Otherwise Spark starts the first `python3` of PATH, which has no
+    penstock if its virtual environment is not activated.
     """
     options = dict(each.partition("=")[::2] for each in conf)
-    if _PYTHON not in environment and not options.keys() & set(_OPTIONS) and _is_local(options, environment):
+    is_set = _PYTHON in environment or f"spark.executorEnv.{_PYTHON}" in options
+    if named := options.get("spark.pyspark.python"):
+        environment[_PYTHON] = named
+    elif not is_set and _is_local(options, environment):
         environment[_PYTHON] = sys.executable
 
 

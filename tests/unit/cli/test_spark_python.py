@@ -24,13 +24,21 @@ def test_spark_on_this_machine_runs_this_python(conf: list[str]) -> None:
         ["spark.master=local-cluster[1,1,1024]"],
         ["spark.master=spark://host:7077"],
         ["spark.remote=sc://host"],
-        ["spark.pyspark.python=/other/python"],
+        ["spark.executorEnv.PYSPARK_PYTHON=/other/python"],
     ],
 )
-def test_the_python_of_a_cluster_and_of_an_option_stays(conf: list[str]) -> None:
+def test_the_python_of_a_cluster_stays(conf: list[str]) -> None:
     environment: dict[str, str] = {}
     use_this_python(conf, environment)
     assert environment == {}
+
+
+@pytest.mark.parametrize("environment", [{}, {"PYSPARK_PYTHON": "/first/python"}])
+@pytest.mark.parametrize("conf", [[], ["spark.master=spark://host:7077"]])
+def test_an_option_names_the_python_as_for_spark_submit(conf: list[str], environment: dict[str, str]) -> None:
+    given = dict(environment)
+    use_this_python([*conf, "spark.pyspark.python=/other/python"], given)
+    assert given == {"PYSPARK_PYTHON": "/other/python"}
 
 
 @pytest.mark.parametrize("name", ["PYSPARK_PYTHON", "PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE", "MASTER"])
