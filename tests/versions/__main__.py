@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -82,7 +83,7 @@ def build_wheel(folder: Path) -> Path:
         subprocess.run([*command, "--no-build-isolation"], check=True)
         [wheel] = Path(made).glob("*.whl")
         folder.mkdir(parents=True, exist_ok=True)
-        return wheel.replace(folder / wheel.name)
+        return Path(shutil.move(wheel, folder / wheel.name))  # perhaps another file system
 
 
 def environment(folder: Path, version: str, wheel: Path) -> Path:

@@ -6,13 +6,12 @@ Kafka topics, penstock's and Spark's own.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock.errors import CheckpointError
 from penstock.observe.lag import PartitionLook
-from penstock.source.checkpoint_offset import Positions, SourceOffset
+from penstock.source.checkpoint_offset import Positions, SourceOffset, parse_reported
 from penstock.types import TopicPartition
 
 
@@ -23,7 +22,7 @@ def kafka_positions(offset: Any) -> Positions | None:
         offset: JSON, parsed or as text, or None.
     """
     try:
-        parsed = json.loads(offset) if isinstance(offset, str) else offset
+        parsed = parse_reported(offset)
         is_of_kafka = isinstance(parsed, Mapping) and bool(parsed)
         return SourceOffset.from_json(parsed).positions if is_of_kafka else None
     except (ValueError, CheckpointError):
@@ -62,7 +61,7 @@ def start_positions(source: Any) -> Positions | None:
     if start is not None:
         return start
     try:
-        end = json.loads(source.endOffset) if isinstance(source.endOffset, str) else source.endOffset
+        end = parse_reported(source.endOffset)
         return SourceOffset.from_json(end).markers.whole_start
     except (ValueError, TypeError, AttributeError, CheckpointError):
         return None

@@ -12,6 +12,7 @@ docs/decisions/0002-offset-json.md.
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -215,3 +216,21 @@ def _unreadable(raw: object, why: str) -> CheckpointError:
         "was changed. Use the version that wrote this checkpoint, or start with a new checkpoint location.",
         offset=shown,
     )
+
+
+def parse_reported(offset: Any) -> Any:
+    """Return the offset in a progress report of Spark, parsed. None and other values stay.
+
+    Raises:
+        ValueError: it is a text that is not an offset.
+    """
+    if not isinstance(offset, str):
+        return offset
+    try:
+        return json.loads(offset)
+    except json.JSONDecodeError:
+        pass
+    try:
+        return ast.literal_eval(offset)  # PySpark 4.1 gives the text of a dict of Python
+    except (SyntaxError, TypeError, MemoryError, RecursionError):
+        raise ValueError(f"expected an offset, got {offset!r}") from None

@@ -7,12 +7,11 @@ and the source was asked once more, which commits the last offsets to the consum
 
 from __future__ import annotations
 
-import json
 import time
 from typing import Any
 
 from penstock.errors import CheckpointError, OptionError
-from penstock.source.checkpoint_offset import SourceOffset
+from penstock.source.checkpoint_offset import SourceOffset, parse_reported
 from penstock.source.stopping import is_reached
 
 _POLL_S = 0.1
@@ -81,6 +80,6 @@ def _has_end(offset: SourceOffset | None) -> bool:
 def _offset(text: Any) -> SourceOffset | None:
     """Return the offset of a source; None if the source is not penstock's."""
     try:
-        return SourceOffset.from_json(json.loads(text) if isinstance(text, str) else text)
-    except (CheckpointError, json.JSONDecodeError):
+        return SourceOffset.from_json(parse_reported(text))
+    except (CheckpointError, ValueError):
         return None

@@ -7,7 +7,6 @@ a job never goes on with a part of its inserts. A thread watches the queries, wh
 from __future__ import annotations
 
 import contextlib
-import json
 import threading
 import time
 import uuid
@@ -17,7 +16,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from penstock.errors import CheckpointError
-from penstock.source.checkpoint_offset import SourceOffset
+from penstock.source.checkpoint_offset import SourceOffset, parse_reported
 from penstock.source.stopping import is_reached
 from penstock.spark.stop_after_batch import check_stop_after_batch, stop_all_after_batch
 from penstock.sql.connectors.datagen.offset import made_offset
@@ -292,6 +291,6 @@ def _is_at_end(start: Any, end: Any) -> bool:
 
 def _offset(text: Any) -> SourceOffset | None:
     try:
-        return SourceOffset.from_json(json.loads(text) if isinstance(text, str) else text)
-    except (CheckpointError, json.JSONDecodeError, TypeError, AttributeError):
+        return SourceOffset.from_json(parse_reported(text))
+    except (CheckpointError, ValueError, TypeError, AttributeError):
         return None

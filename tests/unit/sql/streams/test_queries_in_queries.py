@@ -206,6 +206,18 @@ def test_not_in_that_may_meet_a_null_has_a_condition_on_nulls(query: str) -> Non
     assert rows.changes is not None
 
 
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "i IS NOT NULL AND i NOT IN (SELECT l FROM u)",
+        "i NOT IN (SELECT l FROM u WHERE l IS NOT NULL)",
+    ],
+)
+def test_a_null_on_one_side_of_not_in_is_enough_for_the_condition(condition: str) -> None:
+    steps, _, _ = cut(f"SELECT i FROM t WHERE {condition}")
+    assert [step.how for step in steps if isinstance(step, RegularJoin)] == ["anti", "left"]
+
+
 def test_not_in_of_a_query_of_with_has_one_condition_on_nulls_wherever_its_name_stands() -> None:
     steps, _, _ = cut(
         "WITH w AS (SELECT i FROM t WHERE i NOT IN (SELECT l FROM u)) SELECT i FROM w UNION ALL SELECT i FROM w"

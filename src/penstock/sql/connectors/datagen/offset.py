@@ -6,11 +6,11 @@ an unknown version is an error.
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from penstock.errors import CheckpointError
+from penstock.source.checkpoint_offset import parse_reported
 
 _VERSION = 1
 _MARK = "penstock-datagen"
@@ -64,7 +64,7 @@ class MadeOffset:
 def made_offset(text: Any) -> MadeOffset | None:
     """Return the offset of a source in the progress of a query; None if it is of another source."""
     try:
-        found = json.loads(text) if isinstance(text, str) else text
-    except json.JSONDecodeError:
+        found = parse_reported(text)
+    except ValueError:
         return None
     return MadeOffset.from_json(found) if isinstance(found, dict) and _MARK in found else None
