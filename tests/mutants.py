@@ -1,0 +1,255 @@
+"""Plant bugs in penstock, one at a time, and look whether `make test` finds each.
+
+`python -m tests.mutants [NAME...]` copies the checkout into a temporary folder. For each bug it changes one
+place there and runs tests of `make test` until one fails: those of the room, all unit tests, then those on
+real parts. It prints the test that failed. The exit status is 1 if a bug was not found.
+Invariant: the checkout itself is not changed. Without a bug the tests of the copy pass, so a failure is a
+find. A place that does not stand exactly once in its file is an error, so that the list stays true.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+COPIED = ("src", "tests", "docs", "benchmarks", "build_backend", ".ci")
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A bug: `old` stands once in the file, and `new` takes its place."""
+
+    name: str
+    path: str
+    old: str
+    new: str
+    looks: tuple[str, ...]
+    """Tests that are run first, because they are near."""
+
+
+MUTANTS = (
+    Mutant(
+        "fetch forgets the new leader's epoch",
+        "client/fetch/_range.py",
+        "if end.end_offset < self.place.position:",
+        "if end.end_offset < 0:",
+        ("tests/unit/client",),
+    ),
+    Mutant(
+        "produce takes a first DUPLICATE_SEQUENCE as written",
+        "client/produce/_verdicts.py",
+        "if error_code == codes.DUPLICATE_SEQUENCE_NUMBER and batch.is_resend:",
+        "if error_code == codes.DUPLICATE_SEQUENCE_NUMBER:",
+        ("tests/unit/client",),
+    ),
+    Mutant(
+        "produce takes a resend out of order as written",
+        "client/produce/_verdicts.py",
+        "return Verdict.DOUBT if batch.is_resend else Verdict.FAILED",
+        "return Verdict.ACKNOWLEDGED if batch.is_resend else Verdict.FAILED",
+        ("tests/unit/client",),
+    ),
+    Mutant(
+        "produce has one batch too many in flight",
+        "client/produce/_batches.py",
+        "ordinal < self.batches[0].ordinal + self._max_in_flight",
+        "ordinal <= self.batches[0].ordinal + self._max_in_flight",
+        ("tests/unit/client",),
+    ),
+    Mutant(
+        "produce sends new batches while it resends",
+        "client/produce/_batches.py",
+        "if self._is_resending or not self._is_known_to_broker:",
+        "if not self._is_known_to_broker:",
+        ("tests/unit/client",),
+    ),
+    Mutant(
+        "sink does not look whether another prefix has the batch",
+        "sink/exactly_once/_commit.py",
+        "            if previous is None:\n                came_back_from",
+        "            if previous is None and siblings:\n                came_back_from",
+        ("tests/unit/sink",),
+    ),
+    Mutant(
+        "sink does not compare the replay of a lost batch",
+        "sink/exactly_once/_commit.py",
+        "        check_replay(previous, reports, names)\n",
+        "",
+        ("tests/unit/sink",),
+    ),
+    Mutant(
+        "sink aborts what is decided, after a commit that failed",
+        "sink/exactly_once/_commit.py",
+        "abort_strays(kafka, names, without_decided(log, strays))",
+        "abort_strays(kafka, names, strays)",
+        ("tests/unit/sink",),
+    ),
+    Mutant(
+        "sink aborts transactions of a newer driver",
+        "sink/exactly_once/_recovery.py",
+        "        _check_still_ours(kafka, log, names, session)\n",
+        "        pass\n",
+        ("tests/unit/sink",),
+    ),
+    Mutant(
+        "sink's round robin repeats a partition",
+        "sink/_partitioner.py",
+        "self._next[topic] = first + rows.num_rows",
+        "self._next[topic] = first + rows.num_rows - 1",
+        ("tests/unit/sink",),
+    ),
+    Mutant(
+        "source starves small topic partitions under a limit",
+        "source/_limits.py",
+        "topic_partition: max(1, backlog * max_records // total)",
+        "topic_partition: backlog * max_records // total",
+        ("tests/unit/source",),
+    ),
+    Mutant(
+        "source does not see a log that was cut back",
+        "source/_beginning.py",
+        "            if log.end >= behind[tp]:",
+        "            if log.end >= log.start:",
+        ("tests/unit/source",),
+    ),
+    Mutant(
+        "source begins again at 0 where a topic was left",
+        "source/_beginning.py",
+        "return kept, {**starts, **back, **log_starts}",
+        "return kept, {**starts, **dict.fromkeys(back, 0), **log_starts}",
+        ("tests/unit/source",),
+    ),
+    Mutant(
+        "source mixes up loss and removal",
+        "source/_data_loss.py",
+        "if self.fail_on_removal if is_removal else self.fail_on_loss:",
+        "if self.fail_on_loss if is_removal else self.fail_on_removal:",
+        ("tests/unit/source",),
+    ),
+    Mutant(
+        "state takes an older version of a partition",
+        "state/store.py",
+        "if partition in begun.saved and version != task.batch_id - 1:",
+        "if partition in begun.saved and version > task.batch_id - 1:",
+        ("tests/unit/state",),
+    ),
+    Mutant(
+        "state counts what a later run has computed again",
+        "state/lineage.py",
+        "claim.epoch > epoch and claim.first_batch <= version",
+        "claim.epoch > epoch and claim.first_batch < version",
+        ("tests/unit/state",),
+    ),
+    Mutant(
+        "state lets a row live a millisecond too long",
+        "state/snapshot.py",
+        "alive &= unknown | (touched + ttl_ms > now_ms)",
+        "alive &= unknown | (touched + ttl_ms >= now_ms)",
+        ("tests/unit/state", "tests/unit/changelog"),
+    ),
+    Mutant(
+        "aggregate keeps a group that lost its last row",
+        "changelog/operators/aggregate.py",
+        "removed, inserted = was & ~is_there, ~was & is_there",
+        "removed, inserted = was & ~is_there & ~was, ~was & is_there",
+        ("tests/unit/changelog",),
+    ),
+    Mutant(
+        "top_n forgets the rows above",
+        "changelog/operators/top_n.py",
+        "np.clip(n - of_group, 0, counts)",
+        "np.clip(n - of_group, 0, 1)",
+        ("tests/unit/changelog",),
+    ),
+    Mutant(
+        "SQL keeps the first row instead of the last",
+        "sql/query/_ranked.py",
+        "return Deduplication(query, found.keys, (*found.places, *place), descends[0])",
+        "return Deduplication(query, found.keys, (*found.places, *place), False)",
+        ("tests/unit/sql",),
+    ),
+    Mutant(
+        "SQL forgets NULL in NOT IN",
+        "sql/query/_semi.py",
+        "and not (is_never_null and theirs_never_null):",
+        "and not (is_never_null or theirs_never_null):",
+        ("tests/unit/sql",),
+    ),
+    Mutant(
+        "SQL shifts windows of CUMULATE the other way",
+        "sql/query/_windows.py",
+        'passed = f"pmod({time} - {1_000 * spans.offset}, {1_000 * spans.size})"',
+        'passed = f"pmod({time} + {1_000 * spans.offset}, {1_000 * spans.size})"',
+        ("tests/unit/sql",),
+    ),
+)
+
+
+def copy_of_checkout(folder: Path) -> Path:
+    """Copy what the tests read."""
+    tree = folder / "tree"
+    tree.mkdir()
+    for name in COPIED:
+        shutil.copytree(
+            ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__", "node_modules")
+        )
+    for each in ROOT.iterdir():
+        if each.is_file():
+            shutil.copy2(each, tree / each.name)
+    return tree
+
+
+def first_failure(tree: Path, arguments: list[str]) -> str | None:
+    """Return the first test that fails; None if all pass."""
+    environment = {**os.environ, "PYTHONPATH": f"{tree / 'src'}:{tree}", "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "2", "-p", "no:cacheprovider", *arguments]
+    told = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=False)
+    if told.returncode in (0, 5):
+        return None
+    found = re.search(r"^(?:FAILED|ERROR) (\S+)", told.stdout, re.MULTILINE)
+    return found[1] if found else told.stdout[-800:]
+
+
+def hunt(tree: Path, mutant: Mutant) -> str | None:
+    """Plant a bug, run the tests, and take the bug away again."""
+    path = tree / "src" / "penstock" / mutant.path
+    text = path.read_text(encoding="utf-8")
+    if text.count(mutant.old) != 1:
+        raise SystemExit(
+            f"{mutant.name}: expected its text once in {mutant.path}, got {text.count(mutant.old)}"
+        )
+    path.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
+    try:
+        real = ["-m", "promise", "tests/kafka", "tests/spark", "tests/chaos"]
+        rounds = [list(mutant.looks), ["tests/unit", "tests/contract"], real]
+        return next((found for each in rounds if (found := first_failure(tree, each))), None)
+    finally:
+        path.write_text(text, encoding="utf-8")
+
+
+def main() -> None:
+    """Hunt the bugs that are named, or all."""
+    missed = []
+    with tempfile.TemporaryDirectory() as folder:
+        tree = copy_of_checkout(Path(folder))
+        if not sys.argv[1:] and (failed := first_failure(tree, ["tests/unit", "tests/contract"])) is not None:
+            sys.exit(f"Without a bug {failed} fails. Nothing was tried.")
+        for mutant in MUTANTS:
+            if sys.argv[1:] and mutant.name not in sys.argv[1:]:
+                continue
+            found = hunt(tree, mutant)
+            print(f"{mutant.name}: {found or 'NOT FOUND'}", flush=True)  # noqa: T201 - its output
+            if found is None:
+                missed.append(mutant.name)
+    sys.exit(f"{len(missed)} not found: {missed}" if missed else 0)
+
+
+if __name__ == "__main__":
+    main()
