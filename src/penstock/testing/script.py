@@ -56,6 +56,7 @@ class ScriptOfTest:
     Attributes:
         servers: the addresses of the brokers.
         topics: the new name of each topic of the script.
+        settings: of the session, instead of those of the script.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class ScriptOfTest:
         self.servers = servers
         self.topics: dict[str, str] = {}
         self._source, self._records, self._batches, self._options = source, records, batches, options
-        self._settings = {MODE: mode, FOLDER: f"{folder}/checkpoints"}
+        self.settings = {MODE: mode, FOLDER: f"{folder}/checkpoints"}
         self._topics_of: dict[str, set[str]] = {}
         """The topics of each table, and those that each view reads, by their names in the script."""
         self._tables: set[str] = set()
@@ -121,11 +122,11 @@ class ScriptOfTest:
         """Return the statement, with the folder of the test; after a RESET also with its mode."""
         key = None if statement.key is None else current_name(statement.key)
         if isinstance(statement, SetOption):
-            value = self._settings[FOLDER] if key in _FOLDERS else statement.value
+            value = self.settings[FOLDER] if key in _FOLDERS else statement.value
             yield replace(parsed, statement=replace(statement, value=value))
             return
         yield parsed
-        for name, value in self._settings.items():
+        for name, value in self.settings.items():
             if key in (None, name):
                 yield replace(parsed, statement=SetOption(name, value, statement.offset))
 

@@ -54,7 +54,7 @@ class SqlRun:
         Raises:
             SqlError: the script has no such table.
         """
-        with _session(self._spark, "batch") as session:
+        with _session(self._spark, {MODE: "batch"}) as session:
             for parsed in self._statements:
                 if _is_declaration(parsed.statement):
                     session.run(parsed, self._source)
@@ -113,7 +113,7 @@ def run_sql(
         for name, topic in test.topics.items():
             create_topic(test.servers, topic)
             produce(test.servers, topic, records.get(name, ()))
-        with _session(spark, mode, folder) as session:
+        with _session(spark, test.settings) as session:
             return SqlRun(test.topics, _run(session, statements, source), spark, statements, source)
 
 
@@ -146,12 +146,11 @@ def _is_declaration(statement: Statement) -> bool:
 
 
 @contextmanager
-def _session(spark: Any, mode: str, folder: str | None = None) -> Iterator[Session]:
+def _session(spark: Any, settings: Mapping[str, str]) -> Iterator[Session]:
     session = Session(spark, lambda _: None)
     try:
-        session.execute(f"SET '{MODE}' = '{mode}';")
-        if folder is not None:
-            session.execute(f"SET '{FOLDER}' = '{folder}/checkpoints';")
+        for key, value in settings.items():
+            session.execute(f"SET '{key}' = '{value}';")
         yield session
         session.execute("RESET;")
     finally:
