@@ -14,6 +14,7 @@ import pytest
 
 from penstock.errors import OptionError
 from penstock.options.config import KafkaProperties
+from penstock.security._der import der_of
 from penstock.security.tls import TlsSettings, tls_settings
 
 pytest.importorskip("cryptography")
@@ -24,15 +25,6 @@ from cryptography.x509 import load_pem_x509_certificate
 PEM = Path(__file__).parents[2] / "data" / "tls"
 PASSWORD = "store-horse"  # noqa: S105  # opens a store that guards nothing
 SALT, IV, ITERATIONS = b"salt1234", bytes(16), 1_000
-
-
-def der_of(tag: int, *contents: bytes) -> bytes:
-    content = b"".join(contents)
-    length = len(content)
-    if length < 0x80:
-        return bytes([tag, length]) + content
-    size = (length.bit_length() + 7) // 8
-    return bytes([tag, 0x80 | size]) + length.to_bytes(size, "big") + content
 
 
 def sequence(*parts: bytes) -> bytes:

@@ -51,3 +51,19 @@ def after(table: dict[int, str | None], changes: Sequence[Change]) -> dict[int, 
 
 def rows_of(cursor: Any, table: str) -> dict[int, str | None]:
     return dict(cursor.execute(f"SELECT * FROM {table}").fetchall())  # noqa: S608 - of the test
+
+
+OTHER_COLUMNS = pa.schema([("id", pa.int64()), ("na%me", pa.int64())])
+_OF_ANOTHER = r"which are not those of .* Query query-1 keeps the table"
+
+# Batches that a table refuses which has batch 0 and then batch 1, `(1, "b", "+U")`, and the message.
+OUT_OF_ORDER = [
+    (batch(1, [(1, "x", "+U")]), "with other rows"),
+    (batch(0, []), "is older than"),
+    (batch(3, []), "does not follow"),
+    (batch(2, [], "query-2"), "is kept by query"),
+]
+OF_ANOTHER_TABLE = [
+    (Batch(QUERY, 2, ("id",), LastRows(("id",), OTHER_COLUMNS).schema.empty_table()), _OF_ANOTHER),
+    (Batch(QUERY, 2, ("na%me",), batch(2, []).rows), _OF_ANOTHER),
+]

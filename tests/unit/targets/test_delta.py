@@ -22,11 +22,18 @@ from penstock.targets._delta_log import check_commits
 from penstock.targets.batch import Batch, LastRows
 from penstock.targets.marker import Marker
 from tests.examples import examples
-from tests.unit.targets.changes import COLUMNS, HISTORIES, QUERY, Change, after, batch
+from tests.unit.targets.changes import (
+    COLUMNS,
+    HISTORIES,
+    OF_ANOTHER_TABLE,
+    OUT_OF_ORDER,
+    QUERY,
+    Change,
+    after,
+    batch,
+)
 
 deltalake: Any = pytest.importorskip("deltalake")
-
-OTHER_COLUMNS = pa.schema([("id", pa.int64()), ("na%me", pa.int64())])
 
 
 def stored(folder: Path) -> dict[int, str | None]:
@@ -61,23 +68,7 @@ def test_every_history_gives_the_true_table(
     assert batches_in_log(folder) == list(range(len(history)))
 
 
-@pytest.mark.parametrize(
-    ("other", "message"),
-    [
-        (batch(1, [(1, "x", "+U")]), "with other rows"),
-        (batch(0, []), "is older than"),
-        (batch(3, []), "does not follow"),
-        (batch(2, [], "query-2"), "is kept by query"),
-        (
-            Batch(QUERY, 2, ("id",), LastRows(("id",), OTHER_COLUMNS).schema.empty_table()),
-            r"which are not those of .* Query query-1 keeps the table",
-        ),
-        (
-            Batch(QUERY, 2, ("na%me",), batch(2, []).rows),
-            r"which are not those of .* Query query-1 keeps the table",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("other", "message"), [*OUT_OF_ORDER, *OF_ANOTHER_TABLE])
 def test_a_batch_that_does_not_follow_is_an_error(tmp_path: Path, other: Batch, message: str) -> None:
     target = DeltaTable(str(tmp_path))
     target.apply(batch(0, [(1, "a", "+I")]))

@@ -18,7 +18,7 @@ from penstock.state.files import LocalFiles
 from penstock.targets import DeltaTable, ParquetTable, parquet
 from penstock.targets.batch import Batch, LastRows
 from tests.examples import examples
-from tests.unit.targets.changes import COLUMNS, HISTORIES, Change, after, batch
+from tests.unit.targets.changes import COLUMNS, HISTORIES, OUT_OF_ORDER, Change, after, batch
 
 
 def stored(paths: list[str]) -> dict[int, str | None]:
@@ -102,10 +102,7 @@ def test_an_empty_table_has_its_columns_and_a_missing_one_is_an_error(tmp_path: 
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        (batch(1, [(1, "x", "+U")]), "with other rows"),
-        (batch(0, []), "is older than"),
-        (batch(3, []), "does not follow"),
-        (batch(2, [], "query-2"), "is kept by query"),
+        *OUT_OF_ORDER,
         (
             Batch("query-1", 2, ("id",), LastRows(("id",), COLUMNS.remove(1)).schema.empty_table()),
             r"which are not those of .* Query query-1 keeps the table",
