@@ -128,7 +128,8 @@ class _Running:
     """A query that is about to stop. Each look moves it on if it can.
 
     Raises:
-        PenstockError: Spark Connect does not give access to what runs the batches; or there are no batches.
+        PenstockError: the query is of Spark Connect, which does not give access to what runs the batches. Or
+            the query has no batches.
     """
 
     def __init__(self, query: Any) -> None:
