@@ -95,7 +95,7 @@ arch: $(SETUP) ## The layers between the rooms
 
 docs: $(SETUP) ## Write the generated pages
 	$(BIN)/python -m tests.options_page
-	$(BIN)/python -m penstock.flink.legacy.conformance
+	$(BIN)/python -m tests.older_api_page
 	$(BIN)/python -m tests.api_pages
 
 ci: export PROFILE = usual

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from penstock.errors import MissingOptionError, OptionError, UnsupportedOptionError
 from penstock.flink._kafka_sink import KafkaSink
-from penstock.flink.legacy._missing import NamesWhatToUse
+from penstock.flink.legacy._missing import ABSENT, NamesWhatToUse, snake_case
 from penstock.flink.legacy._properties import BOOTSTRAP, producer_properties
-from penstock.flink.legacy.conformance import MEMBERS, Verdict
 from penstock.flink.legacy.partitioners import FlinkFixedPartitioner
 from penstock.flink.legacy.serialization import (
     KafkaSerializationSchema,
@@ -214,13 +213,11 @@ def _check_members(schema: Any) -> None:
     """Refuse a schema with methods that nothing would call."""
     if not isinstance(schema, KafkaSerializationSchema):
         return
-    owner = KafkaSerializationSchema.__name__
-    for one in MEMBERS:
-        is_refused = one.owner == owner and one.verdict is Verdict.ERROR
-        if is_refused and (hasattr(schema, one.name) or hasattr(schema, one.python_name)):
+    for java, note in ABSENT[KafkaSerializationSchema.__name__].items():
+        name = snake_case(java)
+        if hasattr(schema, java) or hasattr(schema, name):
             raise UnsupportedOptionError(
-                f"{type(schema).__name__} has the method {one.python_name}, which penstock never calls. "
-                f"{one.note}"
+                f"{type(schema).__name__} has the method {name}, which penstock never calls. {note}"
             )
 
 

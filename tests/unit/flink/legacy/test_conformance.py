@@ -23,7 +23,8 @@ from penstock.flink.legacy import (
     ProducerRecord,
     Semantic,
 )
-from penstock.flink.legacy.conformance import MEMBERS, PAGE, Member, Verdict, render, snake_case
+from penstock.flink.legacy._missing import ABSENT, snake_case
+from tests.older_api_page import MEMBERS, PAGE, Member, Verdict, render
 from tests.unit.flink.legacy.test_producer import Keyed, ToFirst, Whole
 
 CONFIG = {"bootstrap.servers": "localhost:9092"}
@@ -145,7 +146,7 @@ def is_called_by_users(owner: str) -> bool:
 
 
 def test_the_page_is_made_from_the_table() -> None:
-    assert PAGE.read_text(encoding="utf-8") == render(), "run python -m penstock.flink.legacy.conformance"
+    assert PAGE.read_text(encoding="utf-8") == render(), "run python -m tests.older_api_page"
 
 
 @pytest.mark.parametrize("owner", FLINKS)
@@ -215,5 +216,11 @@ def test_an_old_partitioner_is_named_in_the_error() -> None:
     assert issubclass(FlinkKafkaPartitioner, KafkaPartitioner)
 
 
+def test_every_sentence_of_the_errors_is_on_the_page() -> None:
+    listed = {(one.owner, one.name) for one in MEMBERS}
+    assert {(owner, name) for owner, names in ABSENT.items() for name in names} <= listed
+
+
 def test_spelling() -> None:
     assert snake_case("setStartFromEarliest") == "set_start_from_earliest"
+    assert snake_case("KEY_POLL_TIMEOUT") == "KEY_POLL_TIMEOUT"

@@ -1,6 +1,6 @@
-"""The conformance table of the older API: each constructor, method and constant of Flink, and its place here.
+"""The conformance table of the older API: what penstock does with each member of Flink's classes.
 
-Pure data; `python -m penstock.flink.legacy.conformance` writes docs/flink-older-methods.md. Invariant:
+`python -m tests.older_api_page` writes docs/flink-older-methods.md from it. Invariant:
 tests/unit/flink/legacy/test_conformance.py holds the table to the code.
 """
 
@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 
-PAGE = Path(__file__).parents[4] / "docs" / "flink-older-methods.md"
+from penstock.flink.legacy._missing import ABSENT, snake_case
+
+PAGE = Path(__file__).parents[1] / "docs" / "flink-older-methods.md"
 
 
 class Verdict(Enum):
@@ -51,9 +53,7 @@ class Member:
     @property
     def python_name(self) -> str:
         """Return the name in Python's spelling."""
-        if self.python or not self.java:
-            return self.python
-        return self.name if self.name.isupper() or "_" in self.name else snake_case(self.name)
+        return self.python or snake_case(self.name)
 
     @property
     def is_constructor(self) -> bool:
@@ -61,23 +61,22 @@ class Member:
         return self.java.startswith(f"{self.owner}(") or self.java.startswith("__init__(")
 
 
-def snake_case(name: str) -> str:
-    """Return a name of Java in Python's spelling."""
-    return re.sub(r"(?<=[a-z0-9])([A-Z])", lambda found: f"_{found[1].lower()}", name)
-
-
 _CONSUMER, _PRODUCER = "FlinkKafkaConsumer", "FlinkKafkaProducer"
 _OLD, _010, _CONFIG = "FlinkKafkaProducer08", "FlinkKafkaProducer010", "FlinkKafkaProducer010Configuration"
 _SAME, _NO_EFFECT, _ERROR, _OURS = Verdict.SAME, Verdict.NO_EFFECT, Verdict.ERROR, Verdict.OURS
-_RUNTIME = "Flink's runtime calls it. Spark runs the query: use `load`, `write` or `write_stream`."
 _BOTH = "1.4 to 1.17, PyFlink"
-_NOT_OURS = "Spark has no such setting for a sink. Use the DataFrame: `repartition`, `queryName`."
 _ENDS = "In `load_batch` and `load_bounded`. In `load` an error, unless it is only `return False`."
 _DELEGATE = "Subclass FlinkKafkaPartitioner, which knows the partitions of each topic."
 
 
 def _members(owner: str, versions: str, verdict: Verdict, note: str, *java: str) -> Iterator[Member]:
     return (Member(owner, each, versions, verdict, note) for each in java)
+
+
+def _absent(owner: str, versions: str, *java: str) -> Iterator[Member]:
+    """Yield members that the class does not have: each is an error that says what to use."""
+    members = _members(owner, versions, _ERROR, "", *java)
+    return (replace(each, note=ABSENT[owner][each.name]) for each in members)
 
 
 _OF_CONSUMER = (
@@ -139,7 +138,7 @@ _OF_CONSUMER = (
         _ERROR,
         "A query reads only the topics of its consumer. Name the earlier topics in the constructor too.",
     ),
-    Member(_CONSUMER, "get_java_function()", "PyFlink", _ERROR, "There is no Java object. Use `source`."),
+    *_absent(_CONSUMER, "PyFlink", "get_java_function()"),
     Member(_CONSUMER, "getProducedType()", _BOTH, _SAME, "It returns columns of Spark."),
     *_members(
         _CONSUMER,
@@ -163,28 +162,18 @@ _OF_CONSUMER = (
         _NO_EFFECT,
         "The property is accepted. penstock repeats look-ups until `default.api.timeout.ms`.",
     ),
-    *_members(
+    *_absent(
         _CONSUMER,
         "1.4 to 1.17",
-        _ERROR,
-        "There is no such limit. Leave it out.",
         "MAX_NUM_PENDING_CHECKPOINTS",
         "PARTITION_DISCOVERY_DISABLED",
         "DEFAULT_POLL_TIMEOUT",
         "DEFAULT_GET_PARTITIONS_RETRIES",
     ),
-    Member(
-        _CONSUMER,
-        "getPartitionsForTopic(List<String>, Properties)",
-        "1.4 to 1.8 (08)",
-        _ERROR,
-        "Use the command `penstock topics`.",
-    ),
-    *_members(
+    *_absent(_CONSUMER, "1.4 to 1.8 (08)", "getPartitionsForTopic(List<String>, Properties)"),
+    *_absent(
         _CONSUMER,
         "1.4 to 1.17",
-        _ERROR,
-        _RUNTIME,
         "open(Configuration)",
         "run(SourceContext)",
         "cancel()",
@@ -250,7 +239,7 @@ _OF_PRODUCER = (
         "Without a partitioner, like PyFlink's code: Kafka chooses the partitions. (PyFlink's documentation "
         "says FlinkFixedPartitioner.)",
     ),
-    Member(_PRODUCER, "get_java_function()", "PyFlink", _ERROR, "There is no Java object. Use `sink`."),
+    *_absent(_PRODUCER, "PyFlink", "get_java_function()"),
     Member(_PRODUCER, "setLogFailuresOnly(boolean)", _BOTH, _SAME, "An error with EXACTLY_ONCE."),
     Member(_PRODUCER, "setFlushOnCheckpoint(boolean)", "PyFlink", _SAME, "`False` is an error: use NONE."),
     Member(_PRODUCER, "setWriteTimestampToKafka(boolean)", _BOTH, _SAME),
@@ -280,13 +269,7 @@ _OF_PRODUCER = (
         _NO_EFFECT,
         "penstock needs no pool: each task has its own transaction.",
     ),
-    Member(
-        _PRODUCER,
-        "DEFAULT_KAFKA_TRANSACTION_TIMEOUT",
-        "1.4 to 1.17",
-        _ERROR,
-        "The default is `transaction.max.timeout.ms` of the brokers.",
-    ),
+    *_absent(_PRODUCER, "1.4 to 1.17", "DEFAULT_KAFKA_TRANSACTION_TIMEOUT"),
     Member(
         _PRODUCER,
         "KEY_DISABLE_METRICS",
@@ -294,18 +277,10 @@ _OF_PRODUCER = (
         _NO_EFFECT,
         "The property is accepted. penstock has no Java producer.",
     ),
-    Member(
-        _PRODUCER,
-        "getTransactionTimeout(Properties)",
-        "1.4 to 1.17",
-        _ERROR,
-        "Read `transaction.timeout.ms` of your properties.",
-    ),
-    *_members(
+    *_absent(_PRODUCER, "1.4 to 1.17", "getTransactionTimeout(Properties)"),
+    *_absent(
         _PRODUCER,
         "1.4 to 1.17",
-        _ERROR,
-        _RUNTIME,
         "open(Configuration)",
         "invoke(KafkaTransactionState, IN, Context)",
         "close()",
@@ -348,11 +323,9 @@ _OF_OLD_PRODUCERS = (
     Member(_OLD, "setLogFailuresOnly(boolean)", "1.4 to 1.10", _SAME),
     Member(_OLD, "setFlushOnCheckpoint(boolean)", "1.4 to 1.10", _SAME),
     Member(_OLD, "getPropertiesFromBrokerList(String)", "1.4 to 1.10", _SAME),
-    *_members(
+    *_absent(
         _OLD,
         "1.4 to 1.10",
-        _ERROR,
-        _RUNTIME,
         "open(Configuration)",
         "invoke(IN, Context)",
         "close()",
@@ -381,11 +354,9 @@ _OF_OLD_PRODUCERS = (
     Member(_CONFIG, "setLogFailuresOnly(boolean)", "1.4 to 1.8", _SAME),
     Member(_CONFIG, "setFlushOnCheckpoint(boolean)", "1.4 to 1.8", _SAME),
     Member(_CONFIG, "setWriteTimestampToKafka(boolean)", "1.4 to 1.8", _SAME),
-    *_members(
+    *_absent(
         _CONFIG,
         "1.4 to 1.8",
-        _ERROR,
-        _NOT_OURS,
         "name(String)",
         "uid(String)",
         "setUidHash(String)",
@@ -431,18 +402,10 @@ _OF_SCHEMAS = (
         "getTargetTopic(T)",
     ),
     Member("KafkaSerializationSchema", "serialize(T, Long)", "1.9 to 1.17", _SAME),
-    Member(
-        "KafkaSerializationSchema",
-        "open(InitializationContext)",
-        "1.9 to 1.17",
-        _ERROR,
-        "Open connections at the first call of `serialize`.",
-    ),
-    *_members(
+    *_absent("KafkaSerializationSchema", "1.9 to 1.17", "open(InitializationContext)"),
+    *_absent(
         "KafkaSerializationSchema",
         "1.9 to 1.17 (KafkaContextAware)",
-        _ERROR,
-        "Use a FlinkKafkaPartitioner, which gets the number of the task and the partitions.",
         "setParallelInstanceId(int)",
         "setNumParallelInstances(int)",
         "setPartitions(int[])",
@@ -455,7 +418,7 @@ MEMBERS: tuple[Member, ...] = (*_OF_CONSUMER, *_OF_PRODUCER, *_OF_OLD_PRODUCERS,
 
 _HEAD = """# Every method of the older API
 
-This page is generated by `python -m penstock.flink.legacy.conformance`, and a test holds it to the code.
+This page is generated by `python -m tests.older_api_page`, and a test holds it to the code.
 [from-flink-older.md](from-flink-older.md) shows how to use the classes. Methods have PyFlink's names too
 (`set_start_from_earliest`).
 
@@ -464,12 +427,6 @@ This page is generated by `python -m penstock.flink.legacy.conformance`, and a t
   of `FlinkKafkaProducer08`.
 - "error" means that the call raises an error that says what this page says.
 """
-
-
-def note_of(owner: str, name: str) -> str | None:
-    """Return what to use instead of a member that a class does not have; None for unknown names."""
-    found = (one for one in MEMBERS if one.owner == owner and one.verdict is Verdict.ERROR)
-    return next((one.note for one in found if name in (one.name, one.python_name)), None)
 
 
 def render() -> str:
