@@ -28,7 +28,7 @@ from benchmarks.inputs import OUTPUT_TOPIC, PARTITION_COUNT, repeat
 from benchmarks.measured import Measures
 from benchmarks.micro_batches import WARM_UP_BATCHES, Figures, batches_ms, in_turn, new_topic, reading
 from benchmarks.systems import PENSTOCK, Bench, prepared, read
-from penstock.devbroker.ports import free_ports
+from penstock.devbroker.cluster import free_ports
 from penstock.observe.health import HealthRules
 from penstock.observe.lag import PartitionLook
 from penstock.observe.look import ClusterLook

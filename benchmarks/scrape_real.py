@@ -29,7 +29,7 @@ from penstock.client.cluster.topics import NewTopic, create_topics
 from penstock.client.net.connection import KafkaConnections
 from penstock.client.settings import connection_settings
 from penstock.devbroker import DevCluster
-from penstock.devbroker.ports import free_ports
+from penstock.devbroker.cluster import free_ports
 from penstock.observe.serve.view import REFRESH_S
 from penstock.options.parse import parse_write
 from penstock.security.http import http_request

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from penstock.devbroker.ports import free_ports
+from penstock.devbroker.cluster import free_ports
 from tests.waiting import PATIENCE_S, wait_until
 
 REALM = "PENSTOCK.TEST"

@@ -15,7 +15,7 @@ from types import TracebackType
 
 import pyspark
 
-from penstock.devbroker.ports import free_ports
+from penstock.devbroker.cluster import free_ports
 from tests.chaos.job_process import executors_of, python_workers_of
 from tests.waiting import PATIENCE_S, wait_until
 

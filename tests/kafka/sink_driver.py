@@ -18,7 +18,6 @@ from penstock.client.settings import ConnectionSettings
 from penstock.client.transactions.markers import Witness
 from penstock.options.config import SinkConfig
 from penstock.options.parse import parse_write
-from penstock.sink.exactly_once._open_transaction import open_transaction
 from penstock.sink.exactly_once.committable import Committable, TargetTopic, TaskReport
 from penstock.sink.exactly_once.digest import RecordDigest, digest_rows
 from penstock.sink.exactly_once.driver_side import DriverSide
@@ -26,6 +25,7 @@ from penstock.sink.exactly_once.kafka import KafkaSinkTransactions
 from penstock.sink.exactly_once.log_topic import DecisionTopic
 from penstock.sink.exactly_once.mandate import Mandate, TaskPlan
 from penstock.sink.exactly_once.names import TransactionNames
+from penstock.sink.exactly_once.task_writer import open_transaction
 from penstock.types import TopicPartition
 from tests import judge
 from tests.kafka.transaction_writer import write_values

@@ -15,8 +15,8 @@ import pytest
 from confluent_kafka import KafkaException
 
 from penstock.devbroker import DevCluster
+from penstock.devbroker.cluster import free_ports
 from penstock.devbroker.jars import kafka_jars
-from penstock.devbroker.ports import free_ports
 from penstock.devbroker.probe import ask_cluster
 from penstock.errors import DevBrokerError
 from tests import judge

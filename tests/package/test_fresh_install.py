@@ -19,8 +19,8 @@ from zipfile import ZipFile
 import pytest
 
 from penstock.devbroker import DevCluster
+from penstock.devbroker.cluster import free_ports
 from penstock.devbroker.paths import cache_folder
-from penstock.devbroker.ports import free_ports
 from penstock.extras import EXTRAS as EXTRAS_OF_PENSTOCK
 from tests import quick_jvm
 from tests.fix_broker import MakeTopic

@@ -11,9 +11,8 @@ from pyspark.sql import SparkSession
 
 from penstock.doctor.facts import Facts
 from penstock.doctor.findings import Level
-from penstock.doctor.gather import python_facts
+from penstock.doctor.gather import python_facts, worker_facts
 from penstock.doctor.judge import judge
-from penstock.doctor.workers import worker_facts
 
 NOW = datetime(2026, 5, 1, tzinfo=timezone.utc)
 

@@ -15,7 +15,7 @@ from rich.console import Console
 
 import penstock
 import penstock.lineage
-from penstock.devbroker.ports import free_ports
+from penstock.devbroker.cluster import free_ports
 from penstock.metrics import MetricsListener
 from tests import judge
 from tests.fix_broker import MakeTopic

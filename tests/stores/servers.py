@@ -27,7 +27,7 @@ from urllib.parse import quote
 
 import pyarrow.fs
 
-from penstock.devbroker.ports import free_ports
+from penstock.devbroker.cluster import free_ports
 from tests.s3_server import running_s3
 from tests.waiting import PATIENCE_S, wait_until
 

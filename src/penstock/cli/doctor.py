@@ -60,7 +60,7 @@ def doctor(  # noqa: PLR0913, PLR0917 - each is an option of the command
 def _with_workers(facts: Facts) -> Facts:
     from pyspark.sql import SparkSession  # noqa: PLC0415 - lazy
 
-    from penstock.doctor.workers import worker_facts  # noqa: PLC0415 - lazy
+    from penstock.doctor.gather import worker_facts  # noqa: PLC0415 - lazy
 
     try:
         session = SparkSession.builder.appName("penstock doctor").getOrCreate()

@@ -15,11 +15,13 @@ from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from time import monotonic as _clock_s
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli._interrupts import Interrupts, Terminated
+from penstock.spark.stop_on_signal import SAME_S
 from penstock.sql.shell import Format
 
 if TYPE_CHECKING:
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
 _TERMINATED = 128 + signal.SIGTERM
 _LOCAL_TASKS = "4"
 _note = partial(typer.echo, err=True)
+
+STOPPING_S = 10.0
+"""After so long another signal counts again."""
 
 
 def sql(
@@ -271,3 +276,31 @@ def _is_local(options: Mapping[str, str], environment: Mapping[str, str]) -> boo
 
 def _conf_folder(home: str | None) -> str | None:
     return None if home is None else str(Path(home, "conf"))
+
+
+class Terminated(KeyboardInterrupt):
+    """A supervisor has asked the command to end (SIGTERM)."""
+
+
+class Interrupts:
+    """A handler of SIGINT and SIGTERM that raises KeyboardInterrupt or Terminated.
+
+    The first signal asks the command to stop after the batch, the second one to stop at once. A signal that
+    comes while queries are stopped at once does not cut that off, because Spark would end below them.
+    """
+
+    def __init__(self) -> None:
+        self._times_s: list[float] = []
+
+    def install(self) -> None:
+        """Make this the handler of the process."""
+        signal.signal(signal.SIGINT, self)
+        signal.signal(signal.SIGTERM, self)
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        """Raise the first and the second time, and then once in `STOPPING_S`."""
+        now_s = _clock_s()
+        if self._times_s and now_s - self._times_s[-1] < (SAME_S if len(self._times_s) == 1 else STOPPING_S):
+            return
+        self._times_s.append(now_s)
+        raise Terminated if number == signal.SIGTERM else KeyboardInterrupt

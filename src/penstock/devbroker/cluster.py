@@ -7,7 +7,9 @@ Runs on the driver or in a test. Invariant: nothing is left behind: the brokers 
 from __future__ import annotations
 
 import os
+import random
 import shutil
+import socket
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -18,7 +20,6 @@ from penstock.devbroker.ivy import Progress
 from penstock.devbroker.jars import kafka_jars, print_progress
 from penstock.devbroker.java import find_java
 from penstock.devbroker.node import BrokerNode
-from penstock.devbroker.ports import free_ports, is_free
 from penstock.devbroker.probe import ask_cluster
 from penstock.devbroker.properties import (
     CLIENT_LISTENER,
@@ -41,6 +42,11 @@ _JVM_FLAGS = (
     "-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
     "-XX:-UsePerfData", "-Djava.awt.headless=true",
 )  # fmt: skip
+
+# Below the ports that Linux (32768) and macOS (49152) give to outgoing connections, because such a connection
+# could take the port of a broker that is being restarted.
+_FIRST, _LAST = 20_000, 32_000
+_TRIES = 1000
 
 
 class DevCluster:
@@ -306,3 +312,30 @@ class DevCluster:
             and answer.controller_id >= 0
             and expected <= answer.node_ids
         )
+
+
+def free_ports(count: int) -> list[int]:
+    """Return `count` different ports that are free now. If another process takes one, `start` tries others."""
+    chosen: list[int] = []
+    source = random.SystemRandom()  # never a seeded sequence: parallel test runs would collide
+    for _ in range(_TRIES):
+        port = source.randrange(_FIRST, _LAST)
+        if port not in chosen and is_free(port):
+            chosen.append(port)
+        if len(chosen) == count:
+            return chosen
+    raise DevBrokerError(f"No {count} free ports between {_FIRST} and {_LAST} were found in {_TRIES} tries.")
+
+
+def is_free(port: int) -> bool:
+    """Return whether a server could listen on the port now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(
+            socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
+        )  # as Kafka does: old connections do not count
+        try:
+            probe.bind((HOST, port))
+            probe.listen(1)
+        except OSError:
+            return False
+    return True

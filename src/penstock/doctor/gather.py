@@ -9,10 +9,11 @@ from __future__ import annotations
 import socket
 import ssl
 import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.client.cluster.health import ask_broker, controller_clock, may_write_ids
 from penstock.client.cluster.metadata import ClusterMetadata, TopicMetadata, cluster_view, fetch_metadata
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 
 PACKAGES = ("penstock", "pyspark", "pyarrow", "kafka-python", "cramjam")
 _TIMEOUT_MS = 10_000
+_TASKS = 64
 
 
 @dataclass(frozen=True)
@@ -267,3 +269,50 @@ def _expiry(text: object) -> datetime | None:
     if not isinstance(text, str):
         return None
     return datetime.fromtimestamp(ssl.cert_time_to_seconds(text), timezone.utc)
+
+
+def worker_facts(spark: Any, task_count: int = _TASKS) -> tuple[PythonFacts, ...]:
+    """Return one entry for each host and kind of Python that answered a small job.
+
+    The tasks need nothing of penstock, because it may be missing there.
+
+    Args:
+        spark: a session, classic or Connect.
+        task_count: of the job; with more than there are cores, each executor is likely to run one.
+    """
+    import pyarrow as pa  # noqa: PLC0415 - lazy
+
+    names = list(PACKAGES)
+
+    def look(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import importlib.metadata  # noqa: PLC0415 - on the executor
+        import platform  # noqa: PLC0415
+        import socket  # noqa: PLC0415
+
+        import pyarrow  # noqa: PLC0415
+
+        for _ in batches:
+            pass
+        found = {}
+        for name in names:
+            try:
+                found[name] = importlib.metadata.version(name)
+            except importlib.metadata.PackageNotFoundError:  # noqa: PERF203 - each may be missing
+                found[name] = ""
+        row = {
+            "host": [socket.gethostname()],
+            "python": [platform.python_version()],
+            "packages": [repr(found)],
+        }
+        yield pyarrow.RecordBatch.from_pydict(row)
+
+    schema = "host STRING, python STRING, packages STRING"
+    rows = spark.range(0, task_count, 1, task_count).mapInArrow(look, schema).distinct().collect()
+    return tuple(_facts(row) for row in sorted(rows, key=str))
+
+
+def _facts(row: Any) -> PythonFacts:
+    import ast  # noqa: PLC0415 - lazy
+
+    found: dict[str, str] = ast.literal_eval(row.packages)
+    return PythonFacts(row.host, row.python, {name: text or None for name, text in found.items()})

@@ -16,10 +16,10 @@ from penstock.options._spark import SPARK_ADDED_OPTIONS
 from penstock.options.config import KafkaProperties
 from penstock.options.declare import Dialect, Option, Side, Status, or_default, parse_value
 from penstock.options.flink import TOPIC
-from penstock.options.properties import ClientRole
-from penstock.options.properties.check import check_properties
+from penstock.options.properties import PROPERTIES, ClientRole, Handling, Property
+from penstock.options.properties.references import DETAILS, can_refer, has_reference, providers_of
 from penstock.options.spelling import misspelt
-from penstock.options.unknown import OPTIONS, judge_options
+from penstock.options.unknown import OPTIONS, judge_options, judge_property, refusal_of
 from penstock.options.wording import PROPERTY_PREFIX, worded
 
 T = TypeVar("T")
@@ -206,3 +206,59 @@ def _no_servers(
 
 def _quoted(keys: Iterable[str]) -> str:
     return ", ".join(f"'{key}'" for key in keys)
+
+
+def check_properties(given: Mapping[str, str], *, dialect: Dialect, role: ClientRole) -> KafkaProperties:
+    """Check Kafka properties before anything connects, and return those that a consumer or a producer reads.
+
+    A property that would change what is read or written is never dropped without an error.
+
+    Args:
+        given: Java names (any case) to values, without the dialect's prefix.
+        dialect: FLINK or SPARK. Spark's dialect refuses a few more.
+        role: CONSUMER or PRODUCER. Properties of the other one are ignored, because one table can serve both.
+
+    Raises:
+        OptionError: a value is not allowed, or a name misspells a known one.
+        UnsupportedOptionError: a property or its value is known and not supported.
+    """
+    kept = []
+    providers = providers_of(given, PROPERTY_PREFIX[dialect])
+    for name, text in sorted(given.items()):
+        declared = PROPERTIES.get(name)
+        if name.startswith(DETAILS):
+            kept.append((name, text))
+        elif declared is None:
+            judge_property(name, dialect)
+        elif declared.role in (ClientRole.COMMON, ClientRole.ADMIN, role):
+            _check_one(declared, text, dialect, is_reference=has_reference(text, providers))
+            kept.append((name, text))
+    return KafkaProperties(tuple(kept), PROPERTY_PREFIX[dialect])
+
+
+def _check_one(declared: Property, text: str, dialect: Dialect, *, is_reference: bool) -> None:
+    key = PROPERTY_PREFIX[dialect] + declared.name
+    refusal = refusal_of(declared, dialect)
+    if refusal is not None:
+        is_unsupported = declared.handling is Handling.UNSUPPORTED
+        what = "is not supported." if is_unsupported else "cannot be set:"
+        raise UnsupportedOptionError(f"Option '{key}' {what} {worded(refusal, dialect)}.", option=key)
+    if is_reference:
+        _check_place_of_reference(declared, key)
+        return  # its text is known where it is looked up
+    parse_value(declared.type, text, key)
+    instead = declared.unsupported_values.get(text.strip().lower())
+    if instead is not None:
+        raise UnsupportedOptionError(
+            f"Option '{key}' cannot be '{text.strip()}': {worded(instead, dialect)}.", option=key
+        )
+
+
+def _check_place_of_reference(declared: Property, key: str) -> None:
+    if not can_refer(declared.name):
+        raise UnsupportedOptionError(
+            f"Option '{key}' holds a reference such as ${{env:NAME}}. Only 'bootstrap.servers', 'ssl.*', "
+            "'sasl.*' and 'security.*' can hold references. Nothing was read or written. Write the value "
+            "itself.",
+            option=key,
+        )

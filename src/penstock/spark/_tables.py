@@ -16,16 +16,28 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
-from pyspark.sql.types import StructType, TimestampType
+from pyspark.errors import PySparkTypeError
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+    TimestampType,
+    UserDefinedType,
+)
 
 from penstock.errors import SchemaError
 from penstock.options.table import DEAD_LETTER_TOPIC, EVENT_TIME_COLUMN
 from penstock.options.table_spec import BadRecordsSpec, DeserializerSpec, EventTimeSpec, TableSpec
-from penstock.spark._table_schema import marked_metadata, table_schema
 from penstock.spark._task_context import is_new_in_run
 from penstock.spark.versions import to_arrow_schema
 from penstock.table import BadRecords, Table, TableDecoder, TableEncoder, make_table
 from penstock.table.read import RecordDecoder, TableRowMaker
+
+METADATA_MARK = "penstock.metadata"
+
+_PACKED = frozenset({"variant", "geometry", "geography"})
 
 
 class TableSource(ABC):
@@ -236,3 +248,61 @@ def _table_of(schema: StructType, spec: TableSpec) -> Table:
     if spec.metadata_columns is None:
         spec = replace(spec, metadata_columns=marked_metadata(schema))
     return make_table(arrow_schema, spec)
+
+
+def table_schema(schema: StructType) -> pa.Schema:
+    """Return the Arrow schema of a table, exactly as PySpark derives it.
+
+    A type whose Arrow form is only Spark's own packing (a variant, a geometry) is refused, because a format
+    would read or write the packing instead of the value.
+
+    Raises:
+        SchemaError: no columns, or a type that no format can hold.
+    """
+    if not schema.fields:
+        raise SchemaError("The table has no columns. Declare at least one.")
+    for field in schema:
+        if _is_packed(field.dataType):
+            raise _unsupported(field)
+        try:
+            to_arrow_schema(StructType([field]))
+        except PySparkTypeError as error:
+            raise _unsupported(field) from error
+    return to_arrow_schema(schema)
+
+
+def marked_metadata(schema: StructType) -> tuple[tuple[str, str], ...]:
+    """Return the columns that are marked as metadata, with their metadata keys.
+
+    Raises:
+        SchemaError: a mark is not text.
+    """
+    marks = [(field.name, field.metadata.get(METADATA_MARK)) for field in schema if field.metadata]
+    for column, key in marks:
+        if key is not None and not isinstance(key, str):
+            raise SchemaError(
+                f"Expected text in the mark '{METADATA_MARK}' of column '{column}', got {key!r}. Use a "
+                "metadata key such as 'offset' or 'timestamp'.",
+                column=column,
+            )
+    return tuple((column, key) for column, key in marks if key is not None)
+
+
+def _is_packed(kind: DataType) -> bool:
+    if isinstance(kind, ArrayType):
+        return _is_packed(kind.elementType)
+    if isinstance(kind, MapType):
+        return _is_packed(kind.keyType) or _is_packed(kind.valueType)
+    if isinstance(kind, StructType):
+        return any(_is_packed(field.dataType) for field in kind)
+    # By name, because not every version of PySpark has the class of a geometry.
+    return isinstance(kind, UserDefinedType) or kind.typeName().lower() in _PACKED
+
+
+def _unsupported(field: StructField) -> SchemaError:
+    return SchemaError(
+        f"Column '{field.name}' has type {field.dataType.simpleString()}, which no format can hold. Declare "
+        "or cast it as another type, e.g. a string.",
+        column=field.name,
+        type=field.dataType.simpleString(),
+    )

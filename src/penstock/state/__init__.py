@@ -13,10 +13,9 @@ write the same state, and a task that dies leaves only files that no manifest na
     manifest.py   the runs of one version
     lineage.py    the runs of the query, and which manifest of a version counts
     seal.py       which runs wrote the versions of before, so that old claims can go
-    sweep.py      deletes old claims, and what dead tasks left
+    sweep.py      deletes old claims, what dead tasks left, and what no later batch needs
     snapshot.py   the runs of one version, open: finds the rows of keys
     merge.py      merges runs, so that their number stays small
-    clean.py      deletes what no later batch needs
     store.py      loads and saves a version: what a task calls
     repartition.py  copies a state into another number of partitions
     tools.py      behind `penstock state`

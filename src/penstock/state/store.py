@@ -31,7 +31,6 @@ from penstock.state._refused import (
     several_tasks,
     two_operators,
 )
-from penstock.state.clean import unneeded
 from penstock.state.columns import state_schema
 from penstock.state.files import Files
 from penstock.state.identity import Identity, check_identity, write_identity
@@ -58,7 +57,7 @@ from penstock.state.marks import (
 from penstock.state.merge import count_to_merge, merged, run_in_memory
 from penstock.state.run import Run, RunFile, open_run, write_run
 from penstock.state.snapshot import Lifetime, Snapshot
-from penstock.state.sweep import sweep
+from penstock.state.sweep import sweep, unneeded
 
 VERSIONS_TO_KEEP = 2
 """A retry of the newest batch needs one version before it. One more is for a task that is late."""

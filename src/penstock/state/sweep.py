@@ -1,16 +1,18 @@
-"""What the first task of a run deletes, so that the folders of a state stay small.
+"""Decide what to delete, so that the folders of a state stay small.
 
-Runs on executors. Invariant: after it, a task of any run comes to the same result as before it. `seal.py`
-says why old claims are not needed, and a file that was never completed is not read.
+Runs on executors: `sweep` in the first task of a run, `unneeded` in each task that saves. Invariant: after
+it, a task of any run comes to the same result as before it. `seal.py` says why old claims are not needed. A
+file that was never completed is not read. A file is deleted only if no version that a task may still read names
+it, and no attempt of a recent batch can be about to name it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from penstock.state.files import TEMPORARY, Files
 from penstock.state.lineage import RUNS, Lineage, parse_claim
-from penstock.state.manifest import list_files, read_manifest
+from penstock.state.manifest import FileName, Manifest, list_files, read_manifest
 from penstock.state.marks import MARKS, Mark, short_hash
 from penstock.state.seal import SEAL_NAME, Seal, write_seal
 
@@ -73,3 +75,36 @@ def _committed(
             if manifest is not None and lineage.counts(manifest):
                 found.add((manifest.version, short_hash(manifest.run_id)))
     return frozenset(found)
+
+
+def unneeded(
+    names: Iterable[FileName],
+    manifests: Mapping[str, Manifest | None],
+    counts: Callable[[Manifest], bool],
+    version: int,
+    versions_to_keep: int,
+) -> list[str]:
+    """Return the names of the files to delete after `version` was written.
+
+    Args:
+        names: of the partition's files.
+        manifests: those of them that are manifests; None for one that was deleted in the meantime.
+        counts: whether no later run has computed the version of a manifest again.
+        version: the newest version. The task that wrote it is done.
+        versions_to_keep: how many versions before it stay, for retries and for tasks that run twice.
+    """
+    found = {name: manifest for name, manifest in manifests.items() if manifest is not None}
+    if len(found) < len(
+        manifests
+    ):  # another task cleans, and what its versions need is not known
+        return []
+    dead = [name for name, manifest in found.items() if not counts(manifest)]
+    counting = {name: manifest for name, manifest in found.items() if name not in dead}
+    oldest = version - versions_to_keep
+    # Partitions may have no version of some batches: then the last one before them is needed.
+    older = (manifest.version for manifest in counting.values() if manifest.version <= oldest)
+    below = max(older, default=oldest)
+    kept = {name: manifest for name, manifest in counting.items() if manifest.version >= below}
+    needed = {*kept, *(run.name for manifest in kept.values() for run in manifest.runs)}
+    old = [file.name for file in names if file.name not in needed and file.version < oldest]
+    return [*dead, *(name for name in old if name not in dead)]

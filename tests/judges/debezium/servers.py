@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from penstock.devbroker.cluster import free_ports
 from penstock.devbroker.ivy import Coordinate
 from penstock.devbroker.jars import JarSet, ensure_jars
 from penstock.devbroker.java import find_java
-from penstock.devbroker.ports import free_ports
 
 DEBEZIUM_VERSION = "3.0.8.Final"
 _CONNECT_VERSION = "3.9.0"

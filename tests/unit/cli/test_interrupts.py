@@ -7,13 +7,13 @@ import signal
 
 import pytest
 
-from penstock.cli._interrupts import STOPPING_S, Interrupts, Terminated
+from penstock.cli.sql import STOPPING_S, Interrupts, Terminated
 from penstock.spark.stop_on_signal import SAME_S
 
 
 def test_the_second_one_counts_and_then_one_in_ten_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = 5.0
-    monkeypatch.setattr("penstock.cli._interrupts._clock_s", lambda: now_s)
+    monkeypatch.setattr("penstock.cli.sql._clock_s", lambda: now_s)
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         Interrupts().install()

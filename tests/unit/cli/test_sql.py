@@ -15,9 +15,8 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from typer.testing import CliRunner, Result
 
-from penstock.cli._interrupts import Terminated
 from penstock.cli.app import app
-from penstock.cli.sql import _stopped
+from penstock.cli.sql import Terminated, _stopped
 from penstock.errors import SqlError
 from penstock.spark.java_process import java_gone
 

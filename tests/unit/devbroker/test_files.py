@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.devbroker import DevCluster
+from penstock.devbroker.cluster import free_ports, is_free
 from penstock.devbroker.node import BrokerNode, log_excerpt
-from penstock.devbroker.ports import free_ports, is_free
 from penstock.devbroker.probe import metadata_request, parse_metadata_response
 from penstock.devbroker.properties import (
     NodeAddress,

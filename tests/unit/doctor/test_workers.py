@@ -15,8 +15,7 @@ import pytest
 from pyspark.cloudpickle import dumps
 
 from penstock.doctor.facts import SparkFacts
-from penstock.doctor.gather import python_facts, spark_facts
-from penstock.doctor.workers import worker_facts
+from penstock.doctor.gather import python_facts, spark_facts, worker_facts
 from tests.waiting import PATIENCE_S
 
 _WORKER = """

@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import OptionError, UnsupportedOptionError
+from penstock.options._recognise import check_properties
 from penstock.options.config import KafkaProperties
 from penstock.options.declare import Dialect, parse_value
 from penstock.options.properties import GROUPS, PROPERTIES, ClientRole, Handling, Property, property_value
-from penstock.options.properties.check import check_properties
 from penstock.options.wording import worded
 
 SECRETS = [name for name, declared in PROPERTIES.items() if declared.is_secret]

@@ -10,10 +10,10 @@ import pytest
 from penstock.client.settings import connection_settings
 from penstock.errors import OptionError, UnsupportedOptionError
 from penstock.formats.schema_registry.client import RegistrySettings, SchemaRegistry
+from penstock.options._recognise import check_properties
 from penstock.options.config import KafkaProperties
 from penstock.options.declare import Dialect
 from penstock.options.properties import ClientRole
-from penstock.options.properties.check import check_properties
 from penstock.security.references import resolved, resolved_text
 from penstock.security.settings import PasswordLogin
 from tests.registry_server import running_registry

@@ -14,7 +14,6 @@ import pytest
 
 from penstock.errors import RowError, StateError
 from penstock.state import run, store, tools
-from penstock.state.clean import unneeded
 from penstock.state.files import ArrowFiles, LocalFiles, open_files
 from penstock.state.identity import IDENTITY_FILE, Identity
 from penstock.state.manifest import InputDigest, Manifest, parse_name
@@ -22,6 +21,7 @@ from penstock.state.merge import count_to_merge
 from penstock.state.shared_folder import FOLDER_FILE, check_folder_id, folder_id
 from penstock.state.snapshot import Lifetime
 from penstock.state.store import BatchTask, StateStore
+from penstock.state.sweep import unneeded
 from tests.unit.state.rows import (
     COLUMNS,
     QUERY,

@@ -1,7 +1,7 @@
 """Say what to use instead of a member of Flink's classes that does not exist here.
 
-Runs in the user's program. Invariant: only names that a class does not have come here.
-`tests/older_api_page.py` makes docs/flink-older-methods.md from these sentences, so an error says what the page says.
+Runs in the user's program. Invariant: only names that a class does not have come here. An error says what
+docs/flink-older-methods.md says, because `tests/older_api_page.py` makes the page from these sentences.
 """
 
 from __future__ import annotations

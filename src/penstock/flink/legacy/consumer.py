@@ -18,8 +18,7 @@ from penstock.flink._watermark import with_watermark
 from penstock.flink.legacy import _properties as properties_of
 from penstock.flink.legacy._missing import NamesWhatToUse
 from penstock.flink.legacy._properties import discovery_interval_ms
-from penstock.flink.legacy._starting import SpecificOffsets
-from penstock.flink.legacy._stopping import EndsOfStreams
+from penstock.flink.legacy._start_and_stop import EndsOfStreams, SpecificOffsets
 from penstock.flink.offsets_initializer import KafkaOffsetResetStrategy, KafkaOffsetsInitializer
 from penstock.options.flink import ALIGNMENT_MAX_DRIFT
 from penstock.options.values import parse_duration_ms

@@ -24,6 +24,7 @@ from penstock.client.transactions.markers import Witness
 from penstock.client.transactions.steps import (
     TransactionIdentity,
     Transactions,
+    TransactionState,
     has_moved_on,
     is_step_refusal,
     step_error,
@@ -37,17 +38,20 @@ from penstock.errors import (
 )
 from penstock.options.config import SinkConfig
 from penstock.sink.exactly_once._aborted import task_lost_error
-from penstock.sink.exactly_once._open_transaction import abort_transaction, begin_transaction
 from penstock.sink.exactly_once._prefix_users import taken_error
 from penstock.sink.exactly_once._probes import Step, reached
 from penstock.sink.exactly_once._reused_ids import reused_ids
 from penstock.sink.exactly_once.committable import Committable, TargetTopic, TaskReport
 from penstock.sink.exactly_once.digest import RecordDigest, digest_rows
 from penstock.sink.exactly_once.mandate import Mandate, TaskPlan
+from penstock.sink.exactly_once.names import TransactionNames
 from penstock.sink.rows import check_write_schema
 from penstock.sink.writer import CLIENT_ID, RowWriter, with_first
 
 _log = logging.getLogger(__name__)
+
+_LOOKED_AT_ONCE = 8
+"""Ids to look at once the attempt's own id is taken. Ids of one request may have several coordinators."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,3 +277,61 @@ def _abort_quietly(connections: KafkaConnections, identity: TransactionIdentity 
         _log.warning(
             "cannot abort %s after its task failed; the next recovery aborts it: %s", identity, error
         )
+
+
+def begin_transaction(
+    connections: KafkaConnections, mandate: Mandate, spark_partition_id: int, attempt: int
+) -> TransactionIdentity:
+    """Return the identity for a new transaction: of an id that this process has used, or of a new one."""
+    # A retry takes an id of its Spark partition. Its first attempt may have failed because of a used id.
+    if attempt == 0:
+        transactions = Transactions(connections)
+        ids = reused_ids(connections, mandate.prefix)
+        identity = ids.take(mandate, transactions.describe)
+        if identity is not None:
+            return identity
+        if (own := ids.new_name(mandate)) is not None:
+            return _take(transactions, mandate, TransactionNames(mandate.prefix).data_id(*own))
+    return open_transaction(connections, mandate, spark_partition_id, attempt)
+
+
+def open_transaction(
+    connections: KafkaConnections, mandate: Mandate, spark_partition_id: int, attempt: int
+) -> TransactionIdentity:
+    """Take an id of the Spark partition for this attempt; the transaction begins with its first record.
+
+    It takes an id only when no open transaction uses it. So two attempts at one Spark partition that have the
+    same number (a retried stage counts from 0 again) do not abort each other. If both ask at the same moment,
+    the later one fences the earlier one, which fails and is retried. An id of the process itself has no other
+    user (`_reused_ids`).
+    """
+    transactions = Transactions(connections)
+    names = TransactionNames(mandate.prefix)
+    return _take(transactions, mandate, _free_id(transactions, names, spark_partition_id, attempt))
+
+
+def _take(transactions: Transactions, mandate: Mandate, transactional_id: str) -> TransactionIdentity:
+    return transactions.init_producer(
+        transactional_id,
+        transaction_timeout_ms=mandate.transaction_timeout_ms,
+        protocol=mandate.protocol,
+    )
+
+
+def _free_id(
+    transactions: Transactions, names: TransactionNames, spark_partition_id: int, attempt: int
+) -> str:
+    first, count = attempt, 1
+    while True:
+        wanted = [names.data_id(spark_partition_id, number) for number in range(first, first + count)]
+        described = transactions.describe(wanted)
+        for each in wanted:
+            description = described[each]
+            if description is None or description.state is not TransactionState.ONGOING:
+                return each
+        first, count = first + count, _LOOKED_AT_ONCE
+
+
+def abort_transaction(connections: KafkaConnections, identity: TransactionIdentity) -> None:
+    """Abort a task's own transaction after an error. If that fails, recovery aborts it."""
+    Transactions(connections).end([identity], is_commit=False)

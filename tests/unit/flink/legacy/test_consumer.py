@@ -20,7 +20,7 @@ from penstock.flink.legacy import (
     FlinkKafkaConsumer082,
     FlinkKafkaConsumer09,
 )
-from penstock.flink.legacy._starting import SpecificOffsets
+from penstock.flink.legacy._start_and_stop import SpecificOffsets
 from penstock.options.python_objects import INITIALIZER
 from penstock.options.warn import forget_warnings
 from penstock.types import LogEnd, TopicPartition

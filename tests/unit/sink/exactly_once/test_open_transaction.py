@@ -16,7 +16,7 @@ from penstock.client.transactions.steps import (
     TransactionProtocol,
     TransactionState,
 )
-from penstock.sink.exactly_once import _open_transaction
+from penstock.sink.exactly_once import task_writer
 from penstock.sink.exactly_once._reused_ids import reused_ids
 from penstock.sink.exactly_once.mandate import Mandate
 
@@ -57,9 +57,9 @@ class Connections:
 
 
 def opened(monkeypatch: pytest.MonkeyPatch, coordinator: Coordinator, attempt: int) -> str:
-    monkeypatch.setattr(_open_transaction, "Transactions", lambda connections: coordinator)
+    monkeypatch.setattr(task_writer, "Transactions", lambda connections: coordinator)
     connections: Any = SimpleNamespace()
-    return _open_transaction.open_transaction(connections, MANDATE, 3, attempt).transactional_id
+    return task_writer.open_transaction(connections, MANDATE, 3, attempt).transactional_id
 
 
 @pytest.mark.parametrize(
@@ -91,14 +91,14 @@ def test_first_attempts_of_later_batches_use_ids_of_the_process_and_retries_thos
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     coordinator = Coordinator({})
-    monkeypatch.setattr(_open_transaction, "Transactions", lambda connections: coordinator)
+    monkeypatch.setattr(task_writer, "Transactions", lambda connections: coordinator)
     connections: Any = Connections()
     found = []
     for number in range(3):
         session = ProducerSession(TransactionIdentity("app-committer", 1, number))
         mandate = replace(MANDATE, session=session)
         for attempt in (0, 1):
-            identity = _open_transaction.begin_transaction(connections, mandate, 3, attempt)
+            identity = task_writer.begin_transaction(connections, mandate, 3, attempt)
             reused_ids(connections, "app").give_back(mandate, identity)
             coordinator.ended(identity)
             found.append(identity)
