@@ -8,10 +8,10 @@ from penstock.spark.changelog import temporal_join as temporal_join
 from penstock.spark.changelog import top_n as top_n
 from penstock.spark.in_order import in_order as in_order
 from penstock.spark.materialize import materialize as materialize
-from penstock.spark.over import over as over
-from penstock.spark.sessions import sessions as sessions
 from penstock.spark.signed_sums import signed_sums as signed_sums
-from penstock.spark.sort_by_time import sort_by_time as sort_by_time
+from penstock.spark.waiting import over as over
+from penstock.spark.waiting import sessions as sessions
+from penstock.spark.waiting import sort_by_time as sort_by_time
 from penstock.types import ROW_KIND as ROW_KIND
 
 __all__: list[str]

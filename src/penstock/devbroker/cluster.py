@@ -315,7 +315,7 @@ class DevCluster:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return `count` different ports that are free now. If another process takes one, `start` tries others."""
+    """Return different ports that are free now. If another process takes one, `start` picks others."""
     chosen: list[int] = []
     source = random.SystemRandom()  # never a seeded sequence: parallel test runs would collide
     for _ in range(_TRIES):

@@ -2,8 +2,8 @@
 
 Runs on executors: `sweep` in the first task of a run, `unneeded` in each task that saves. Invariant: after
 it, a task of any run comes to the same result as before it. `seal.py` says why old claims are not needed. A
-file that was never completed is not read. A file is deleted only if no version that a task may still read names
-it, and no attempt of a recent batch can be about to name it.
+file that was never completed is not read. A file is deleted only if no version that a task may still read
+names it, and no attempt of a recent batch can be about to name it.
 """
 
 from __future__ import annotations
@@ -94,9 +94,7 @@ def unneeded(
         versions_to_keep: how many versions before it stay, for retries and for tasks that run twice.
     """
     found = {name: manifest for name, manifest in manifests.items() if manifest is not None}
-    if len(found) < len(
-        manifests
-    ):  # another task cleans, and what its versions need is not known
+    if len(found) < len(manifests):  # another task cleans, and what its versions need is not known
         return []
     dead = [name for name, manifest in found.items() if not counts(manifest)]
     counting = {name: manifest for name, manifest in found.items() if name not in dead}
