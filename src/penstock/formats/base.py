@@ -133,7 +133,13 @@ class FormatClass(Protocol):
     """Every option of the format. Each key begins with the format's name."""
 
     def from_spec(self, spec: FormatSpec) -> Format:
-        """Make the format that a table names."""
+        """Make the format that a table names.
+
+        Raises:
+            OptionError: an option is unknown, has a value that is not allowed, or contradicts another.
+            MissingOptionError: an option is missing, such as the URL of a registry or the name of a message.
+            SchemaError: an option has a schema that the format cannot read.
+        """
         ...
 
 

@@ -138,11 +138,6 @@ class CsvFormat:
 
     @classmethod
     def from_spec(cls, spec: FormatSpec) -> CsvFormat:
-        """Read the format's options.
-
-        Raises:
-            OptionError: an option is unknown, has a value that is not allowed, or contradicts another.
-        """
         given = options_of(cls.options, spec)
         quote = given.value_or_default(QUOTE_CHARACTER).encode()
         if given.flag(DISABLE_QUOTE_CHARACTER):

@@ -78,11 +78,6 @@ class RawFormat:
 
     @classmethod
     def from_spec(cls, spec: FormatSpec) -> RawFormat:
-        """Read the format's options.
-
-        Raises:
-            OptionError: an option is unknown or has a value that is not allowed.
-        """
         given = options_of(cls.options, spec)
         return cls(
             given.value_or_default(CHARSET),

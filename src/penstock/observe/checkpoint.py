@@ -171,7 +171,6 @@ def _kafka_offsets(folder: Folder, batch_id: int, source: int | None) -> list[So
 
 
 def _lines(folder: Folder, path: str) -> list[str]:
-    """Return the line of each source."""
     try:
         version, *lines = folder.text(path).split("\n")
     except (OSError, ValueError, NotImplementedError) as error:

@@ -95,7 +95,6 @@ class SinkBoard:
         self._sinks: dict[str, SinkState] = {}
 
     def states(self) -> dict[str, SinkState]:
-        """Return a copy of each state."""
         with self._lock:
             return {name: state.copy() for name, state in self._sinks.items()}
 

@@ -42,7 +42,6 @@ class OlderStreamReader(PenstockStreamReader):
     _has_warned = False
 
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override] # the signature of Spark before 4.2
-        """Return the end of the next batch."""
         self._warn_once()
         begin = self.initialOffset() if self._begin is None else self._begin
         self._begin = super().latestOffset(begin, self.getDefaultReadLimit())

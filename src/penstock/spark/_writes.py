@@ -25,7 +25,6 @@ from penstock.spark.process.kind import is_spark_worker, repeats_parsing
 def batch_write(
     options: Mapping[str, str], schema: StructType, *, overwrite: bool
 ) -> PenstockWriter | ExactlyOnceWriter:
-    """Return a batch write."""
     config, table = _sink(options, schema)
     _check_target(config)
     if config.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:

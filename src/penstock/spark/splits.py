@@ -40,7 +40,6 @@ class SplitPartition(InputPartition):
 
     @property
     def split(self) -> Split:
-        """Return the split."""
         split: Split = self.value
         return split
 

@@ -87,7 +87,6 @@ class MicroBatchWriter:
         self._records = records
 
     def __call__(self, rows: Any, batch_id: int) -> None:
-        """Write one batch."""
         query_id = driver_property(rows, QUERY_ID_PROPERTY)
         if query_id is None and self._checkpoint_location is not None:
             query_id = query_id_of_checkpoint(rows.sparkSession, self._checkpoint_location)

@@ -67,7 +67,6 @@ def of_another_time(root: str, batch_id: int, version: int) -> StateError:
 
 
 def newer_than_checkpoint(root: str, batch_id: int, version: int) -> StateError:
-    """Return the error of a state that has later batches than the checkpoint."""
     return StateError(
         f"The state in {root} is newer than the checkpoint: it ends at batch {version}, and the checkpoint "
         f"is at batch {batch_id}. Nothing was written. {TOGETHER}",

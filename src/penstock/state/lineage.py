@@ -48,7 +48,6 @@ class Claim:
 
     @property
     def name(self) -> str:
-        """Return the name of the file."""
         return f"{self.first_batch}-{self.epoch:016x}{self.run_hash}.json"
 
 

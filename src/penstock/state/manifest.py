@@ -79,7 +79,6 @@ def parse_name(name: str) -> FileName | None:
 
 
 def list_files(files: Files, folder: str) -> list[FileName]:
-    """Return the files of a folder of the state."""
     return [parsed for name in files.names(folder) if (parsed := parse_name(name)) is not None]
 
 

@@ -95,7 +95,6 @@ class TableDecoder:
 
     @property
     def record_columns(self) -> tuple[str, ...]:
-        """The KafkaRecords columns that `decode` and the policy for bad records need."""
         needed = {"value", "topic", "partition", "offset"}
         if self._table.bad_records.policy is OnDecodeError.DEAD_LETTER:
             needed |= {"key", "headers", "timestamp"}

@@ -77,7 +77,6 @@ class EventTimeDecoder:
         return tuple(name for name in KAFKA_RECORDS.names if name in needed)
 
     def decode(self, records: pa.RecordBatch) -> TableRows:
-        """Decode records that have at least `record_columns`."""
         found = self._inner.decode(records)
         indices = found.record_indices
         if indices is None and found.row_count != records.num_rows:

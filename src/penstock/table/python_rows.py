@@ -51,12 +51,10 @@ class PythonDecoder:
 
     @property
     def record_columns(self) -> tuple[str, ...]:
-        """The KafkaRecords columns that `decode` and the policy for bad records need."""
         few = self._travelling.gets in (CalledWith.VALUE, CalledWith.TOPIC_AND_VALUE)
         return tuple(name for name in KAFKA_RECORDS.names if name in _FEW or not few)
 
     def decode(self, records: pa.RecordBatch) -> TableRows:
-        """Decode records that have at least `record_columns`."""
         if self._travelling.gets is CalledWith.BATCH:
             return self._decode_batch(records)
         rows: list[tuple[Any, ...]] = []

@@ -78,7 +78,6 @@ class TableRowMaker:
         return self._decoder.record_columns
 
     def outcomes(self) -> dict[str, int]:
-        """Return how many records of the task could not be decoded, by what happened to them."""
         policy = self._bad_records
         return {
             "decodeErrors.failed": policy.failed_count,

@@ -61,7 +61,6 @@ class UpsertDecoder:
 
     @property
     def record_columns(self) -> tuple[str, ...]:
-        """The KafkaRecords columns that `decode` and the policy for bad records need."""
         needed = {"key", "value", "topic", "partition", "offset"}
         if self._table.bad_records.policy is OnDecodeError.DEAD_LETTER:
             needed |= {"headers", "timestamp"}
@@ -71,7 +70,6 @@ class UpsertDecoder:
         return tuple(name for name in KAFKA_RECORDS.names if name in needed)
 
     def decode(self, records: pa.RecordBatch) -> TableRows:
-        """Decode records that have at least `record_columns`."""
         keys, values = records.column("key"), records.column("value")
         deleted, upserted = _split(values)
         key = self._key.decode(keys)

@@ -41,7 +41,6 @@ class Call:
 
     @property
     def columns(self) -> list[str]:
-        """Return the columns that it reads."""
         return [name for name in (self.column, self.order) if name is not None]
 
 

@@ -214,7 +214,6 @@ class JoinRows(CountedRows):
 
     @property
     def side(self) -> Places:
-        """Return the side of each row."""
         sides: Places = one_array(self.table.column(SIDE)).to_numpy().astype(np.int64)
         return sides
 

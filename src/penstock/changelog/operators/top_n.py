@@ -207,7 +207,6 @@ class _Top:
         return _Top(of_group, np.clip(n - of_group, 0, counts))
 
     def ranked(self) -> tuple[Places, Places]:
-        """Return the place and the rank of each row of the tops."""
         places = np.repeat(np.arange(len(self.inside)), self.inside)
         within = np.arange(len(places)) - np.repeat(np.cumsum(self.inside) - self.inside, self.inside)
         return places, self.above[places] + within + 1

@@ -151,7 +151,6 @@ class ClusterView:
         self._topics: dict[str, tuple[float, TopicMetadata]] = {}
 
     def topic(self, topic: str, *, timeout_ms: int | None = None) -> TopicMetadata:
-        """Return the topic, from the cache or the cluster. Raises as `topics()`."""
         return self.topics([topic], timeout_ms=timeout_ms)[topic]
 
     def topics(

@@ -79,7 +79,6 @@ class Mismatch:
     schema_type: str
 
     def error(self) -> SchemaError:
-        """Make the error for it."""
         return SchemaError(
             f"Column '{self.path}' is of type {self.column_type} in the table and {self.schema_type} in the "
             "Avro schema, and these cannot be converted. Declare the column with the schema's type, or set "

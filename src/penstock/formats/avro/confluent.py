@@ -54,13 +54,6 @@ class AvroConfluentFormat:
 
     @classmethod
     def from_spec(cls, spec: FormatSpec) -> AvroConfluentFormat:
-        """Read the format's options.
-
-        Raises:
-            OptionError: an option is unknown or has a value that is not allowed.
-            MissingOptionError: no URL of a registry.
-            SchemaError: the schema to write is not an Avro schema.
-        """
         return cls.from_options(REGISTRY, options_of(cls.options, spec), spec.topic)
 
     @classmethod

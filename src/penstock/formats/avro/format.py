@@ -60,12 +60,6 @@ class AvroFormat:
 
     @classmethod
     def from_spec(cls, spec: FormatSpec) -> AvroFormat:
-        """Read the format's options.
-
-        Raises:
-            OptionError: an option is unknown or has a value that is not allowed.
-            SchemaError: `avro.schema` is not an Avro schema.
-        """
         given = options_of(cls.options, spec)
         given.value(ENCODING)
         text = given.value(SCHEMA)

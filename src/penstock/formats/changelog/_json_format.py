@@ -44,11 +44,6 @@ class JsonChangelogFormat(ABC):
 
     @classmethod
     def from_spec(cls: type[_F], spec: FormatSpec) -> _F:
-        """Read the format's options.
-
-        Raises:
-            OptionError: an option is unknown or has a value that is not allowed.
-        """
         given = options_of(cls.options, spec)
         return cls(json_of(given, cls.name), **cls.own_options(given))
 

@@ -45,13 +45,6 @@ class DebeziumAvroConfluentFormat:
 
     @classmethod
     def from_spec(cls, spec: FormatSpec) -> DebeziumAvroConfluentFormat:
-        """Read the format's options.
-
-        Raises:
-            OptionError: an option is unknown or has a value that is not allowed.
-            MissingOptionError: no URL of a registry.
-            SchemaError: the schema to write is not an Avro schema.
-        """
         given = options_of(cls.options, spec)
         return cls(AvroConfluentFormat.from_options(REGISTRY, given, spec.topic))
 

@@ -51,12 +51,6 @@ class JsonConfluentFormat:
 
     @classmethod
     def from_spec(cls, spec: FormatSpec) -> JsonConfluentFormat:
-        """Read the format's options: the registry's, and those of `json` under this name.
-
-        Raises:
-            OptionError: an option is unknown, has a value that is not allowed, or contradicts another.
-            MissingOptionError: no URL of a registry.
-        """
         given = options_of(cls.options, spec)
         texts = {key.replace("json-confluent.", "json.", 1): text for key, text in given.texts.items()}
         inner = JsonFormat.from_format_options(FormatOptions(spec.prefix, texts), cls.name)

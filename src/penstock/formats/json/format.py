@@ -100,11 +100,6 @@ class JsonFormat:
 
     @classmethod
     def from_spec(cls, spec: FormatSpec) -> JsonFormat:
-        """Read the format's options.
-
-        Raises:
-            OptionError: an option is unknown, has a value that is not allowed, or contradicts another.
-        """
         return cls.from_format_options(options_of(cls.options, spec))
 
     @classmethod

@@ -81,13 +81,6 @@ class ProtobufConfluentFormat:
 
     @classmethod
     def from_spec(cls, spec: FormatSpec) -> ProtobufConfluentFormat:
-        """Read the format's options.
-
-        Raises:
-            OptionError: an option is unknown or has a value that is not allowed, or the message does not
-            exist.
-            MissingOptionError: no URL of a registry.
-        """
         given = options_of(cls.options, spec)
         file, name = given.value(OPTIONS.descriptor_file), given.value(OPTIONS.message_name)
         library("message")

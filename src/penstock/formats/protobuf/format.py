@@ -83,13 +83,6 @@ class ProtobufFormat:
 
     @classmethod
     def from_spec(cls, spec: FormatSpec) -> ProtobufFormat:
-        """Read the format's options.
-
-        Raises:
-            OptionError: an option is unknown or has a value that is not allowed, or the message does not
-            exist.
-            MissingOptionError: the message is not named.
-        """
         given = options_of(cls.options, spec)
         file, name = given.value(OPTIONS.descriptor_file), given.value(OPTIONS.message_name)
         return cls(from_options(file, name, given.spelled(OPTIONS.message_name)), **OPTIONS.rules(given))

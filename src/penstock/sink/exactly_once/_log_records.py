@@ -102,7 +102,6 @@ def encode_started() -> bytes:
 def encode_snapshot(
     through: int, decisions: Mapping[str, bytes], moved: Iterable[tuple[str, bytes]]
 ) -> bytes:
-    """Return the value of a snapshot."""
     stored = {
         "version": VERSION,
         "status": _STARTED,

@@ -216,11 +216,9 @@ class DecisionTopic:
         return appended_bytes(self._topic_partition, key, value) <= self._record_bytes_max
 
     def append(self, session: ProducerSession, *records: KeyValue) -> ProducerSession:
-        """Write and commit records, all or none. Errors as `TransactionalAppender.append`."""
         return self._appender.append(session, *records, timeout_ms=self._settings.timeout_ms)
 
     def append_plainly(self, key: bytes, value: bytes | None) -> None:
-        """Write one record outside of any transaction. Errors as the client's `append_plainly`."""
         timeout_ms = self._settings.timeout_ms
         append_plainly(self._connections, self._topic_partition, key, value, timeout_ms=timeout_ms)
 

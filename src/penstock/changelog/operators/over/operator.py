@@ -162,7 +162,6 @@ class Over(Waiting):
         return pa.Table.from_arrays(arrays, schema=self.kept_columns)
 
     def _frames(self, rows: _Rows, starts: Places) -> Frames:
-        """Return the frame of each new row."""
         at = np.flatnonzero(rows.is_new)
         own = starts[at]
         if self.frame == "rows":
