@@ -123,6 +123,7 @@ $(SETUP): requirements-dev.lock pyproject.toml setup.py $(NATIVE)
 	@echo "==> packages (PySpark is 450 MB; the first time takes a minute or two)"
 	$(BIN)/python -m pip install --disable-pip-version-check --requirement requirements-dev.lock
 	@echo "==> penstock itself, with its compiled codec"
+	@$(BIN)/python -m pip uninstall --disable-pip-version-check --quiet --yes penstock 2>/dev/null # its name before
 	$(BIN)/python -m pip install --disable-pip-version-check --no-deps --editable .
 	@touch $@
 

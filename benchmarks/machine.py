@@ -19,7 +19,7 @@ from penstock.devbroker.java import find_java
 
 def describe(*, with_flink: bool) -> dict[str, str]:
     """Return machine and versions."""
-    packages = ("penstock", "pyspark", "pyarrow", "kafka-python")
+    packages = ("pyspark-penstock", "pyspark", "pyarrow", "kafka-python")
     found = {
         "commit": _output("git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"),
         "processor": f"{os.cpu_count()} cores of {_line('/proc/cpuinfo', 'model name')}",

@@ -9,8 +9,11 @@ PYTEST_DONT_REWRITE: without this word pytest warns if penstock was imported bef
 """
 
 from penstock._lazy import names_of_stub
+from penstock._one_package import check_one_package
 
 __version__ = "0.1.0"
+
+check_one_package()
 
 _names, __getattr__, __dir__ = names_of_stub(__name__, __file__)
 __all__ = ["__version__", *_names]  # noqa: PLE0604 - names, all of them

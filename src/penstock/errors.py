@@ -55,6 +55,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock._one_package import check_one_package
+
+# Every room imports this module, also if another package has replaced `penstock/__init__.py`.
+check_one_package()
+
 
 class PenstockError(Exception):
     """Root of all errors of penstock.

@@ -14,6 +14,9 @@ from typing import Any
 
 from penstock.errors import MissingExtraError
 
+DISTRIBUTION = "pyspark-penstock"
+"""What pip installs. The package is `penstock`."""
+
 DRIVER, EVERYWHERE = "the driver", "the driver and every executor"
 
 
@@ -34,7 +37,13 @@ class Extra:
 
 _CLI = {"typer": "typer", "rich": "rich"}
 _PROMETHEUS = {"prometheus-client": "prometheus_client"}
+_PANDAS = {"pandas": "pandas"}
 EXTRAS: Mapping[str, Extra] = {
+    "spark": Extra(
+        "PySpark, and pandas for functions over Arrow batches",
+        "where no platform brings Spark",
+        {"pyspark": "pyspark", **_PANDAS},
+    ),
     "cli": Extra("the command `penstock`, and progress bars", "where you type commands", _CLI),
     "sql": Extra(
         "`penstock sql` and `penstock.sql`",
@@ -56,7 +65,9 @@ EXTRAS: Mapping[str, Extra] = {
         "tables of PostgreSQL that follow a changelog", DRIVER, {"psycopg[binary]": "psycopg"}
     ),
     "protobuf": Extra("the Protobuf formats", EVERYWHERE, {"protobuf": "google.protobuf"}),
-    "connect": Extra("PySpark's client of Spark Connect", "the client", {"pyspark[connect]": "grpc_status"}),
+    "connect": Extra(
+        "PySpark's client of Spark Connect", "the client", {"pyspark[connect]": "grpc_status", **_PANDAS}
+    ),
     "aws": Extra(
         "logins with IAM to Amazon MSK",
         EVERYWHERE,
@@ -86,10 +97,16 @@ def _is_there(module: str) -> bool:
 def needs(extra: str) -> str:
     """Return the rest of the sentence `X needs the extra ...`: what is lacking, and how to get it."""
     lacks = " and ".join(lacking(extra)) or "a module of it"
-    return (
-        f"needs the extra '{extra}' of penstock: {_python()} lacks {lacks}. In a checkout of penstock run "
-        f"pip install '.[{extra}]'."
-    )
+    return f"needs the extra '{extra}' of penstock: {_python()} lacks {lacks}. Run {install_command(extra)}."
+
+
+def install_command(extra: str) -> str:
+    """Return the command that gets an extra.
+
+    pip keeps the penstock that is installed and brings only what the extra names, also if no package index
+    has penstock.
+    """
+    return f"pip install '{DISTRIBUTION}[{extra}]'"
 
 
 def missing_extra(extra: str, what: str, advice: str = "", **facts: Any) -> MissingExtraError:
@@ -129,11 +146,9 @@ def overview() -> str:
         lacks = lacking(name)
         lines.append(f"  {name:<11} {'no ' if lacks else 'yes'}  {extra.what_for} ({extra.where})")
         if lacks:
-            lines.append(f"{'':19}pip install '.[{name}]'  brings {', '.join(lacks)}")
-    lines.append(
-        "Run pip in a checkout of penstock. pip install '.[all]' installs all of them but kerberos, which"
-    )
-    lines.append("is compiled against the system's Kerberos library.")
+            lines.append(f"{'':19}{install_command(name)}  brings {', '.join(lacks)}")
+    lines.append(f"{install_command('all')} installs all of them but kerberos, which is compiled")
+    lines.append("against the system's Kerberos library.")
     return "\n".join(lines)
 
 

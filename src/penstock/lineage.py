@@ -14,14 +14,19 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-import pyspark
-from pyspark.sql.streaming.listener import StreamingQueryListener
-
+from penstock._pyspark import explain_import_error
 from penstock.extras import missing_extra
 from penstock.observe.lineage.datasets import Input, Output
 from penstock.observe.lineage.outbox import Outbox
 from penstock.observe.lineage.run import Described, Run, brief_error
 from penstock.switches import Switch, is_on
+
+try:
+    import pyspark
+    from pyspark.sql.streaming.listener import StreamingQueryListener
+except ImportError as error:
+    explain_import_error(error)
+    raise
 
 __all__ = ["Input", "LineageListener", "Output"]
 

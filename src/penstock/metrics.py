@@ -14,12 +14,17 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from typing import Any
 
-from pyspark.sql.streaming.listener import StreamingQueryListener
-
+from penstock._pyspark import explain_import_error
 from penstock.observe.health import HealthRules
 from penstock.observe.monitor import Monitor, report_to_json
 from penstock.observe.progress import looks_of_progress, offsets_behind_latest, state_warnings
 from penstock.observe.sink_reports import report_query
+
+try:
+    from pyspark.sql.streaming.listener import StreamingQueryListener
+except ImportError as error:
+    explain_import_error(error)
+    raise
 
 __all__ = ["HealthRules", "MetricsListener", "json_lines"]
 

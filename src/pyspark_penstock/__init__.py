@@ -7,6 +7,18 @@ belongs here: every planner process of every Spark application of this Python im
 PYTEST_DONT_REWRITE: see `penstock`.
 """
 
-from penstock.spark.datasource import PenstockDataSource as DefaultSource
+try:
+    from penstock.spark.datasource import PenstockDataSource as DefaultSource
+except ModuleNotFoundError as error:
+    if not f"{error.name}".startswith("penstock"):
+        raise
+    import penstock
+
+    raise ImportError(
+        f"pyspark-penstock needs its own package `penstock`, and Python loads another one from "
+        f"{next(iter(penstock.__path__))}: another project has that name too. Run pip uninstall penstock "
+        "there, or use an environment without it.",
+        name="penstock",
+    ) from error
 
 __all__ = ["DefaultSource"]

@@ -1,11 +1,12 @@
-"""The wheel, installed with only its declared dependencies, reads and writes. With `cli` README's steps run.
+"""The wheel, installed with only its declared dependencies, asks Kafka; with `spark` it reads and writes.
 
-One build and one environment serve all tests of this file: PySpark alone is 450 MB. Tests that install an
-extra link the files of the environment into one of their own.
+One build serves all tests of this file, and one environment each with the base and with PySpark, which is
+450 MB. Tests that install an extra link the files of an environment into one of their own.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -22,7 +23,7 @@ from penstock.devbroker import DevCluster
 from penstock.devbroker.cluster import free_ports
 from penstock.devbroker.paths import cache_folder
 from penstock.extras import EXTRAS as EXTRAS_OF_PENSTOCK
-from tests import quick_jvm
+from tests import judge, quick_jvm
 from tests.fix_broker import MakeTopic
 from tests.package.readme import README, pattern_of, quick_start
 
@@ -36,6 +37,8 @@ pytestmark = [
 NOT_OF_A_CHECKOUT = shutil.ignore_patterns(".*", "build", "dist", "*.so", "*.egg-info", "spark-warehouse")
 MARK = "===== step"
 EXTRAS = {  # in this order, because a later extra installs what an earlier one tests
+    "spark": "import pyspark_penstock; from pyspark.sql.pandas.utils import require_minimum_pandas_version; "
+    "require_minimum_pandas_version()",
     "cli": "import penstock.cli.app; from penstock.observe.bar import _Bar; _Bar('orders', None)",
     "protobuf": "from penstock.formats.protobuf._types import library; library('message')",
     # PySpark ends a process with status 0 if a package of Connect is missing.
@@ -98,17 +101,23 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(README.parent, checkout, ignore=NOT_OF_A_CHECKOUT)
     build = (sys.executable, "-m", "pip", "wheel", "--no-deps", ".")
     run(*build, cwd=checkout, env={**os.environ, **QUICK_BUILD})
-    [built] = checkout.glob("penstock-*.whl")
+    [built] = checkout.glob("pyspark_penstock-*.whl")
     return built
 
 
 @pytest.fixture(scope="module")
 def core(wheel: Path) -> Path:
-    """A virtual environment with the wheel and what it declares, and no extra."""
+    """A virtual environment with the wheel and what it declares, and no extra: no PySpark either."""
     folder = wheel.parent / ".core"
     run(_base_python(), "-m", "venv", folder, cwd=wheel.parent)
     run(folder / "bin" / "python", *INSTALL, wheel, cwd=wheel.parent)
     return folder
+
+
+@pytest.fixture(scope="module")
+def with_spark(core: Path, wheel: Path) -> Path:
+    """The same with PySpark."""
+    return with_extra(core, wheel.parent / ".spark", wheel, "spark")
 
 
 def with_extra(core: Path, folder: Path, wheel: Path, extra: str) -> Path:
@@ -125,9 +134,9 @@ def with_extra(core: Path, folder: Path, wheel: Path, extra: str) -> Path:
 
 
 @pytest.fixture(scope="module")
-def environment(core: Path, wheel: Path) -> Path:
-    """A virtual environment with the extra of the quick start, in its place."""
-    return with_extra(core, wheel.parent / ".venv", wheel, "cli")
+def environment(with_spark: Path, wheel: Path) -> Path:
+    """A virtual environment with the extras of the quick start, in its place."""
+    return with_extra(with_spark, wheel.parent / ".venv", wheel, "spark,cli")
 
 
 def _base_python() -> str:
@@ -178,7 +187,7 @@ def test_the_quick_start_runs_from_top_to_bottom(environment: Path, wheel: Path,
         "/tmp/orders-copy": str(tmp_path / "checkpoint"),  # noqa: S108 - the text of the page
         # Made once for all tests of this file, and from the wheel: compiling twice would cost a minute.
         "python3 -m venv .venv": "true",
-        "pip install '.[cli]'": f"pip install '{wheel}[cli]'",
+        "pip install '.[spark,cli]'": f"pip install '{wheel}[spark,cli]'",
     }
 
     def here(text: str) -> str:
@@ -208,6 +217,14 @@ def test_the_quick_start_runs_from_top_to_bottom(environment: Path, wheel: Path,
     run(environment / "bin" / "python", "-m", "pip", "check", cwd=tmp_path)
 
 
+THIN_CLIENT = "4.1.3"
+NO_SPARK = """
+import penstock
+try:
+    penstock.write_batch
+except ImportError as error:
+    print(error)
+"""
 READ_AND_WRITE = """
 import json, sys
 from pyspark.sql import SparkSession
@@ -222,29 +239,94 @@ spark.stop()
 """
 
 
-def test_the_core_reads_and_writes_and_says_what_a_command_needs(
-    core: Path, broker: DevCluster, make_topic: MakeTopic, tmp_path: Path
+def packages_of(python: Path, folder: Path) -> dict[str, str]:
+    """Return the versions of the installed distributions."""
+    found = json.loads(run(python, "-m", "pip", "list", "--format=json", cwd=folder))
+    return {each["name"].lower(): each["version"] for each in found}
+
+
+def test_with_pyspark_alone_it_reads_and_writes(
+    with_spark: Path, broker: DevCluster, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
     """An executor gets neither typer nor rich."""
-    python = core / "bin" / "python"
-    packages = set(run(python, "-m", "pip", "list", "--format=freeze", cwd=tmp_path).lower().split("\n"))
-    assert {each.partition("==")[0] for each in packages} >= {"penstock", "kafka-python", "pyspark"}
-    assert not {"typer", "rich", "click", "sqlglot"} & {each.partition("==")[0] for each in packages}
+    python = with_spark / "bin" / "python"
+    assert not {"typer", "rich", "click", "sqlglot"} & packages_of(python, tmp_path).keys()
     tmp_path.joinpath("job.py").write_text(READ_AND_WRITE)
     env = {**shell_environment(tmp_path / "cache"), "PYSPARK_PYTHON": str(python)}
 
     job = retried(f"python job.py {broker.bootstrap_servers} {make_topic(1)}")
     run("bash", "-c", job.replace("if python", f"if {python}"), cwd=tmp_path, env=env)
 
+
+def test_the_core_says_what_spark_and_commands_need(core: Path, tmp_path: Path) -> None:
+    python = core / "bin" / "python"
+    packages = packages_of(python, tmp_path)
+    assert packages.keys() >= {"pyspark-penstock", "kafka-python", "pyarrow", "cramjam"}
+    assert not {"pyspark", "pandas", "py4j", "typer", "rich", "penstock"} & packages.keys()
+    lacks = run(python, "-c", NO_SPARK, cwd=tmp_path)
+    assert lacks.startswith(f"penstock needs PySpark 4.0.1 or newer for this, and {python} has none. ")
+
     command = [str(core / "bin" / "penstock"), "topics", "list"]
     ended = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr == (
-        f"penstock: This command needs the extra 'cli' of penstock: {python} lacks typer and rich. In a "
-        "checkout of penstock run pip install '.[cli]'. `penstock extras` lists all extras.\n"
+        f"penstock: This command needs the extra 'cli' of penstock: {python} lacks typer and rich. Run "
+        "pip install 'pyspark-penstock[cli]'. `penstock extras` lists all extras.\n"
     )
     shown = run(core / "bin" / "penstock", "extras", cwd=tmp_path)
     assert set(re.findall(r"^  (\w+) +no ", shown, re.MULTILINE)) == set(EXTRAS)
+
+
+@pytest.mark.parametrize(
+    ("older", "says"),
+    [
+        ("pyspark==3.5.6", "found PySpark 3.5.6 in "),
+        ("pandas==2.1.4", ""),
+    ],
+    ids=["PySpark", "pandas"],
+)
+def test_what_a_platform_brings_stays_as_it_is(older: str, says: str, wheel: Path, tmp_path: Path) -> None:
+    """Pip looks at the metadata alone. The package here is only as much of it as penstock looks at."""
+    python = tmp_path / "venv" / "bin" / "python"
+    run(_base_python(), "-m", "venv", tmp_path / "venv", cwd=tmp_path)
+    name, _, version = older.partition("==")
+    stand_in(tmp_path / "venv", name, version)
+    run(python, *INSTALL, wheel, cwd=tmp_path)
+    assert packages_of(python, tmp_path)[name] == version
+    said = run(python, "-c", NO_SPARK, cwd=tmp_path)
+    assert says in said
+
+
+def stand_in(environment: Path, name: str, version: str) -> None:
+    [site] = environment.glob("lib/python*/site-packages")
+    info = site / f"{name}-{version}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    (info / "RECORD").touch()
+    (site / name / "sql").mkdir(parents=True)
+    for path in (site / name, site / name / "sql"):
+        (path / "__init__.py").write_text(f"__version__ = {version!r}\n")
+
+
+def test_the_thin_client_of_spark_connect_needs_no_spark(
+    wheel: Path, connect_url: str, broker: DevCluster, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    """It has a package `pyspark` without Java's parts. It is older than the server, and stays so."""
+    python = tmp_path / "venv" / "bin" / "python"
+    run(_base_python(), "-m", "venv", tmp_path / "venv", cwd=tmp_path)
+    run(python, *INSTALL, f"pyspark-client=={THIN_CLIENT}", cwd=tmp_path)
+    run(python, *INSTALL, wheel, cwd=tmp_path)
+    packages = packages_of(python, tmp_path)
+    assert (packages["pyspark-client"], packages.get("py4j")) == (THIN_CLIENT, None)
+    source, target = make_topic(2), make_topic(2)
+    judge.produce(broker.bootstrap_servers, source, b"one", b"two", b"three")
+    program = Path(__file__).with_name("thin_client.py")
+    where = (connect_url, broker.bootstrap_servers, source, target)
+    env = shell_environment(tmp_path / "cache")
+    said = run(python, program, *where, cwd=tmp_path, env=env)
+    assert said == f"{THIN_CLIENT} [(3, 2), (5, 1)]\n"
+    written = judge.consume_all(broker.bootstrap_servers, target)
+    assert sorted(each.value or b"" for each in written) == [b"3 2", b"5 1"]
 
 
 GROUPS = """
@@ -257,9 +339,9 @@ SELECT shop, COUNT(*) AS n, SUM(id) AS total FROM made GROUP BY shop;
 
 
 def test_a_script_of_sql_keeps_groups_without_an_activated_environment(
-    core: Path, wheel: Path, tmp_path: Path
+    with_spark: Path, wheel: Path, tmp_path: Path
 ) -> None:
-    python = with_extra(core, tmp_path / "venv", wheel, "sql") / "bin" / "python"
+    python = with_extra(with_spark, tmp_path / "venv", wheel, "sql") / "bin" / "python"
     tmp_path.joinpath("groups.sql").write_text(GROUPS)
     (tmp_path / "command.py").write_text("from penstock.cli import main\n\nmain()\n")
     command = retried("python command.py sql groups.sql").replace("if python", f"if {python}")
@@ -288,7 +370,8 @@ def check_extras(core: Path, wheel: Path, folder: Path, extras: Iterable[str]) -
         works = f"{EXTRAS[extra]}; print('works')"
         lacking = subprocess.run([python, "-c", works], capture_output=True, cwd=folder, check=False)
         assert b"works" not in lacking.stdout, f"what the extra {extra} is for works without it"
-        run(python, *INSTALL, f"{wheel}[{extra}]", cwd=folder)
+        # As messages say. It keeps the wheel that is installed, so no index is asked for penstock.
+        run(python, *INSTALL, f"pyspark-penstock[{extra}]", cwd=folder)
         assert run(python, "-c", works, cwd=folder) == "works\n"
     return python
 
@@ -297,7 +380,7 @@ def test_each_extra_brings_what_it_is_for(core: Path, wheel: Path, tmp_path: Pat
     extras = [extra for extra in EXTRAS if extra not in NEEDS_OF_THE_SYSTEM]
     python = check_extras(core, wheel, tmp_path, extras)
     told = run(python, *INSTALL, "--dry-run", f"{wheel}[all]", cwd=tmp_path)
-    assert re.findall(r"Would install (.*)", told) in ([], ["penstock-0.1.0"]), "`all` is all of them"
+    assert re.findall(r"Would install (.*)", told) in ([], ["pyspark-penstock-0.1.0"]), "`all` is all of them"
     shown = run(python, "-c", "from penstock.cli import main; main()", "extras", cwd=tmp_path)
     assert re.findall(r"^  (\w+) +no ", shown, re.MULTILINE) == [*NEEDS_OF_THE_SYSTEM]
 

@@ -88,7 +88,7 @@ def requirements_of(extra: str) -> list[str]:
     """The requirements of an extra, with those of the extras that it names."""
     found = []
     for requirement in project_table()["optional-dependencies"][extra]:
-        other = re.fullmatch(r"penstock\[([\w,]+)\]", requirement)
+        other = re.fullmatch(r"pyspark-penstock\[([\w,]+)\]", requirement)
         for name in other[1].split(",") if other else ():
             found += requirements_of(name)
         found += [] if other else [requirement]
@@ -130,7 +130,7 @@ def test_each_dependency_is_imported() -> None:
     modules = set().union(*(third_party_of(source) for source in SOURCES))
     used = set().union(*(distributions_of(module) for module in modules))
     # The extra `connect` is PySpark's own, for its client. PySpark imports pandas.
-    assert declared("protobuf", "demo", "connect", "prometheus") - {"pandas"} <= used
+    assert declared("protobuf", "demo", "spark", "connect", "prometheus") - {"pandas"} <= used
 
 
 def test_an_import_that_nothing_brings_is_found(tmp_path: Path) -> None:
@@ -141,8 +141,3 @@ def test_an_import_that_nothing_brings_is_found(tmp_path: Path) -> None:
     )
     assert third_party(imported(source)) == {"pytest", "google.protobuf.text", "google.protobuf"}
     assert not distributions_of("pytest") & declared()
-
-
-def test_no_text_names_a_package_of_an_index() -> None:
-    pages = [*SOURCES, ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
-    assert [page for page in pages if re.search(r"pip install '?penstock\b", page.read_text())] == []

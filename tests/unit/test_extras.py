@@ -26,7 +26,8 @@ TEXTS = [
     *sorted((ROOT / "src").rglob("*.py")),
 ]
 NAMED = re.compile(
-    r"'\.\[([\w,]+)\]'|\bextra [`'](\w+)[`']|(?:(?:missing|import)_extra|needs)\(\s*[\"'](\w+)[\"']"
+    r"'(?:\.|pyspark-penstock)\[([\w,]+)\]'"
+    r"|\bextra [`'](\w+)[`']|(?:(?:missing|import)_extra|needs)\(\s*[\"'](\w+)[\"']"
 )
 """How pages and code name extras."""
 INSTALL_PAGE = (ROOT / "docs" / "install.md").read_text()
@@ -52,9 +53,10 @@ def test_the_table_of_the_page_has_each_extra() -> None:
     assert {name for cell in first_cells for name in re.findall(r"`(\w+)`", cell)} == DECLARED
 
 
-def test_an_extra_is_installed_from_a_checkout() -> None:
-    """No package index has penstock, so `penstock[sql]` would lead nowhere."""
-    assert [str(path) for path in TEXTS if re.search(r"\bpenstock\[", path.read_text())] == []
+def test_no_text_names_the_package_of_another_project() -> None:
+    """`penstock` on the package index is a flow tracer."""
+    wrong = re.compile(r"(?<!pyspark-)\bpenstock\[|pip install '?(?:-U )?penstock\b")
+    assert [str(path) for path in TEXTS if wrong.search(path.read_text())] == []
 
 
 def test_each_extra_that_a_text_names_exists() -> None:
@@ -85,7 +87,7 @@ def test_a_missing_extra_has_one_sentence_with_the_command_that_gets_it() -> Non
     error = missing_extra("sql", "Flink's SQL", "Nothing was started.", option="x")
     assert str(error) == (
         f"Flink's SQL needs the extra 'sql' of penstock: {sys.executable} lacks typer and rich and sqlglot "
-        "and prompt_toolkit. In a checkout of penstock run pip install '.[sql]'. Nothing was started."
+        "and prompt_toolkit. Run pip install 'pyspark-penstock[sql]'. Nothing was started."
     )
     assert error.facts == {"extra": "sql", "option": "x"}
     assert isinstance(error, OptionError)
@@ -111,7 +113,7 @@ def test_a_command_without_the_extra_says_so_and_ends_with_2(
     assert tuple(capsys.readouterr()) == (
         "",
         f"penstock: This command needs the extra 'cli' of penstock: {sys.executable} lacks typer and rich. "
-        "In a checkout of penstock run pip install '.[cli]'. `penstock extras` lists all extras.\n",
+        "Run pip install 'pyspark-penstock[cli]'. `penstock extras` lists all extras.\n",
     )
 
 
@@ -124,7 +126,7 @@ def test_the_list_of_extras_needs_no_extra(
     shown = capsys.readouterr().out
     for name, extra in EXTRAS.items():
         assert re.search(rf"^  {name} +no   {re.escape(extra.what_for)}", shown, re.MULTILINE)
-        assert f"pip install '.[{name}]'  brings {', '.join(extra.packages)}\n" in shown
+        assert f"pip install 'pyspark-penstock[{name}]'  brings {', '.join(extra.packages)}\n" in shown
 
 
 def test_the_list_of_extras_is_a_command_too() -> None:
@@ -132,7 +134,7 @@ def test_the_list_of_extras_is_a_command_too() -> None:
     assert shown.exit_code == 0
     assert shown.stdout == f"{overview()}\n"
     assert "  cli         yes  the command `penstock`" in shown.stdout
-    assert "pip install '.[cli]'" not in shown.stdout
+    assert "[cli]" not in shown.stdout
 
 
 def test_an_error_about_an_extra_ends_a_command_with_2(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,7 +91,7 @@ def environment(folder: Path, version: str, wheel: Path) -> Path:
     python = folder / "bin" / "python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-        pip_install(python, f"{wheel}[sql]", f"pyspark[connect]=={version}")
+        pip_install(python, f"{wheel}[sql,connect]", f"pyspark=={version}")
     pip_install(python, "--force-reinstall", "--no-deps", str(wheel))
     return python
 

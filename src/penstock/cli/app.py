@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 import penstock
+from penstock._pyspark import UnfitPackageError, explain_import_error
 from penstock.cli import MISSING_EXTRA
 from penstock.cli.broker import broker_app
 from penstock.cli.connecting import ASKED_CLUSTER
@@ -120,3 +121,17 @@ def run() -> None:
         if (asked := error.facts.get(ASKED_CLUSTER)) is not None:
             typer.secho(f"The cluster that was asked: {asked}", fg="red", err=True)
         raise SystemExit(MISSING_EXTRA if isinstance(error, MissingExtraError) else 1) from error
+    except ImportError as error:
+        _end_if_unfit(error)
+        raise
+
+
+def _end_if_unfit(error: ImportError) -> None:
+    """End the process with a sentence if PySpark or pandas is missing or too old."""
+    try:
+        explain_import_error(error)
+        if isinstance(error, UnfitPackageError):
+            raise error
+    except UnfitPackageError as explained:
+        typer.secho(f"penstock: {explained}", fg="red", err=True)
+        raise SystemExit(MISSING_EXTRA) from error

@@ -58,11 +58,13 @@ def doctor(  # noqa: PLR0913, PLR0917 - each is an option of the command
 
 
 def _with_workers(facts: Facts) -> Facts:
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - lazy
-
+    from penstock._pyspark import check_pyspark  # noqa: PLC0415 - lazy
     from penstock.doctor.gather import worker_facts  # noqa: PLC0415 - lazy
 
     try:
+        check_pyspark()
+        from pyspark.sql import SparkSession  # noqa: PLC0415 - lazy
+
         session = SparkSession.builder.appName("penstock doctor").getOrCreate()
         try:
             return replace(facts, workers=worker_facts(session))

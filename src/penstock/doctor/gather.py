@@ -54,7 +54,7 @@ from penstock.types import TopicPartition
 if TYPE_CHECKING:
     from penstock.options.config import KafkaProperties
 
-PACKAGES = ("penstock", "pyspark", "pyarrow", "kafka-python", "cramjam")
+PACKAGES = ("pyspark-penstock", "pyspark", "pandas", "pyarrow", "kafka-python", "cramjam")
 _TIMEOUT_MS = 10_000
 _TASKS = 64
 
@@ -307,7 +307,14 @@ def worker_facts(spark: Any, task_count: int = _TASKS) -> tuple[PythonFacts, ...
         yield pyarrow.RecordBatch.from_pydict(row)
 
     schema = "host STRING, python STRING, packages STRING"
-    rows = spark.range(0, task_count, 1, task_count).mapInArrow(look, schema).distinct().collect()
+    try:
+        asked = spark.range(0, task_count, 1, task_count).mapInArrow(look, schema)
+    except ImportError as error:
+        from penstock._pyspark import explain_import_error  # noqa: PLC0415 - only then
+
+        explain_import_error(error)
+        raise
+    rows = asked.distinct().collect()
     return tuple(_facts(row) for row in sorted(rows, key=str))
 
 

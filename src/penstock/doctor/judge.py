@@ -16,7 +16,7 @@ from penstock.doctor.findings import Finding, bad, good, note, warning
 _EXPIRES_SOON = timedelta(days=30)
 _CLOCK_WARNING_MS = 5_000
 _CLOCK_BAD_MS = 300_000
-_SAME_EVERYWHERE = ("penstock", "pyarrow", "pyspark")
+_SAME_EVERYWHERE = ("pyspark-penstock", "pyarrow", "pyspark")
 
 
 def judge(facts: Facts) -> list[Finding]:
@@ -155,7 +155,7 @@ def worker_findings(driver: PythonFacts, workers: tuple[PythonFacts, ...]) -> It
     for worker in workers:
         subject = f"Spark worker {worker.where}"
         problems = list(_differences(driver, worker))
-        if worker.packages.get("penstock") is None:
+        if worker.packages.get("pyspark-penstock") is None:
             yield bad(subject, "penstock is not installed there.", "Install it where the executors run.")
         elif problems:
             advice = "Install the same versions on the driver and on the executors."

@@ -24,8 +24,8 @@ from penstock.spark._clocks import Clocks
 from penstock.spark._keyed_task import NOW_MS, PARTITION, KeyedTask, identity_of
 from penstock.spark._planning import Planned, Planning
 from penstock.spark.connect import functions_for, is_connect
+from penstock.spark.map_rows import map_rows
 from penstock.spark.one_thread import plan_in_one_thread
-from penstock.spark.process.short_errors import short_errors_of_rows
 from penstock.spark.reused_shuffles import keep_watermarks
 from penstock.spark.versions import repartition_by_id, to_arrow_schema
 from penstock.state.files import LocalFiles, open_files
@@ -94,11 +94,11 @@ def apply(
         f"unix_millis(current_timestamp()) AS {quoted(NOW_MS)}",
     )
     if times is not None:
-        rows = rows.mapInArrow(short_errors_of_rows(Clocks(times, count).run), _nullable(rows.schema))
+        rows = map_rows(rows, Clocks(times, count).run, _nullable(rows.schema))
     if state is not None:
         rows = _never_left_out(rows, f"penstock {operator.name} {without_secrets(state)}")
     rows = repartition_by_id(rows, count, quoted(PARTITION))
-    return rows.mapInArrow(short_errors_of_rows(task.run), out)
+    return map_rows(rows, task.run, out)
 
 
 def _nullable(columns: StructType) -> StructType:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from penstock.errors import StateError
 from penstock.security.location import without_secrets
-from penstock.spark.process.short_errors import short_errors_of_rows
+from penstock.spark.map_rows import map_rows
 from penstock.state.files import LocalFiles, open_files
 from penstock.state.identity import Identity, check_before_start
 from penstock.state.lineage import take_plan
@@ -83,7 +83,7 @@ class Planning:
 
     def run_in_a_task(self, spark: SparkSession) -> Planned:
         """Write the plan in a task of Spark. All tasks then have to see the folder that it has seen."""
-        (row,) = spark.range(0, 1, 1, 1).mapInArrow(short_errors_of_rows(self._rows), _COLUMNS).collect()
+        (row,) = map_rows(spark.range(0, 1, 1, 1), self._rows, _COLUMNS).collect()
         return Planned(self.plan_id, row.number, row.folder_id, row.partition_count)
 
     def _rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark import SparkFiles, TaskContext
+from pyspark import TaskContext
 
 from penstock.errors import StateError
 from penstock.spark.connect import is_connect
@@ -139,6 +139,8 @@ def is_new_in_run(message: str) -> bool:
     if len(_known) >= _KNOWN_MAX:
         _known.clear()
     _known.add(name)
+    from pyspark import SparkFiles  # noqa: PLC0415 - the thin client of Spark Connect has none
+
     try:
         descriptor = os.open(
             os.path.join(SparkFiles.getRootDirectory(), f".penstock-said-{name}"),  # noqa: PTH118 - small

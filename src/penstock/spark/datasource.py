@@ -10,13 +10,18 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource
-from pyspark.sql.types import StructType
-
+from penstock._pyspark import explain_import_error
 from penstock.security.files import search_sent_files
 from penstock.spark.process.begin import begin_planning, begin_task
 from penstock.spark.process.sent_files import sparks_file_folders
 from penstock.spark.process.short_errors import short_errors
+
+try:
+    from pyspark.sql.datasource import DataSource
+    from pyspark.sql.types import StructType
+except ImportError as error:
+    explain_import_error(error)
+    raise
 
 if TYPE_CHECKING:
     from penstock.spark._at_least_once import PenstockStreamWriter, PenstockWriter

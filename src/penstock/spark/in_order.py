@@ -26,7 +26,7 @@ from penstock.changelog.row_kinds import (
 )
 from penstock.errors import OptionError, RowError
 from penstock.spark._arguments import check_names, check_texts
-from penstock.spark.process.short_errors import short_errors_of_rows
+from penstock.spark.map_rows import map_rows
 from penstock.spark.versions import to_arrow_schema
 from penstock.state.columns import check_columns, hash_columns, hash_values, one_array
 
@@ -69,7 +69,7 @@ def in_order(
     columns = [df[f"`{name.replace('`', '``')}`"] for name in keys]
     together = df.repartition(*columns) if partitions is None else df.repartition(partitions, *columns)
     sorted_rows = SortedRows(tuple(keys), tuple(order_by))
-    return together.mapInArrow(short_errors_of_rows(sorted_rows.run), df.schema)
+    return map_rows(together, sorted_rows.run, df.schema)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ from penstock.spark._arguments import check_names, columns_without_kind
 from penstock.spark._task_context import QUERY_ID_PROPERTY, driver_property
 from penstock.spark.connect import is_connect
 from penstock.spark.in_order import in_order
-from penstock.spark.process.short_errors import short_errors_of_batches, short_errors_of_rows
+from penstock.spark.map_rows import map_rows
+from penstock.spark.process.short_errors import short_errors_of_batches
 from penstock.spark.versions import to_arrow_schema
 from penstock.state.columns import check_columns
 from penstock.targets.batch import DELETED, Batch, LastRows
@@ -131,7 +132,7 @@ def merge(rows: DataFrame, target: MergeTarget, last_rows: LastRows, query_id: s
 def _collected(rows: DataFrame, last_rows: LastRows, query_id: str, batch_id: int) -> Batch:
     schema = from_arrow_schema(last_rows.columns, prefer_timestamp_ntz=True)
     out = StructType([*schema.fields, StructField(DELETED, BooleanType(), nullable=False)])
-    found: Any = rows.mapInArrow(short_errors_of_rows(last_rows.run), out).toArrow()
+    found: Any = map_rows(rows, last_rows.run, out).toArrow()
     return Batch(query_id, batch_id, last_rows.keys, found.cast(last_rows.schema))
 
 

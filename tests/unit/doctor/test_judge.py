@@ -40,7 +40,7 @@ TOPIC = TopicFacts("orders", partition_count=6, replicas=3, rights=ALL, config=C
 LOG = TopicFacts("p-decisions", partition_count=1, replicas=3, rights=ALL, config=CONFIG)
 PREFIX = PrefixFacts("p", "p-decisions", has_log=True, log_rights=ALL, log=LOG)
 GROUP = GroupFacts("g", may_describe=True, may_read=True)
-HERE = PythonFacts("here", "3.11.4", {"penstock": "0.1.0", "pyspark": "4.2.0", "pyarrow": "20.0.0"})
+HERE = PythonFacts("here", "3.11.4", {"pyspark-penstock": "0.1.0", "pyspark": "4.2.0", "pyarrow": "20.0.0"})
 HEALTHY = Facts(
     now=NOW,
     servers="b1:9092",

@@ -56,4 +56,4 @@ def test_this_pyspark_has_all_that_penstock_uses(monkeypatch: pytest.MonkeyPatch
     found = spark_facts()
     assert found == SparkFacts(f"{pyspark.__version__} in {Path(pyspark.__file__).parent}")
     monkeypatch.setitem(sys.modules, "pyspark", None)
-    assert "this Python has none" in spark_facts().error
+    assert f"{sys.executable} has none" in spark_facts().error

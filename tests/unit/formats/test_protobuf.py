@@ -372,7 +372,7 @@ def test_what_names_no_message_is_an_error_on_the_driver(descriptor_file: Path, 
 
 def test_without_the_package_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "google.protobuf.message", None)
-    with pytest.raises(OptionError, match=r"pip install '\.\[protobuf\]'"):
+    with pytest.raises(OptionError, match=r"pip install 'pyspark-penstock\[protobuf\]'"):
         library("message")
 
 

@@ -430,5 +430,5 @@ def test_the_name_of_a_cluster_is_its_first_server() -> None:
 
 def test_the_extra_is_named_if_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "openlineage.client", None)
-    with pytest.raises(OptionError, match=r"pip install '\.\[lineage\]'"):
+    with pytest.raises(OptionError, match=r"pip install 'pyspark-penstock\[lineage\]'"):
         LineageListener()

@@ -321,7 +321,7 @@ def test_an_exporter_that_cannot_start_costs_the_query_nothing(
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk", None)
     monkeypatch.delitem(sys.modules, "penstock.observe.serve.otlp", raising=False)
     exposed().close()
-    assert "pip install '.[otel]'" in caplog.text
+    assert "pip install 'pyspark-penstock[otel]'" in caplog.text
     assert threading.active_count() == before
 
 

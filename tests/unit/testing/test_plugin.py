@@ -61,9 +61,9 @@ def test_an_installed_penstock_is_a_plugin_that_disturbs_nobody(tmp_path: Path, 
     with (ROOT / "pyproject.toml").open("rb") as file:
         (points,) = tomllib.load(file)["project"]["entry-points"].items()
     site, project = tmp_path / "site", tmp_path / "project"
-    info = site / "penstock-0.1.0.dist-info"
+    info = site / "pyspark_penstock-0.1.0.dist-info"
     info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: penstock\nVersion: 0.1.0\n")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: pyspark-penstock\nVersion: 0.1.0\n")
     (info / "RECORD").write_text("penstock/__init__.py,,\npyspark_penstock/__init__.py,,\n")
     lines = [f"{name} = {module}" for name, module in points[1].items()]
     (info / "entry_points.txt").write_text("\n".join([f"[{points[0]}]", *lines, ""]))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from penstock.spark.process.short_errors import short_errors_of_rows
+from penstock.spark.map_rows import map_rows
 from penstock.sql.query.piece import INTEGERS, quoted
 from penstock.sql.query.rows import KIND, PLACE, Feature, Rows
 from penstock.sql.run._changing import Changes, changes_of, has_kind_column
@@ -153,7 +153,7 @@ def _known(rows: Rows) -> str:
 
 def _run(frame: Any, keys: tuple[str, ...], function: InPlace | NetChanges) -> Any:
     together = frame.repartition(*(frame[quoted(key)] for key in keys))
-    return together.mapInArrow(short_errors_of_rows(function.run), frame.schema)
+    return map_rows(together, function.run, frame.schema)
 
 
 def of_columns(rows: Rows, given: list[str], targets: list[str]) -> Rows:
