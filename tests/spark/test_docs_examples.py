@@ -18,6 +18,7 @@ RUN_ELSEWHERE = {
     ("README.md", 0),  # the quick start: tests/package
     ("changelogs.md", 0),  # the table of ten minutes: tests/spark/test_source_changes.py
     ("from-spark.md", 1),  # needs no broker: tests/unit/source/test_checkpoint_offset.py
+    ("platforms.md", 0),  # tests/spark/test_doctor.py
     ("pipelines.md", 0),  # tests/spark/test_pipelines.py
     ("sql-production.md", 0),  # below
     ("testing.md", 1),  # needs no broker: tests/unit/testing/test_docs.py
