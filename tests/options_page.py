@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.options._spark import SPARK_ADDED_OPTIONS, SPARK_OPTIONS
-from penstock.options.declare import Dialect, Option, Side, Status, shown_default
+from penstock.options.declare import Dialect, Option, Side, Status
 from penstock.options.flink import FLINK_OPTIONS, TOPIC
 from penstock.options.properties import GROUPS, Handling, Property
 
@@ -135,6 +135,10 @@ def _options_section(title: str, options: Iterable[Option[Any]]) -> list[str]:
     if not rows:
         return []
     return [f"### {title}\n", _table(("option", "type", "allowed", "default", "meaning"), _merged(rows))]
+
+
+def shown_default(option: Option[Any]) -> str:
+    return option.default_text if option.default is None else option.type.render(option.default)
 
 
 def _format_sections() -> list[str]:

@@ -25,11 +25,7 @@ Kinds = npt.NDArray[np.int8]
 
 
 def kinds_of(column: pa.Array) -> Kinds:
-    """Return the kinds of a column as numbers.
-
-    Raises:
-        RowError: a value is not a row kind.
-    """
+    """Return the kinds of a column as numbers. Raises RowError if a value is not a row kind."""
     found = pc.index_in(column, pa.array(NAMES, column.type))
     if found.null_count:
         wrong = pc.filter(column, pc.is_null(found))[0].as_py()

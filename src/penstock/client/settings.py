@@ -191,11 +191,7 @@ def check_connection(properties: KafkaProperties) -> None:
 
 
 def fetch_settings(properties: KafkaProperties) -> FetchSettings:
-    """Make the settings of a fetch loop.
-
-    Raises:
-        OptionError: a property is malformed.
-    """
+    """Make the settings of a fetch loop. Raises OptionError if a property is malformed."""
     return FetchSettings(property_prefix=properties.prefix, **_of_properties(FetchSettings, properties))
 
 

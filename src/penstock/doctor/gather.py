@@ -70,11 +70,7 @@ class Wanted:
 
 
 def gather(properties: KafkaProperties, wanted: Wanted) -> Facts:
-    """Ask the cluster.
-
-    Raises:
-        OptionError: a property is missing, malformed or contradicts another.
-    """
+    """Ask the cluster. Raises OptionError if a property is missing, malformed or contradicts another."""
     settings = connection_settings(properties, client_id="penstock-doctor")
     tls = settings.security.tls
     identity = "" if tls is None else tls.identity or ""

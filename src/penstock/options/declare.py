@@ -98,10 +98,6 @@ def declared_in(module: Mapping[str, object]) -> tuple[Option[Any], ...]:
     return tuple(value for value in module.values() if isinstance(value, Option))
 
 
-def shown_default(option: Option[Any]) -> str:
-    return option.default_text if option.default is None else option.type.render(option.default)
-
-
 def or_default(option: Option[T], value: T | None) -> T:
     """Return the value, or the declared default if the value is None. The option must have a default."""
     chosen = option.default if value is None else value

@@ -43,11 +43,7 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
 
 
 def parse_pattern(text: str) -> str:
-    """Return the pattern after a check.
-
-    Raises:
-        ValueError: the pattern cannot be used.
-    """
+    """Return the pattern after a check. Raises ValueError if the pattern cannot be used."""
     compile_pattern(text)
     return text
 

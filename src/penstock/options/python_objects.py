@@ -39,11 +39,7 @@ class ObjectKind:
         return text.startswith(f"{self.version}:")
 
     def join(self, pickled: bytes, python_version: str) -> str:
-        """Return the text for a pickle.
-
-        Raises:
-            OptionError: the pickle is too large.
-        """
+        """Return the text for a pickle. Raises OptionError if the pickle is too large."""
         if len(pickled) > PICKLE_BYTES_MAX:
             raise OptionError(
                 f"The {self.what} has {len(pickled)} bytes as a pickle; at most {PICKLE_BYTES_MAX} are "

@@ -163,11 +163,7 @@ def _ciphers(
 
 
 def openssl_name(suite: str) -> str:
-    """Return OpenSSL's name of a suite of TLS 1.2.
-
-    Raises:
-        ValueError: it is not the name of one.
-    """
+    """Return OpenSSL's name of a suite of TLS 1.2. Raises ValueError if it is not the name of one."""
     match = _SUITE.fullmatch(suite)
     if match is None:
         raise ValueError(_ALLOWED)

@@ -194,11 +194,7 @@ def _from_function(source: PythonToken, now: float) -> Token:
 
 
 def load_function(source: PythonToken) -> Callable[[], object]:
-    """Return the user's function.
-
-    Raises:
-        OptionError: there is none of this name here.
-    """
+    """Return the user's function. Raises OptionError if there is none of this name here."""
     module_name, _, name = source.name.rpartition(".")
     try:
         found = getattr(importlib.import_module(module_name), name)

@@ -53,11 +53,7 @@ class TokenKeeper:
         return dict(self._login.extensions)
 
     def token(self) -> str:
-        """Return the token; does not wait.
-
-        Raises:
-            AuthenticationError: there is none, or it has ended.
-        """
+        """Return the token; does not wait. Raises AuthenticationError if there is none, or it has ended."""
         with self._changed:
             if self._token is None or self._clock() >= self._ends_at:
                 raise AuthenticationError(
@@ -183,11 +179,7 @@ class RegistryTokens:
         self._renew_at = float("-inf")
 
     def token(self) -> str:
-        """Return a token that is valid for a while.
-
-        Raises:
-            SchemaRegistryError: the endpoint gives none.
-        """
+        """Return a token that is valid for a while. Raises SchemaRegistryError if the endpoint gives none."""
         if self._clock() >= self._renew_at:
             asked_at = self._clock()
             try:

@@ -109,11 +109,7 @@ def check_time(columns: StructType, name: str) -> None:
 
 
 def duration_ms(option: str, duration: Duration, *, is_zero_allowed: bool = False) -> int:
-    """Return a duration in milliseconds.
-
-    Raises:
-        OptionError: it is not a duration, or too short.
-    """
+    """Return a duration in milliseconds. Raises OptionError if it is not a duration, or too short."""
     if isinstance(duration, timedelta):
         found = duration // timedelta(milliseconds=1)
     else:

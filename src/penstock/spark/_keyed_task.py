@@ -62,11 +62,7 @@ class KeyedTask:
     has_one_machine: bool = False
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Return the rows out of one task.
-
-        Raises:
-            RowError: the task has more than 2 GB in one column.
-        """
+        """Return the rows out of one task. Raises RowError if the task has more than 2 GB in one column."""
         begin_task()
         try:
             yield from self._run(_joined(batches))

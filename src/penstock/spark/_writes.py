@@ -35,11 +35,7 @@ def batch_write(
 def streaming_write(
     options: Mapping[str, str], schema: StructType
 ) -> PenstockStreamWriter | ExactlyOnceStreamWriter:
-    """Return a streaming write.
-
-    Raises:
-        OptionError: an option is for batch writes only.
-    """
+    """Return a streaming write. Raises OptionError if an option is for batch writes only."""
     with said_elsewhere(repeats_parsing()):
         config, table = _sink(options, schema)
     if config.query_id is not None:

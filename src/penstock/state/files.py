@@ -46,11 +46,7 @@ class Files(Protocol):
         """
 
     def read(self, path: str) -> pa.Buffer:
-        """Return the contents of a file.
-
-        Raises:
-            FileNotFoundError: there is no such file.
-        """
+        """Return the contents of a file. Raises FileNotFoundError if there is no such file."""
 
     def create(self, path: str) -> contextlib.AbstractContextManager[Any]:
         """Return a context whose value has `write`. The file appears when it ends without an error."""

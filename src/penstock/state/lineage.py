@@ -132,11 +132,7 @@ def _claims_in(names: Iterable[str]) -> frozenset[Claim]:
 
 
 def read_lineage(files: Files) -> Lineage:
-    """Return the runs.
-
-    Raises:
-        StateError: a seal is damaged.
-    """
+    """Return the runs. Raises StateError if a seal is damaged."""
     for _ in range(_TRIES):
         names = files.names(RUNS)
         try:

@@ -89,11 +89,7 @@ def line_with_checksum(read: object) -> bytes:
 
 
 def checked_line(contents: bytes, what: str, where: str) -> bytes:
-    """Return the line of JSON in a file.
-
-    Raises:
-        StateError: the line does not match its checksum.
-    """
+    """Return the line of JSON in a file. Raises StateError if the line does not match its checksum."""
     line, _, checksum = contents.partition(b"\n")
     if checksum != b"%08x\n" % zlib.crc32(line):
         raise StateError(

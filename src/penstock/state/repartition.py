@@ -113,11 +113,7 @@ def repartition(
 
 
 def _identity(source: Files) -> tuple[Identity, str]:
-    """Return what a state belongs to.
-
-    Raises:
-        StateError: there is no state, or it cannot be divided.
-    """
+    """Return what a state belongs to. Raises StateError if there is no state, or it cannot be divided."""
     found = read_identity(source)
     if found is None:
         raise StateError(f"There is no state in {source.root}: it has no state.json.", path=source.root)

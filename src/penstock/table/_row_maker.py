@@ -74,11 +74,7 @@ class RowMaker:
         return tuple(given.get(name) for name in self._names)
 
     def batch(self, rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
-        """Return the rows in Arrow.
-
-        Raises:
-            UnfitRowError: a value is not of its column's type.
-        """
+        """Return the rows in Arrow. Raises UnfitRowError if a value is not of its column's type."""
         columns: Iterable[Sequence[Any]] = zip(*rows, strict=True) if rows else [()] * len(self._names)
         arrays = [
             _array(column, field, check)

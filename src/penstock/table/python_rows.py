@@ -32,11 +32,7 @@ class PythonDecoder:
     """Decodes KafkaRecords with the deserializer in the text of an option."""
 
     def __init__(self, text: str, schema: pa.Schema) -> None:
-        """Load the deserializer.
-
-        Raises:
-            OptionError: the deserializer cannot be loaded here.
-        """
+        """Load the deserializer. Raises OptionError if the deserializer cannot be loaded here."""
         loaded = DESERIALIZER.load(text, OPTION)
         if not isinstance(loaded, PickledDeserializer):
             raise OptionError(f"Option '{OPTION}': expected a deserializer, got {type(loaded).__name__}.")

@@ -16,13 +16,14 @@ from penstock.flink._pickling import to_text
 from penstock.formats import format_names
 from penstock.formats.registry import format_class
 from penstock.options import flink
-from penstock.options.declare import Option, declared_in, shown_default
+from penstock.options.declare import Option, declared_in
 from penstock.options.parse import parse_read, parse_write
 from penstock.options.python_objects import DESERIALIZER
 from penstock.options.table_spec import Connector, DeserializerSpec, FormatSpec, TableSpec
 from penstock.options.unknown import OPTIONS
 from penstock.spark.datasource import PenstockDataSource
 from penstock.table.user_decoder import CalledWith, PickledDeserializer
+from tests.options_page import shown_default
 
 FLINK = {"connector": "kafka", "topic": "orders", "properties.bootstrap.servers": "unused:1"}
 SPARK_READ = {"subscribe": "orders", "kafka.bootstrap.servers": "unused:1"}

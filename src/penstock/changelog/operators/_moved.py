@@ -1,8 +1,14 @@
 """Find the -D and -U of rows that another row has already replaced: two rows exchange their keys.
 
-A database may change the keys of several rows in one statement or transaction: row 1 becomes row 2, and row 2
-becomes row 1. Its log has one row after another: -D 1, +I 2, -D 2, +I 1. The -D of key 2 belongs to the row
-that had the key before, so key 2 stays. Such a -D holds the old row, which tells it apart.
+A database may change the keys of several rows in one statement or transaction. Key 1 has the values A and
+key 2 has B. They exchange their keys, and the log has four rows:
+
+    -D 1 A    deletes key 1
+    +I 2 A    key 2 has A. B is replaced, so its hash is kept
+    -D 2 B    is left out: it equals the replaced B, and differs from A, which is there
+    +I 1 B    key 1 has B
+
+Without this the third row would delete A, which is the row that key 2 has from then on.
 
 Runs on executors. Invariants: a -D or -U is left out only if its values equal those of a row that was
 replaced, once for each such row. A -D is left out only if its values also differ from those of the row that

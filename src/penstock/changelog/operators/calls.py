@@ -45,11 +45,7 @@ class Call:
 
 
 def parse_calls(given: Mapping[str, str]) -> Iterator[Call]:
-    """Yield the aggregates.
-
-    Raises:
-        ValueError: an aggregate is not one of FUNCTIONS of a column.
-    """
+    """Yield the aggregates. Raises ValueError if an aggregate is not one of FUNCTIONS of a column."""
     for name, text in given.items():
         call = _parse(name, text)
         if call is None:

@@ -9,7 +9,9 @@ are refused.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from kafka import errors as kafka_errors
@@ -56,13 +58,14 @@ class Connection(KafkaConnection):  # type: ignore[misc]  # kafka-python is unty
 
 
 async def _begun_context(net: Any, login: KerberosLogin, host: str) -> Any:
-    """Wait until there is a ticket for the broker.
-
-    Raises:
-        PenstockError: there is none.
-    """
+    """Wait until there is a ticket for the broker. Raises PenstockError if there is none."""
     from penstock.client._kerberos import begin_on_a_thread  # noqa: PLC0415 - few connections need it
 
+    return await _told(net, partial(begin_on_a_thread, login, host))
+
+
+async def _told(net: Any, ask: Callable[[Callable[[Any], None]], None]) -> Any:
+    """Wait for what `ask` tells from any thread; an error of penstock is raised."""
     done = Future()
 
     def tell(told: Any) -> None:
@@ -72,7 +75,7 @@ async def _begun_context(net: Any, login: KerberosLogin, host: str) -> Any:
                 lambda: done.failure(told) if isinstance(told, PenstockError) else done.success(told)
             )
 
-    begin_on_a_thread(login, host, tell)
+    ask(tell)
     return await done
 
 
@@ -84,17 +87,5 @@ def as_ours(connection: Any) -> Any:
 
 
 async def wait_for_token(net: Any, provider: Any) -> None:
-    """Wait until a token provider has a token.
-
-    Raises:
-        PenstockError: there is none.
-    """
-    done = Future()
-
-    def tell(error: PenstockError | None) -> None:
-        # A closed selector has no task that waits any more.
-        with suppress(RuntimeError, kafka_errors.KafkaError):
-            net.call_soon_threadsafe(lambda: done.success(None) if error is None else done.failure(error))
-
-    provider.keeper.when_there(tell)
-    await done
+    """Wait until a token provider has a token. Raises PenstockError if there is none."""
+    await _told(net, provider.keeper.when_there)

@@ -88,10 +88,6 @@ def json_options(name: str) -> tuple[Option[Any], ...]:
 
 
 def json_of(given: FormatOptions, name: str) -> JsonFormat:
-    """Read the shared options.
-
-    Raises:
-        OptionError: an option has a value that is not allowed.
-    """
+    """Read the shared options. Raises OptionError if an option has a value that is not allowed."""
     texts = {key.replace(name, JsonFormat.name, 1): text for key, text in given.texts.items()}
     return JsonFormat.from_format_options(FormatOptions(given.prefix, texts), name)

@@ -189,11 +189,7 @@ def _well_known(name: str) -> Any:
 
 
 def message_of(pool: Any, full_name: str) -> Any:
-    """Return a message's descriptor by name.
-
-    Raises:
-        SchemaError: the pool does not have the message.
-    """
+    """Return a message's descriptor by name. Raises SchemaError if the pool does not have the message."""
     try:
         return pool.FindMessageTypeByName(full_name)
     except KeyError:

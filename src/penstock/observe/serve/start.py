@@ -166,11 +166,7 @@ def _push(view: SourceView, settings: MetricsSettings) -> OtlpPush | None:
 
 
 def check_installed() -> None:
-    """Check that the package for `metrics.http.port` is installed.
-
-    Raises:
-        MissingExtraError: it is not.
-    """
+    """Check that the package for `metrics.http.port` is installed. Raises MissingExtraError if it is not."""
     if lacking("prometheus"):
         raise missing_extra(
             "prometheus",

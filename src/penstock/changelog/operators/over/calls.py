@@ -35,11 +35,7 @@ class OverCall:
 
 
 def parse_over_calls(given: Mapping[str, str]) -> Iterator[OverCall]:
-    """Yield the aggregates.
-
-    Raises:
-        ValueError: an aggregate is not one of FUNCTIONS of a column.
-    """
+    """Yield the aggregates. Raises ValueError if an aggregate is not one of FUNCTIONS of a column."""
     for name, text in given.items():
         call = _parse(name, text)
         if call is None:

@@ -46,11 +46,7 @@ class Part:
         return f"#{self.kind} {self.column or '*'}"
 
     def type(self, columns: pa.Schema) -> pa.DataType:
-        """Return its type.
-
-        Raises:
-            SchemaError: the column is not a number, and is summed.
-        """
+        """Return its type. Raises SchemaError if the column is not a number, and is summed."""
         if self.kind == "count" or self.column is None:
             return pa.int64()
         kind = columns.field(self.column).type
@@ -99,11 +95,7 @@ def is_folded(part: Part) -> bool:
 
 
 def out_type(call: OverCall, columns: pa.Schema) -> pa.DataType:
-    """Return the type of an aggregate.
-
-    Raises:
-        SchemaError: it does not take the type of its column.
-    """
+    """Return the type of an aggregate. Raises SchemaError if it does not take the type of its column."""
     if call.column is None or call.function == "count":
         return pa.int64()
     kind = columns.field(call.column).type
