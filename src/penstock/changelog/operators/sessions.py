@@ -15,12 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.changelog.operators.base import Find, Step, check_collisions, with_nullable
+from penstock.changelog.operators.base import Find, Step, check_collisions
 from penstock.changelog.operators.ordering import groups_of, same_as_before
 from penstock.changelog.operators.waiting import Waiting, times_of
 from penstock.changelog.row_kinds import INSERT, ROW_KIND, kind_column
 from penstock.state.columns import Mask, Places, hash_columns, hash_values, sorted_rows
-from penstock.state.reserved import NUMBER
 
 
 @dataclass(frozen=True)
@@ -54,10 +53,6 @@ class Sessions(Waiting):
     @property
     def arguments(self) -> str:
         return json.dumps({"keys": self.keys, "time": self.time, "gap_us": self.gap_us})
-
-    @property
-    def kept_columns(self) -> pa.Schema:
-        return pa.schema([*with_nullable(self.columns), pa.field(NUMBER, pa.int64())])
 
     @property
     def out_columns(self) -> pa.Schema:

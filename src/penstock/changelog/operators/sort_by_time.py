@@ -15,13 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.changelog.operators.base import Find, Step, with_nullable
+from penstock.changelog.operators.base import Find, Step
 from penstock.changelog.operators.join import SIDE
 from penstock.changelog.operators.ordering import descending, ranks_with_nulls
 from penstock.changelog.operators.waiting import Waiting, times_of
 from penstock.changelog.row_kinds import INSERT, ROW_KIND, kind_column
 from penstock.state.columns import Places, hash_values, sorted_rows
-from penstock.state.reserved import NUMBER
 
 
 @dataclass(frozen=True)
@@ -52,10 +51,6 @@ class SortByTime(Waiting):
     @property
     def arguments(self) -> str:
         return json.dumps({"time": self.time})
-
-    @property
-    def kept_columns(self) -> pa.Schema:
-        return pa.schema([*with_nullable(self.columns), pa.field(NUMBER, pa.int64())])
 
     @property
     def out_columns(self) -> pa.Schema:

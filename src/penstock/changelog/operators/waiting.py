@@ -6,7 +6,6 @@ clocks of all tasks. A row that is not late is kept until the operator lets it o
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,7 +44,7 @@ class Arrived:
     clock: int
 
 
-class Waiting(ABC):
+class Waiting:
     """The rows that wait, for an operator with these attributes.
 
     Attributes:
@@ -65,9 +64,8 @@ class Waiting(ABC):
     name: str
 
     @property
-    @abstractmethod
     def kept_columns(self) -> pa.Schema:
-        """Return the columns that the operator keeps, with NUMBER."""
+        return pa.schema([*with_nullable(self.columns), pa.field(NUMBER, pa.int64())])
 
     @property
     def columns_of_user(self) -> list[pa.Field]:
