@@ -102,6 +102,9 @@ ci: export PROFILE = usual
 ci: lint types arch $(JARS) ## The checks above, and all tests (35 minutes). .ci/run runs it
 	@$(BIN)/python -m tests.suites unit rest spark chaos
 
+wheels: $(SETUP) ## What a release has for this machine, built, audited and tried (PYTHONS="python3.11 python3.13")
+	$(BIN)/python -m tests.package.release $(PYTHONS)
+
 ##@ More
 bench: $(SETUP) $(JARS) ## Compare with Spark's own connector (FLINK=1: and Flink) on this machine
 	$(BIN)/python -m benchmarks
@@ -116,7 +119,7 @@ clean: ## Remove what the targets made (not the jars in the user's cache)
 	rm -rf src/*.egg-info
 
 $(SETUP): requirements-dev.lock pyproject.toml setup.py $(NATIVE)
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "penstock needs Python 3.10 or newer; run make PYTHON=python3.x"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "penstock needs Python 3.11 or newer; run make PYTHON=python3.x"; exit 1; }
 	@command -v "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" >/dev/null || { echo "penstock needs Java 17 or newer (PySpark and the development broker run on it)"; exit 1; }
 	@echo "==> virtual environment in $(VENV)"
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV)
@@ -134,4 +137,4 @@ $(JARS): $(SETUP)
 	@$(BIN)/python -m tests.quick_jvm
 	@touch $@
 
-.PHONY: help setup demo demo-cdc test unit models promises kafka spark chaos parity page package rest npm versions stores lint types arch docs ci bench bench-check clean
+.PHONY: help setup demo demo-cdc test unit models promises kafka spark chaos parity page package rest npm versions stores lint types arch docs ci wheels bench bench-check clean

@@ -2,16 +2,19 @@
 
 The codec is a few Cython modules and one C file. The formats' decoders and encoders are C files under two
 Cython modules. The state has two Cython modules, for hashes and for sorting. Generated C goes to build/,
-never beside the sources. PENSTOCK_SANITIZE=address,undefined builds for the fuzz test
-(tests/parity/test_codec_fuzz.py). PENSTOCK_OPTIMIZE=-O0 builds quickly, for a test of the wheel.
+never beside the sources. All of it uses the limited API of CPython 3.11 (abi3), so one wheel serves 3.11 and
+later. PENSTOCK_SANITIZE=address,undefined builds for the fuzz test (tests/parity/test_codec_fuzz.py).
+PENSTOCK_OPTIMIZE=-O0 builds quickly, for a test of the wheel.
 """
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 CODEC = "src/penstock/codec"
 NATIVE = f"{CODEC}/native"
@@ -20,6 +23,17 @@ SANITIZE = os.environ.get("PENSTOCK_SANITIZE")
 OPTIMIZE = os.environ.get("PENSTOCK_OPTIMIZE", "-O3")
 COMPILE_ARGS = [f"-fsanitize={SANITIZE}", "-fno-omit-frame-pointer", "-O1", "-g1"] if SANITIZE else [OPTIMIZE]
 LINK_ARGS = [f"-fsanitize={SANITIZE}"] if SANITIZE else []
+LIMITED_API = {"py_limited_api": True, "define_macros": [("Py_LIMITED_API", "0x030B0000")]}
+
+
+class BuildForAllVersions(build_ext):
+    def run(self) -> None:
+        """Remove what was built for one version of Python: Python would load that, and not the new module."""
+        super().run()
+        for each in self.extensions:
+            built = Path(self.get_ext_fullpath(each.name))
+            for older in built.parent.glob(f"{built.name.partition('.')[0]}.cpython-*"):
+                older.unlink()
 
 
 def extension(name: str, *c_files: str) -> Extension:
@@ -33,6 +47,7 @@ def extension(name: str, *c_files: str) -> Extension:
         include_dirs=[NATIVE],
         extra_compile_args=COMPILE_ARGS,
         extra_link_args=LINK_ARGS,
+        **LIMITED_API,
     )
 
 
@@ -54,6 +69,7 @@ def formats_extension(name: str, *c_files: str) -> Extension:
         include_dirs=[FORMATS_NATIVE],
         extra_compile_args=COMPILE_ARGS,
         extra_link_args=LINK_ARGS,
+        **LIMITED_API,
     )
 
 
@@ -68,10 +84,13 @@ def state_extension(name: str) -> Extension:
         include_dirs=[f"{STATE}/native"],
         extra_compile_args=COMPILE_ARGS,
         extra_link_args=LINK_ARGS,
+        **LIMITED_API,
     )
 
 
 setup(
+    cmdclass={"build_ext": BuildForAllVersions},
+    options={"bdist_wheel": {"py_limited_api": "cp311"}},
     ext_modules=cythonize(
         [
             extension("_memory"),
@@ -115,5 +134,5 @@ setup(
             "initializedcheck": False,
             "cdivision": True,
         },
-    )
+    ),
 )

@@ -12,7 +12,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -170,7 +170,7 @@ def windows(count: int) -> Rows:
 
 def _time(window: int) -> str:
     start_s = (START_MS + window * WINDOW_MS) // 1_000
-    return datetime.fromtimestamp(start_s, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
+    return datetime.fromtimestamp(start_s, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def top(count: int) -> Rows:

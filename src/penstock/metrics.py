@@ -11,7 +11,7 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 from penstock._pyspark import explain_import_error
@@ -161,5 +161,5 @@ def json_lines(write: Callable[[str], Any]) -> Callable[[dict[str, Any]], None]:
 
 def _ms_of(timestamp: str) -> int:
     moment = datetime.fromisoformat(timestamp.replace("Z", "+00:00"))
-    moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)
+    moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     return int(moment.timestamp() * 1000)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -41,7 +41,7 @@ RECORDED = 2
 _PARTITIONS = 2
 _QUERY = "8c19773b-93ee-4f08-a627-63d7f625a574"
 _TIME = pa.timestamp("us", "UTC")
-_START = datetime(2026, 1, 1, tzinfo=timezone.utc)
+_START = datetime(2026, 1, 1, tzinfo=UTC)
 _START_US = 1_767_225_600_000_000
 _WAITING = [("#side", pa.int8()), ("#clock", pa.int64())]
 

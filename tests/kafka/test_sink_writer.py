@@ -36,7 +36,7 @@ from tests.fix_broker import MakeTopic
 from tests.waiting import PATIENCE_S, wait_until
 
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
-UTC = datetime.timezone.utc
+UTC = datetime.UTC
 
 
 def config_for(bootstrap: str, topic: str | None = None, **options: str) -> SinkConfig:

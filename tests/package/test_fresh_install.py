@@ -26,6 +26,7 @@ from penstock.extras import EXTRAS as EXTRAS_OF_PENSTOCK
 from tests import judge, quick_jvm
 from tests.fix_broker import MakeTopic
 from tests.package.readme import README, pattern_of, quick_start
+from tests.package.release import check_modules
 
 pytestmark = [
     pytest.mark.timeout(1500),  # downloads and compiles
@@ -177,6 +178,11 @@ def test_the_wheel_has_no_code_that_python_compiled(wheel: Path) -> None:
     names = ZipFile(wheel).namelist()
     assert "penstock/__init__.py" in names
     assert [name for name in names if "__pycache__" in name or name.endswith(".pyc")] == []
+
+
+@pytest.mark.promise
+def test_the_wheel_serves_all_versions_of_python(wheel: Path) -> None:
+    check_modules(wheel)
 
 
 @pytest.mark.promise

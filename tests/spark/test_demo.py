@@ -20,7 +20,7 @@ def processes_with(marker: bytes) -> list[str]:
         try:
             if marker in (folder / "environ").read_bytes():
                 found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode())
-        except OSError:  # noqa: PERF203  # each process may be gone or another user's
+        except OSError:  # each process may be gone or another user's
             continue
     return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from penstock.doctor.findings import Level
 from penstock.doctor.gather import python_facts, worker_facts
 from penstock.doctor.judge import judge
 
-NOW = datetime(2026, 5, 1, tzinfo=timezone.utc)
+NOW = datetime(2026, 5, 1, tzinfo=UTC)
 PLATFORMS = Path(__file__).parents[2] / "docs" / "platforms.md"
 
 

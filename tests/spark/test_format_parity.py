@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Sequence
-from datetime import date, datetime, timezone
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "formats-compared.md").read_text()
 BAD = "bad record"
 NO_ROW = "no row"
 DAY = date(2026, 1, 2)
-AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
+AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 JSON_COLUMNS = (
     "b BOOLEAN, t TINYINT, i INT, l BIGINT, f FLOAT, d DOUBLE, dec DECIMAL(10,2), s STRING, bin BINARY, "
@@ -156,7 +156,7 @@ def with_zone(row: dict[str, Any], *names: str) -> dict[str, Any]:
     """Spark hands timestamps to Python without their zone, in the local one."""
     for name in names or ("ts",):
         if name in row:
-            row[name] = row[name].astimezone(timezone.utc)
+            row[name] = row[name].astimezone(UTC)
     return row
 
 
@@ -277,7 +277,7 @@ AVRO_ROWS = [
     AVRO_ROW,
     {**AVRO_ROW, "i": None, "l": None, "s": None, "r": None, "a": [], "m": {}, "b": False, "e": "RED"},
     {**AVRO_ROW, "d": float("inf"), "f": float("-inf"), "s": "", "bin": b"", "dt": date(1, 1, 1)},
-    {**AVRO_ROW, "dec": Decimal("99999999999999999.999"), "ts": datetime(1900, 1, 1, tzinfo=timezone.utc)},
+    {**AVRO_ROW, "dec": Decimal("99999999999999999.999"), "ts": datetime(1900, 1, 1, tzinfo=UTC)},
 ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -199,7 +199,7 @@ def test_avro_by_another_librarys_writer(spark: SparkSession, bootstrap: str, ma
             {"name": "note", "type": ["null", "string"]},
         ],
     }
-    at = AT.replace(tzinfo=timezone.utc)
+    at = AT.replace(tzinfo=UTC)
     for number in range(3):
         buffer = io.BytesIO()
         order = {"skipped": ["x"] * number, "id": number, "at": at, "note": "n" if number else None}

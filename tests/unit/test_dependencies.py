@@ -6,17 +6,13 @@ import ast
 import functools
 import re
 import sys
+import tomllib
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
 from penstock.extras import EXTRAS as EXTRAS_OF_PENSTOCK
 from tests.unit.syntax_trees import nodes_of
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    from pip._vendor import tomli as tomllib
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))

@@ -5,7 +5,7 @@ Runs on the machine of the command. Invariant: nothing here asks the cluster.
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def _who(named: dict[str, Any]) -> str:
         return f"Group {named['group']}, by its committed offsets"
     if named["batch_id"] is None:
         return f"Query {named['query_id']}: its first batch is not done"
-    at = datetime.fromtimestamp(named["committed_at_ms"] / 1000, timezone.utc)
+    at = datetime.fromtimestamp(named["committed_at_ms"] / 1000, UTC)
     took = duration(named["batch_ms"] / 1000)
     done = f"batch {named['batch_id']} was done at {at.isoformat(timespec='seconds')} and took {took}"
     planned = named["planned_batch_id"]

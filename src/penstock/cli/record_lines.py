@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import RowError
@@ -17,7 +17,7 @@ from penstock.errors import RowError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_TIMESTAMP_MS = (2**63 - 1) // 1000
 """The last time that fits into the microseconds of a batch, in the year 294246."""
 
@@ -145,9 +145,8 @@ def _timestamp_of(told: Any, number: int) -> datetime | int | None:
     if type(told) is int and abs(told) <= _MAX_TIMESTAMP_MS:
         return told
     try:
-        # Python 3.10 does not read the Z.
-        at = datetime.fromisoformat(f"{told.removesuffix('Z')}+00:00" if told.endswith("Z") else told)
-    except (ValueError, AttributeError):
+        at = datetime.fromisoformat(told)
+    except (ValueError, TypeError):
         at = None
     if at is None or at.tzinfo is None:
         raise _wrong(

@@ -10,7 +10,7 @@ writes it, so that its buffer always has room.
 
 cimport cython
 from cpython.buffer cimport PyBUF_READ
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, realloc
@@ -129,7 +129,7 @@ cdef class RecordBatchBuilder:
         if self.attributes & TRANSACTIONAL_FLAG and producer_id < 0:
             raise ValueError(f"a transactional batch of {self.topic}-{self.partition} needs a producer id")
         batch = self._with_compressed_records() if self.compress is not None else self._with_plain_records()
-        cdef uint8_t* p = <uint8_t*>PyBytes_AS_STRING(batch)
+        cdef uint8_t* p = <uint8_t*>PyBytes_AsString(batch)
         self._write_header(p, len(batch), producer_id, producer_epoch, base_sequence)
         self.size = BATCH_HEADER_BYTES
         self.record_count = 0

@@ -12,6 +12,8 @@ import pyarrow as pa
 
 from penstock.codec.arrow_input import binary_input, header_input, timestamp_input
 
+cdef type Int32Array = pa.Int32Array
+
 
 cdef size_t address_of(buffer):
     return 0 if buffer is None else buffer.address
@@ -43,7 +45,7 @@ cdef Binary view_of(array):
 
 cdef const int32_t* int32_values(array) except? NULL:
     """Point to the values of an int32 array without nulls. The caller keeps the array."""
-    if array.type != pa.int32() or array.null_count:
+    if not isinstance(array, Int32Array) or array.null_count:
         raise ValueError(f"expected int32 without nulls, got {array.type} with {array.null_count} nulls")
     return <const int32_t*>address_of(array.buffers()[1]) + <int64_t>array.offset
 

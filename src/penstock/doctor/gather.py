@@ -11,7 +11,7 @@ import ssl
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
@@ -75,7 +75,7 @@ def gather(properties: KafkaProperties, wanted: Wanted) -> Facts:
     tls = settings.security.tls
     identity = "" if tls is None else tls.identity or ""
     about_us = Facts(
-        now=datetime.now(timezone.utc),
+        now=datetime.now(UTC),
         servers=", ".join(settings.bootstrap_servers),
         login=settings.principal or "this user",
         certificate_expires_at=certificate_expiry(identity),
@@ -264,7 +264,7 @@ def shake_hands(context: ssl.SSLContext, host: str, port: int) -> TlsFacts:
 def _expiry(text: object) -> datetime | None:
     if not isinstance(text, str):
         return None
-    return datetime.fromtimestamp(ssl.cert_time_to_seconds(text), timezone.utc)
+    return datetime.fromtimestamp(ssl.cert_time_to_seconds(text), UTC)
 
 
 def worker_facts(spark: Any, task_count: int = _TASKS) -> tuple[PythonFacts, ...]:
@@ -293,7 +293,7 @@ def worker_facts(spark: Any, task_count: int = _TASKS) -> tuple[PythonFacts, ...
         for name in names:
             try:
                 found[name] = importlib.metadata.version(name)
-            except importlib.metadata.PackageNotFoundError:  # noqa: PERF203 - each may be missing
+            except importlib.metadata.PackageNotFoundError:
                 found[name] = ""
         row = {
             "host": [socket.gethostname()],

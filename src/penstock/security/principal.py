@@ -6,7 +6,7 @@ knows it (tokens, connections without a login).
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 from penstock.security._der import EXPLICIT_0, INTEGER, OID, SEQUENCE, SET, DerError, DerReader
 from penstock.security._pem import CERTIFICATE, der_blocks
@@ -48,7 +48,7 @@ def certificate_expiry(pem_text: str) -> datetime | None:
         moment = datetime.strptime(text, "%y%m%d%H%M%SZ" if tag == _UTC_TIME else "%Y%m%d%H%M%SZ")  # noqa: DTZ007 - UTC, see below
     except (DerError, ValueError):
         return None
-    return moment.replace(tzinfo=timezone.utc)
+    return moment.replace(tzinfo=UTC)
 
 
 def _subject(pem_text: str) -> str:

@@ -47,7 +47,7 @@ def connect_again(context: Any) -> None:
         try:
             context._jvm.java.lang.System.nanoTime()  # noqa: SLF001 - any call that changes nothing
             return
-        except Exception as error:  # noqa: PERF203 - each call may fail, and there are five at most
+        except Exception as error:
             if not any(_is_of_connection(each) for each in chain(error)):
                 raise
 

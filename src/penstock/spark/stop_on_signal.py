@@ -91,5 +91,5 @@ class _Ending:
         for query in self._queries:
             try:
                 query.stop()
-            except Exception as error:  # noqa: BLE001, PERF203 - the others have to be stopped too
+            except Exception as error:  # noqa: BLE001 - the others have to be stopped too
                 _log.warning("A query could not be stopped: %s", str(error).partition("\n")[0])

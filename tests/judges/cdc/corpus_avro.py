@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from datetime import date, datetime, timezone
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -116,14 +116,14 @@ TYPED = Registered(1, envelope(
 ))  # fmt: skip
 _FULL = {
     "l": -(2**63), "bo": True, "f": 0.5, "de": Decimal("-12345678.91"), "by": b"\0\xff", "da": date(2024, 2, 29),
-    "ts": datetime(2024, 2, 29, 23, 59, 59, 123000, timezone.utc), "ar": [1, None], "m": {"a": "b", "n": None},
+    "ts": datetime(2024, 2, 29, 23, 59, 59, 123000, UTC), "ar": [1, None], "m": {"a": "b", "n": None},
 }  # fmt: skip
 _NULLS: Row = dict.fromkeys(_TYPES)
 TYPES: dict[str, bytes | None] = {
     "all": TYPED.event("c", None, _FULL),
     "all null": TYPED.event("u", _FULL, _NULLS),
     "before 1970": TYPED.event("c", None, {
-        **_NULLS, "da": date(1969, 12, 31), "ts": datetime(1969, 12, 31, 23, 59, 59, 999000, timezone.utc),
+        **_NULLS, "da": date(1969, 12, 31), "ts": datetime(1969, 12, 31, 23, 59, 59, 999000, UTC),
     }),
 }  # fmt: skip
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -103,7 +103,7 @@ NAMES = (("k", ("#left k",)), ("rate", ("#right rate",)))
 
 
 def at(second: int) -> datetime:
-    return datetime(2024, 1, 1, tzinfo=timezone.utc) + timedelta(seconds=second)
+    return datetime(2024, 1, 1, tzinfo=UTC) + timedelta(seconds=second)
 
 
 def of_sides(*given: tuple[int, str, int, str]) -> list[Row]:

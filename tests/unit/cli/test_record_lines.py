@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from penstock.cli.record_lines import json_line, record_of
 from penstock.errors import RowError
 
-_START = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_START = datetime(1970, 1, 1, tzinfo=UTC)
 _BYTES = st.none() | st.binary(max_size=20) | st.text(max_size=20).map(str.encode)
 _TIMES = st.integers(0, 4_102_444_800_000).map(lambda ms: _START + timedelta(milliseconds=ms))
 _HEADERS = st.none() | st.lists(
@@ -40,7 +40,7 @@ def test_a_line_by_hand_needs_a_value_only() -> None:
         "timestamp": None,
     }
     at = record_of(b'{"key": "k", "value": null, "timestamp": "2026-11-22T15:04:05Z"}', 1)
-    assert at["timestamp"] == datetime(2026, 11, 22, 15, 4, 5, tzinfo=timezone.utc)
+    assert at["timestamp"] == datetime(2026, 11, 22, 15, 4, 5, tzinfo=UTC)
     assert at["value"] is None
 
 

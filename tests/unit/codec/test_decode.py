@@ -20,7 +20,7 @@ from tests.codec_batches import (
     varint,
 )
 
-UTC = dt.timezone.utc
+UTC = dt.UTC
 
 
 def instant(ms: int) -> dt.datetime:

@@ -38,7 +38,7 @@ def flight(number: int, hour: int, dep_delay: int | None, arr_delay: int | None,
         "dep_delay": dep_delay,
         "arr_delay": arr_delay,
         "air_time": None if arr_delay is None else 60,
-        "event_time": dt.datetime(2013, 1, day, hour, 30, tzinfo=dt.timezone.utc),
+        "event_time": dt.datetime(2013, 1, day, hour, 30, tzinfo=dt.UTC),
     }
 
 

@@ -17,7 +17,7 @@ def flights(*rows: tuple[str, str, int | None]) -> pa.Table:
     return pa.table(
         {
             "event_time": pa.array(
-                [dt.datetime.fromisoformat(row[0]).replace(tzinfo=dt.timezone.utc) for row in rows],
+                [dt.datetime.fromisoformat(row[0]).replace(tzinfo=dt.UTC) for row in rows],
                 pa.timestamp("us", tz="UTC"),
             ),
             "carrier": [row[1] for row in rows],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -23,7 +23,7 @@ from penstock.doctor.facts import (
 from penstock.doctor.findings import Level, as_json, bad, exit_code, good, note, warning
 from penstock.doctor.judge import judge
 
-NOW = datetime(2026, 5, 1, tzinfo=timezone.utc)
+NOW = datetime(2026, 5, 1, tzinfo=UTC)
 READ, WRITE, DESCRIBE = Operation.READ, Operation.WRITE, Operation.DESCRIBE
 ALL = frozenset({READ, WRITE, DESCRIBE})
 CONFIG = {

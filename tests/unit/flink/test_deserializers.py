@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,7 @@ def decoded(
     source: KafkaSource, schema: pa.Schema, *values: bytes | None, key: bytes | None = None
 ) -> TableRows:
     made = PythonDecoder(source.options["scan.deserializer"], schema)
-    at = datetime(2026, 1, 2, tzinfo=timezone.utc)
+    at = datetime(2026, 1, 2, tzinfo=UTC)
     facts = {"topic": "orders", "partition": 0, "timestamp": at, "timestamp_type": 0}
     rows = [{**facts, "key": key, "value": value, "offset": i} for i, value in enumerate(values)]
     return made.decode(pa.RecordBatch.from_pylist(rows, schema=KAFKA_RECORDS))

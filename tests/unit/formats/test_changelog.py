@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -153,7 +153,6 @@ def test_messages_with_their_schema_are_read() -> None:
     ]
 
 
-UTC = timezone.utc
 METADATA: list[tuple[str, dict[str, Any]]] = [
     (
         "debezium-json",

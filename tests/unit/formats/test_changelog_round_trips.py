@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import date, datetime, time, timezone
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
 
@@ -42,7 +42,6 @@ NOT_IN_AVRO = ("ti", "sm", "tm", "ts", "tz")
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 CENTS = st.integers(-(10**10) + 1, 10**10 - 1).map(lambda number: Decimal(number).scaleb(-2))
-UTC = timezone.utc
 CELLS: dict[str, st.SearchStrategy[Any]] = {
     "bo": st.booleans(),
     "ti": st.integers(-(2**7), 2**7 - 1),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date, datetime, timezone
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -267,7 +267,7 @@ def test_rows_written_with_any_allowed_options_come_back_or_are_refused(
         "i": st.none() | st.integers(-128, 127),
         "b": st.none() | st.binary(max_size=4),
         "d": st.none() | st.decimals(-9999, 9999, places=2),
-        "t": st.none() | st.datetimes(timezones=st.just(timezone.utc)),
+        "t": st.none() | st.datetimes(timezones=st.just(UTC)),
         "l": st.none() | st.lists(texts, max_size=3),
         "r": st.none() | st.fixed_dictionaries({"x": texts, "y": st.none() | st.integers(-128, 127)}),
         "z": texts,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import random
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import chain
 from pathlib import Path
@@ -98,7 +98,7 @@ def true_rows() -> list[Row]:
         {
             **row,
             "price": None if row["price"] is None else Decimal(row["price"]),
-            "atz": None if row["atz"] is None else datetime.fromtimestamp(row["atz"] / 1e6, timezone.utc),
+            "atz": None if row["atz"] is None else datetime.fromtimestamp(row["atz"] / 1e6, UTC),
             "raw": None if row["raw"] is None else base64.b64decode(row["raw"]),
             "x": repr(None if row["x"] is None else float(row["x"])),
         }

@@ -7,7 +7,7 @@ import sys
 import time
 import types
 from collections.abc import Iterator
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -179,7 +179,7 @@ def test_enums_oneofs_nested_messages_and_times(shop: Format) -> None:
             "numbers": [1, 2],
             "colors": ["RED", "BLUE", "9"],  # a number that only a newer schema names
             "names": [(1, "a"), (2, "b")],
-            "at": datetime(1969, 12, 31, 23, 59, 59, 999999, timezone.utc),
+            "at": datetime(1969, 12, 31, 23, 59, 59, 999999, UTC),
             "next": {"next": {"i32": 5}, "many": None},
             "many": [{"i32": 1}],
         },

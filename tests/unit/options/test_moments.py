@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given
@@ -70,7 +70,7 @@ def test_another_text_is_refused_and_the_error_says_what_is_allowed(text: str) -
 
 @given(since_us=st.integers(0, 10**17), zone_minutes=st.integers(-14 * 60, 14 * 60))
 def test_iso_is_read_as_python_writes_it(since_us: int, zone_minutes: int) -> None:
-    moment = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(microseconds=since_us)
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=since_us)
     text = moment.astimezone(timezone(timedelta(minutes=zone_minutes))).isoformat()
     assert parse_moment(text) == Time(-(-since_us // 1000))
 

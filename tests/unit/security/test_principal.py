@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -62,7 +62,7 @@ def test_the_subject_of_a_certificate_has_the_order_of_rfc_2253(expiry: datetime
     ]
     pem = certificate(names, expiry)
     assert principal_of(with_certificate(pem)) == "User:CN=client,OU=data,O=Müller\\, Söhne,C=DE"
-    assert certificate_expiry(pem) == expiry.replace(tzinfo=timezone.utc)
+    assert certificate_expiry(pem) == expiry.replace(tzinfo=UTC)
 
 
 def test_a_name_that_kafka_would_write_as_numbers_is_left_out() -> None:
@@ -85,7 +85,5 @@ def test_an_unknown_principal_is_none(security: SecuritySettings) -> None:
 
 
 def test_an_expired_certificate_tells_when() -> None:
-    assert certificate_expiry((DATA / "expired-client.pem").read_text()) == datetime(
-        2021, 1, 1, tzinfo=timezone.utc
-    )
+    assert certificate_expiry((DATA / "expired-client.pem").read_text()) == datetime(2021, 1, 1, tzinfo=UTC)
     assert certificate_expiry("no certificate") is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from datetime import datetime, time, timezone
+from datetime import UTC, datetime, time
 from typing import Any
 
 import pyarrow as pa
@@ -42,7 +42,7 @@ from penstock.spark.datasource import PenstockDataSource
 READ = {"properties.bootstrap.servers": "unused:1", "topic": "orders"}
 WRITE = READ
 JSON = {"format": "json"}
-AT = datetime(2026, 1, 2, 3, 4, 5, 678000, timezone.utc)
+AT = datetime(2026, 1, 2, 3, 4, 5, 678000, UTC)
 
 
 def marked(name: str, kind: Any, key: Any, nullable: bool = True) -> StructField:
@@ -143,8 +143,8 @@ METADATA = StructType([marked("at", TimestampType(), "timestamp"), StructField("
     ("options", "expected"),
     [
         ({}, {"at": AT, "offset": 7}),
-        ({"metadata.columns": "offset"}, {"at": datetime(2020, 1, 1, tzinfo=timezone.utc), "offset": 100}),
-        ({"metadata.columns": ""}, {"at": datetime(2020, 1, 1, tzinfo=timezone.utc), "offset": 7}),
+        ({"metadata.columns": "offset"}, {"at": datetime(2020, 1, 1, tzinfo=UTC), "offset": 100}),
+        ({"metadata.columns": ""}, {"at": datetime(2020, 1, 1, tzinfo=UTC), "offset": 7}),
     ],
 )
 def test_the_option_counts_before_marks(options: dict[str, str], expected: dict[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, timezone
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -79,7 +79,7 @@ def test_equal_values_of_different_forms_have_equal_hashes(one: pa.Array, other:
     "value",
     [
         Decimal("1.50"),
-        datetime(2024, 1, 1, tzinfo=timezone.utc),
+        datetime(2024, 1, 1, tzinfo=UTC),
         1.5,
         b"\0",
         False,

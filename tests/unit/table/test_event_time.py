@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -63,7 +63,7 @@ def decoder(inner: Decoder, assigner: TimestampAssigner | None = None) -> EventT
 
 
 def at(time_ms: int) -> datetime:
-    return datetime.fromtimestamp(time_ms / 1000, timezone.utc)
+    return datetime.fromtimestamp(time_ms / 1000, UTC)
 
 
 def test_the_timestamp_of_the_record() -> None:

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta, timezone
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -47,7 +47,7 @@ def records(*values: bytes | None) -> pa.RecordBatch:
                 "topic": "orders",
                 "partition": 3,
                 "offset": 40 + i,
-                "timestamp": datetime(2026, 1, 2, 3, 4, 5, 678_000, timezone.utc),
+                "timestamp": datetime(2026, 1, 2, 3, 4, 5, 678_000, UTC),
                 "timestamp_type": 0,
                 "leader_epoch": None,
                 "headers": [{"key": "h", "value": b"1"}, {"key": "h", "value": None}] if i == 0 else None,
@@ -216,7 +216,7 @@ def test_nested_values_are_checked_to_the_bottom() -> None:
         ("by_name", {"a": 1.5}),
         ("by_name", [("a", 1.5)]),
         ("inner", {"n": 1.5}),
-        ("inner", {"day": datetime(2026, 1, 2, 3, tzinfo=timezone.utc)}),
+        ("inner", {"day": datetime(2026, 1, 2, 3, tzinfo=UTC)}),
         ("ids", 5),
         ("inner", (1,)),
     ):
@@ -248,10 +248,10 @@ INSTANT, LOCAL = pa.timestamp("us", tz="UTC"), pa.timestamp("us")
         (INSTANT, 1.5, "expected a datetime, got float"),
         (INSTANT, PandasTimestamp(2026, 1, 2), "has nanoseconds"),
         (LOCAL, 5, "expected a datetime, got int"),
-        (LOCAL, datetime(2026, 1, 2, tzinfo=timezone.utc), "without zone for TIMESTAMP_NTZ"),
+        (LOCAL, datetime(2026, 1, 2, tzinfo=UTC), "without zone for TIMESTAMP_NTZ"),
         (pa.date32(), 5, "expected a date, got int"),
         (pa.time64("ns"), 5, "expected a time, got int"),
-        (pa.time64("ns"), time(1, 2, tzinfo=timezone.utc), "a time without zone for TIME"),
+        (pa.time64("ns"), time(1, 2, tzinfo=UTC), "a time without zone for TIME"),
         (pa.duration("us"), 5, "expected a timedelta, got int"),
         (pa.duration("us"), PandasTimedelta(1), "has nanoseconds"),
         (pa.float32(), 1e300, "too large"),
@@ -275,7 +275,7 @@ def test_what_arrow_would_change_in_silence_is_refused(kind: pa.DataType, value:
 @pytest.mark.parametrize(
     ("kind", "value"),
     [
-        (INSTANT, datetime(2026, 1, 2, tzinfo=timezone.utc)),
+        (INSTANT, datetime(2026, 1, 2, tzinfo=UTC)),
         (LOCAL, datetime(2026, 1, 2)),  # noqa: DTZ001 - has no zone
         (pa.date32(), date(2026, 1, 2)),
         (pa.time64("ns"), time(1, 2, 3, 4)),
@@ -403,7 +403,7 @@ def test_deserializers_travel_by_value_into_a_read_of_spark() -> None:
     )
 
     def give(record: ConsumerRecord) -> Any:
-        at = datetime.fromtimestamp(record.timestamp / 1000, timezone.utc)
+        at = datetime.fromtimestamp(record.timestamp / 1000, UTC)
         return {"at": at, **json.loads(record.value or b"null")}
 
     text = to_text(PickledDeserializer(give, CalledWith.RECORD, False), DESERIALIZER)
@@ -419,7 +419,7 @@ def test_deserializers_travel_by_value_into_a_read_of_spark() -> None:
     assert isinstance(source, PythonSource)
     maker = source.open()
     found = maker.rows(records(b'{"id": 1, "name": "a"}', b"{", None).select(list(maker.columns)))
-    at = datetime(2026, 1, 2, 3, 4, 5, 678_000, timezone.utc)
+    at = datetime(2026, 1, 2, 3, 4, 5, 678_000, UTC)
     assert found.to_pylist() == [{"id": 1, "name": "a", "at": at}]
 
 

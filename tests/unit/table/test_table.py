@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -30,7 +30,7 @@ from penstock.table import (
 from tests.examples import examples
 from tests.table_specs import read_spec, table_spec, write_spec
 
-AT = datetime(2026, 1, 2, 3, 4, 5, 678000, timezone.utc)
+AT = datetime(2026, 1, 2, 3, 4, 5, 678000, UTC)
 AT_MS = 1767323045678
 
 Headers = list[tuple[str, bytes | None]] | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from datetime import date, datetime, timezone
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -195,7 +195,7 @@ def test_a_table_of_which_only_the_first_version_was_written(tmp_path: Path) -> 
 VALUES: dict[str, tuple[pa.DataType, Any]] = {
     "Key Name": (pa.string(), "a'`\"\\é"),
     "part.key": (pa.decimal128(20, 2), Decimal("1.50")),
-    "at": (pa.timestamp("us", "UTC"), datetime(2026, 1, 2, 3, 4, 5, 6, timezone.utc)),
+    "at": (pa.timestamp("us", "UTC"), datetime(2026, 1, 2, 3, 4, 5, 6, UTC)),
     "at`ntz": (pa.timestamp("us"), datetime(2026, 1, 2, 3, 4, 5, 6)),  # noqa: DTZ001 - without a zone
     "day": (pa.date32(), date(2026, 1, 2)),
     "bytes": (pa.binary(), b"\0\xff"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import date, datetime, time, timezone
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -304,7 +304,7 @@ def test_only_the_first_batch_creates_the_table_and_the_namespace_has_to_exist(t
 VALUES: dict[str, tuple[pa.DataType, Any]] = {
     "Key Name": (pa.string(), "a'`\"\\é"),
     "number": (pa.decimal128(20, 2), Decimal("1.50")),
-    "at": (pa.timestamp("us", "UTC"), datetime(2026, 1, 2, 3, 4, 5, 6, timezone.utc)),
+    "at": (pa.timestamp("us", "UTC"), datetime(2026, 1, 2, 3, 4, 5, 6, UTC)),
     "at`ntz": (pa.timestamp("us"), datetime(2026, 1, 2, 3, 4, 5, 6)),  # noqa: DTZ001 - without a zone
     "day": (pa.date32(), date(2026, 1, 2)),
     "bytes": (pa.binary(), b"\0\xff"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
-from datetime import date, datetime, timezone
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -254,7 +254,7 @@ def of_types(columns: pa.Schema, rows: Sequence[dict[str, Any]]) -> Batch:
 
 
 def test_values_of_every_type_are_exact(tmp_path: Path) -> None:
-    at = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=timezone.utc)
+    at = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
     types = {
         "k": pa.binary(),
         "flag": pa.bool_(),

@@ -209,6 +209,6 @@ def repeat(connections: KafkaConnections, attempt: Callable[[int], T], timeout_m
     while True:
         try:
             return attempt(left_ms(patience.deadline))
-        except PenstockError as error:  # noqa: PERF203  # each attempt may fail
+        except PenstockError as error:  # each attempt may fail
             if not is_retriable(error) or not backoff.pause(patience.deadline):
                 raise

@@ -7,7 +7,7 @@ columns and offsets, and no record and no option.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 import attrs
@@ -67,7 +67,7 @@ def event_of(run: Run, state: str, namespace: str, engine_version: str, error: s
     )
     return RunEvent(
         eventType=RunState(state),
-        eventTime=datetime.now(timezone.utc).isoformat(),
+        eventTime=datetime.now(UTC).isoformat(),
         run=LineageRun(runId=run.run_id, facets=facets),
         job=Job(namespace=namespace, name=run.job_name, facets={"jobType": job_type}),
         inputs=_inputs(run),

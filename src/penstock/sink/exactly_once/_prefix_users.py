@@ -7,7 +7,7 @@ the log shows. If the log shows nothing, the text names every possible cause.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 from penstock.errors import NewQueryError, PrefixTakenError
@@ -144,5 +144,5 @@ def _last(others: Mapping[str, KnownBatch]) -> str:
 
 
 def _shown(batch: KnownBatch) -> str:
-    time = datetime.fromtimestamp(batch.at_ms / 1000, timezone.utc).isoformat(timespec="seconds")
+    time = datetime.fromtimestamp(batch.at_ms / 1000, UTC).isoformat(timespec="seconds")
     return f"batch {batch.batch_id} is {batch.status.value} since {time}"

@@ -12,7 +12,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 from penstock.errors import CheckpointError
@@ -58,7 +58,7 @@ class Job:
         self.queries = queries
         self.parts = parts or [Part(name, name) for _ in queries]
         self.id = uuid.uuid4().hex
-        self.started_at = datetime.now(timezone.utc)
+        self.started_at = datetime.now(UTC)
         self._is_stopped = False
         self._watcher: threading.Thread | None = None
         self._on_failure: Callable[[Job], None] | None = None
@@ -188,7 +188,7 @@ class Job:
         for query in self.queries:
             try:
                 _stop(query)
-            except Exception as error:  # noqa: BLE001, PERF203 - the others have to be stopped first
+            except Exception as error:  # noqa: BLE001 - the others have to be stopped first
                 errors.append(error)
         if errors:
             raise errors[0]

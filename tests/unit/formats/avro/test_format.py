@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from datetime import date, datetime, time, timezone
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
 
@@ -21,7 +21,7 @@ from tests.contract import formats_rows as rows_of
 from tests.table_specs import format_for, from_options
 from tests.unit.formats.avro.values import decode, logical, record, written
 
-AT = datetime(2026, 1, 2, 3, 4, 5, 678901, timezone.utc)
+AT = datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)
 
 
 EVERY_TYPE = record(
@@ -328,7 +328,7 @@ def test_what_flink_wrote_is_read_with_a_schema_of_milliseconds() -> None:
     schema = record(("a", ["null", "int"]), ("i", ["null", logical("long", "timestamp-millis")]))
     columns = pa.schema([("a", pa.int32()), ("i", pa.timestamp("us", "UTC"))])
     found = decode(schema, [bytes_of_flink], columns)
-    assert found.rows["i"][0].as_py() == datetime(2026, 1, 2, 3, 4, 5, 123000, timezone.utc)
+    assert found.rows["i"][0].as_py() == datetime(2026, 1, 2, 3, 4, 5, 123000, UTC)
     made = AvroFormat(json.dumps(schema))
     assert made.encoder(columns).encode(found.rows).to_pylist() == [bytes_of_flink]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import tracemalloc
-from datetime import date, datetime, time, timezone
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
 
@@ -19,8 +19,6 @@ from penstock.formats.json.format import JsonFormat
 from tests.examples import examples
 from tests.table_specs import from_options
 from tests.unit.formats.json.fields import IGNORE, decode, field_of, refused
-
-UTC = timezone.utc
 
 
 @pytest.mark.parametrize(

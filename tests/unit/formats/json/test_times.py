@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
@@ -10,9 +10,6 @@ import pytest
 from penstock.formats.json.format import JsonFormat
 from tests.table_specs import from_options
 from tests.unit.formats.json.fields import ISO, field_of, refused
-
-UTC = timezone.utc
-
 
 ZONED = pa.timestamp("us", "UTC")
 NAIVE = pa.timestamp("us")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from datetime import timezone
 from decimal import Decimal
 
 import pyarrow as pa
@@ -17,8 +16,6 @@ from penstock.formats.json.format import JsonFormat
 from tests.examples import examples
 from tests.table_specs import from_options
 from tests.unit.formats.json.fields import ISO
-
-UTC = timezone.utc
 
 
 @pytest.mark.parametrize(

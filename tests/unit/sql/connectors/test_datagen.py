@@ -79,7 +79,7 @@ def test_texts_and_bytes() -> None:
 
 
 def test_times_are_in_the_past_of_their_batch() -> None:
-    now = datetime.datetime.fromtimestamp(NOW_US / 1e6, datetime.timezone.utc)
+    now = datetime.datetime.fromtimestamp(NOW_US / 1e6, datetime.UTC)
     plain = pa.timestamp("us")
     assert set(made("TIMESTAMP(3)", plain)) == {now.replace(tzinfo=None)}
     past = made("TIMESTAMP_LTZ(3)", pa.timestamp("us", "UTC"), 500, **{"max-past": "10 s"})
