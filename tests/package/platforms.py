@@ -7,13 +7,11 @@ Invariant: the job's Pythons have no PySpark of their own, and an independent co
 
 from __future__ import annotations
 
-import email
 import os
 import subprocess
 import sys
 import tempfile
 import venv
-from collections.abc import Iterator
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile
 
@@ -52,22 +50,11 @@ def make_platform(pyspark: Path, home: Path) -> Path:
     return home
 
 
-def needs_of(wheel: Path) -> Iterator[str]:
-    """Yield what the wheel needs beside PySpark, which the platform brings."""
-    with ZipFile(wheel) as archive:
-        [name] = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
-        metadata = email.message_from_bytes(archive.read(name))
-    for need in metadata.get_all("Requires-Dist") or []:
-        if "extra ==" not in need and not need.startswith("pyspark"):
-            yield need
-
-
 def make_environment(wheel: Path, folder: Path) -> Path:
     """Make the environment of the recipe and return its archive."""
     venv.create(folder, with_pip=True)
-    pip = (folder / "bin" / "pip", "install", "-q")
-    subprocess.run([*pip, "--no-deps", wheel], check=True)
-    subprocess.run([*pip, *needs_of(wheel), *BESIDE], check=True)
+    subprocess.run([folder / "bin" / "pip", "install", "-q", wheel, *BESIDE], check=True)
+    assert not any(folder.glob("lib/python*/site-packages/pyspark")), "pip has brought a PySpark"
     archive = folder.with_suffix(".tar.gz")
     subprocess.run([folder / "bin" / "venv-pack", "-q", "-p", folder, "-o", archive], check=True)
     return archive
