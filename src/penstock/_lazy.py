@@ -19,7 +19,9 @@ _IMPORT = re.compile(r"^from ([\w.]+) import \(?\s*(\w+) as \2\b", re.MULTILINE)
 Loader = Callable[[str], Any]
 
 
-def names_of_stub(package: str, file: str) -> tuple[list[str], Loader, Callable[[], list[str]]]:
+def names_of_stub(
+    package: str, file: str, *, needs_sources: bool = False
+) -> tuple[list[str], Loader, Callable[[], list[str]]]:
     """Return `__all__`, `__getattr__` and `__dir__` of a package. The last two know its public modules too.
 
     Modules are not in `__all__`, because `from penstock import *` would need all extras.
@@ -27,6 +29,7 @@ def names_of_stub(package: str, file: str) -> tuple[list[str], Loader, Callable[
     Args:
         package: the name of the package.
         file: its `__file__`. The stub is beside it.
+        needs_sources: whether what comes from `penstock.spark` does not work on Spark 3.5.
     """
     text = Path(file).with_suffix(".pyi").read_text(encoding="utf-8")
     homes = {name: home for home, name in _IMPORT.findall(text)}
@@ -35,6 +38,10 @@ def names_of_stub(package: str, file: str) -> tuple[list[str], Loader, Callable[
         home = homes.get(name)
         if home is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        if needs_sources and home.startswith("penstock.spark."):
+            from penstock._pyspark import check_pyspark  # noqa: PLC0415 - only then
+
+            check_pyspark()
         try:
             if home == package:
                 return importlib.import_module(f"{package}.{name}")

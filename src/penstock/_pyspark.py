@@ -28,8 +28,11 @@ def version_and_place(package: str = "pyspark") -> str:
     return f"{getattr(module, '__version__', '?')} in {next(iter(module.__path__))}"
 
 
-def check_pyspark() -> None:
+def check_pyspark(*, needs_sources: bool = True) -> None:
     """Check that penstock can run on this PySpark.
+
+    Args:
+        needs_sources: whether data sources in Python are needed, which PySpark 3.5 does not have.
 
     Raises:
         UnfitPackageError: it is missing or too old.
@@ -43,6 +46,8 @@ def check_pyspark() -> None:
             f"penstock needs PySpark {OLDEST} or newer for this, and {_python()} has none. {_GET_IT}",
             name="pyspark",
         ) from None
+    if not needs_sources:
+        return
     try:
         has_sources = hasattr(importlib.import_module("pyspark.sql.datasource"), "DataSourceArrowWriter")
     except ModuleNotFoundError as error:

@@ -9,4 +9,4 @@
 
 from penstock._lazy import names_of_stub
 
-__all__, __getattr__, __dir__ = names_of_stub(__name__, __file__)
+__all__, __getattr__, __dir__ = names_of_stub(__name__, __file__, needs_sources=True)

@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from penstock.options.config import SinkConfig
@@ -27,13 +26,13 @@ from penstock.spark._write_task import (
 )
 from penstock.spark.process.begin import begin_task
 from penstock.spark.process.short_errors import short_errors
-from penstock.spark.versions import StreamArrowWriter
+from penstock.spark.versions import ArrowWriter, StreamArrowWriter, WriterCommitMessage
 
 if TYPE_CHECKING:  # a task without a table loads nothing of tables
     from penstock.spark._tables import TableSink
 
 
-class PenstockWriter(DataSourceArrowWriter):
+class PenstockWriter(ArrowWriter):
     """Appends the rows of a DataFrame to Kafka."""
 
     def __init__(

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from penstock.client.settings import connection_settings
@@ -41,7 +40,7 @@ from penstock.spark._write_task import (
 )
 from penstock.spark.process.begin import begin_task
 from penstock.spark.process.short_errors import short_errors
-from penstock.spark.versions import StreamArrowWriter
+from penstock.spark.versions import ArrowWriter, StreamArrowWriter, WriterCommitMessage
 
 if TYPE_CHECKING:  # the driver's half, and a task without a table loads nothing of tables
     from penstock.sink.exactly_once.driver_side import DriverSide, ExactlyOnceSettings
@@ -153,7 +152,7 @@ class ExactlyOnceStreamWriter(_ExactlyOnce, StreamArrowWriter):
         self._abort(messages)
 
 
-class ExactlyOnceWriter(_ExactlyOnce, DataSourceArrowWriter):
+class ExactlyOnceWriter(_ExactlyOnce, ArrowWriter):
     """Writes a DataFrame as one decision: all of it is seen by read_committed readers, or nothing."""
 
     def __init__(
@@ -182,6 +181,12 @@ class ExactlyOnceWriter(_ExactlyOnce, DataSourceArrowWriter):
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Abort what is not decided."""
         self._abort(messages)
+
+    @short_errors
+    def abandon(self) -> None:
+        """Abort what is not decided if the messages of the tasks are lost, as after a restart."""
+        SinkReporter(self._config).failed()
+        self._driver_side.recover(self._query_id)
 
 
 def _query_id_of_batch_write(config: SinkConfig) -> str:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from penstock.client.produce.figures import NO_FIGURES, ProduceFigures
@@ -21,7 +20,7 @@ from penstock.sink.rows import check_placing, check_write_schema
 from penstock.sink.writer import write_rows
 from penstock.spark._task_context import turn_of_task
 from penstock.spark.process.begin import begin_task
-from penstock.spark.versions import to_arrow_schema
+from penstock.spark.versions import WriterCommitMessage, to_arrow_schema
 
 if TYPE_CHECKING:  # a task without a table loads nothing of tables
     from penstock.spark._key_sketch import KeySketch

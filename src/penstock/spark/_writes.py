@@ -63,6 +63,11 @@ def _sink(options: Mapping[str, str], schema: StructType) -> tuple[SinkConfig, T
     return sink, None if table is None else table_sink(schema, table, sink.topic)
 
 
+def check_target(options: Mapping[str, str]) -> None:
+    """Check that a write's topic exists, in the user's program: Spark 3.5 plans there."""
+    check_target_topic(parse_write(options).sink, "topic")
+
+
 def _check_target(config: SinkConfig) -> None:
     """Check that a write's topic exists, in Spark's planner processes only: elsewhere nothing is written."""
     if is_spark_worker():

@@ -10,7 +10,6 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import datasource as _datasource
 from pyspark.sql.pandas import types as _types
 from pyspark.sql.types import StructType
 
@@ -19,7 +18,10 @@ from penstock.errors import UnsupportedOptionError
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
+    from pyspark.sql.datasource import DataSourceArrowWriter as ArrowWriter
     from pyspark.sql.datasource import DataSourceStreamArrowWriter as StreamArrowWriter
+    from pyspark.sql.datasource import DataSourceStreamReader as _StreamReader
+    from pyspark.sql.datasource import WriterCommitMessage
     from pyspark.sql.streaming.datasource import (
         ReadAllAvailable,
         ReadLimit,
@@ -28,11 +30,26 @@ if TYPE_CHECKING:
         ReadMinRows,
         SupportsTriggerAvailableNow,
     )
+
+    HAS_SOURCES = True
 else:
+    try:
+        from pyspark.sql.datasource import DataSourceArrowWriter as ArrowWriter
+        from pyspark.sql.datasource import DataSourceStreamReader as _StreamReader
+        from pyspark.sql.datasource import WriterCommitMessage
+
+        HAS_SOURCES = True
+    except ImportError:
+        from penstock.spark._oldest_classes import ArrowWriter, WriterCommitMessage, _StreamReader
+
+        HAS_SOURCES = False
     try:
         from pyspark.sql.datasource import DataSourceStreamArrowWriter as StreamArrowWriter
     except ImportError:
-        from penstock.spark._older_classes import StreamArrowWriter
+        if HAS_SOURCES:
+            from penstock.spark._older_classes import StreamArrowWriter
+        else:
+            StreamArrowWriter = ArrowWriter
     try:
         from pyspark.sql.streaming.datasource import (
             ReadAllAvailable,
@@ -43,7 +60,7 @@ else:
             SupportsTriggerAvailableNow,
         )
     except ImportError:
-        from penstock.spark._older_classes import (
+        from penstock.spark._older_limits import (
             ReadAllAvailable,
             ReadLimit,
             ReadMaxBytes,
@@ -53,7 +70,9 @@ else:
         )
 
 __all__ = [
+    "HAS_SOURCES",
     "PLANS_WITH_LIMITS",
+    "ArrowWriter",
     "ReadAllAvailable",
     "ReadLimit",
     "ReadMaxBytes",
@@ -61,13 +80,14 @@ __all__ = [
     "ReadMinRows",
     "StreamArrowWriter",
     "SupportsTriggerAvailableNow",
+    "WriterCommitMessage",
     "check_wrapper",
     "missing",
     "repartition_by_id",
     "to_arrow_schema",
 ]
 
-PLANS_WITH_LIMITS = hasattr(_datasource.DataSourceStreamReader, "getDefaultReadLimit")
+PLANS_WITH_LIMITS = hasattr(_StreamReader, "getDefaultReadLimit")
 """Whether Spark tells a stream's reader where a batch begins, its limit, and that the trigger is
 AvailableNow. PySpark 4.2 and later do."""
 

@@ -42,7 +42,7 @@ def write_batch(rows: Any, batch_id: int, options: Mapping[str, str], *, query_i
         ExactlyOnceError: this batch was already written under the same prefix in this run; or the function
             has set a job group, so that this is unknown.
     """
-    check_pyspark()
+    check_pyspark(needs_sources=False)
     config = parse_write(options).sink
     if config.delivery_guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
         _save(rows, options)
@@ -183,4 +183,11 @@ class _Written:
 
 
 def _save(rows: Any, options: Mapping[str, str]) -> None:
+    from penstock.spark.versions import HAS_SOURCES  # noqa: PLC0415 - after PySpark is checked
+
+    if not HAS_SOURCES:
+        from penstock.spark._mapped_write import save  # noqa: PLC0415 - only on Spark 3.5
+
+        save(rows, options)
+        return
     rows.write.format("penstock").options(**options).mode("append").save()

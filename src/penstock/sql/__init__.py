@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from penstock._pyspark import explain_import_error
+from penstock._pyspark import check_pyspark, explain_import_error
 from penstock.extras import missing_extra
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ __all__ = ["Job", "Result", "Session"]
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'penstock.sql' has no attribute {name!r}")
+    check_pyspark()
     try:
         return getattr(importlib.import_module("penstock.sql.run.session"), name)
     except ImportError as error:

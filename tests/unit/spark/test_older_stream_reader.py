@@ -297,7 +297,7 @@ USES = [
     "penstock.changelog.normalize",
     "penstock.KafkaSource.builder()",
     "penstock.KafkaSink.builder()",
-    "penstock.write_batch(None, 0, {})",
+    "penstock.changelog.materialize",
     "penstock.flink.legacy.FlinkKafkaConsumer('t', penstock.flink.SimpleStringSchema(), KAFKA).source()",
     "from penstock.sql import Session",
 ]

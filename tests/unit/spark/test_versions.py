@@ -23,6 +23,8 @@ HOME = SOURCE / "penstock" / "spark"
 ARROW_WRITER, LIMITS = "DataSourceStreamArrowWriter", "pyspark.sql.streaming.datasource"
 DIFFERENT = {
     ARROW_WRITER,
+    "DataSourceArrowWriter",
+    "WriterCommitMessage",
     "SupportsTriggerAvailableNow",
     "ReadAllAvailable",
     "ReadLimit",
@@ -54,11 +56,14 @@ def test_only_one_module_knows_what_differs() -> None:
     shown_only = {SOURCE / "penstock" / "lineage.py", SOURCE / "penstock/cli/quick_start/classes.py"}
     found = {path: different(text) for path, text in texts.items()}
     assert {path: names for path, names in found.items() if names and path not in shown_only} == {
+        HOME / "_older_classes.py": {"DataSourceArrowWriter"},  # only `versions` imports it
         HOME / "versions.py": {
+            "DataSourceArrowWriter",
             "DataSourceStreamArrowWriter",
+            "WriterCommitMessage",
             "pyspark.sql.streaming.datasource",
             "repartitionById",
-        }
+        },
     }
 
 
@@ -96,7 +101,10 @@ def test_this_pyspark_has_all_of_it() -> None:
 
     from penstock.spark import versions  # noqa: PLC0415 - beside what it is compared with
 
+    assert versions.HAS_SOURCES
     assert versions.PLANS_WITH_LIMITS
+    assert versions.WriterCommitMessage is datasource.WriterCommitMessage
+    assert versions.ArrowWriter is datasource.DataSourceArrowWriter
     assert versions.StreamArrowWriter is datasource.DataSourceStreamArrowWriter
     assert versions.ReadMaxRows is limits.ReadMaxRows
     assert hasattr(DataSourceStreamReader, "reportLatestOffset")
@@ -129,9 +137,22 @@ import penstock.spark._reads, penstock.spark._writes, penstock.sql.connectors.da
 """
 
 
-def test_what_is_missing_is_replaced() -> None:
+OLDEST = """
+import sys
+sys.modules["pyspark.sql.datasource"] = sys.modules["pyspark.sql.streaming.datasource"] = None
+from penstock.spark import versions
+assert not versions.HAS_SOURCES
+assert not versions.PLANS_WITH_LIMITS
+assert versions.ReadMaxRows(5).max_rows == 5
+from penstock.spark._mapped_write import save
+from penstock import write_batch
+"""
+
+
+@pytest.mark.parametrize("program", [TAKE_AWAY + OLDER, OLDEST], ids=["4.0", "3.5"])
+def test_what_is_missing_is_replaced(program: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", TAKE_AWAY + OLDER],
+        [sys.executable, "-c", program],
         check=False,
         capture_output=True,
         text=True,
