@@ -11,6 +11,12 @@ import argparse
 import math
 import os
 import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.judges.sql.corpus import Script
+    from tests.judges.sql.outcomes import Asked, Outcome
 
 
 def main(arguments: list[str]) -> int:
@@ -23,6 +29,12 @@ def main(arguments: list[str]) -> int:
         "--refused", action="store_true", help="only what was refused or wrong when it last ran"
     )
     which.add_argument("--resume", action="store_true", help="only what this code has not run yet")
+    which.add_argument(
+        "--beside",
+        type=Path,
+        metavar="FILE",
+        help="only what FILE does not have; outcomes go there, as they are those of another PySpark",
+    )
     which.add_argument("--figures", action="store_true", help="only write the figures into the docs")
     parser.add_argument(
         "--batches",
@@ -54,7 +66,25 @@ def _run(given: argparse.Namespace) -> int:
         asked = [each for each in asked if outcomes.is_unsettled(*each)]
     if given.resume:
         asked = [each for each in asked if not outcomes.is_done(*each, given.batches)]
-    return running.judge_all(asked, given.seconds, given.batches)
+    if given.beside is not None:
+        return _run_beside(given, asked)
+
+    def keep(script: Script, mode: str, outcome: Outcome, message: str) -> None:
+        outcomes.keep(script, mode, outcome, message, given.batches)
+
+    status = running.judge_all(asked, given.seconds, given.batches, keep)
+    figures.write()
+    return status
+
+
+def _run_beside(given: argparse.Namespace, asked: list[Asked]) -> int:
+    from tests.judges.sql import beside, running  # noqa: PLC0415 - imports Spark
+
+    file = beside.Beside(given.beside)
+    remaining = [each for each in asked if not file.has(each)]
+    status = running.judge_all(remaining, given.seconds, given.batches, file.keep)
+    sys.stdout.write(file.text())
+    return status
 
 
 def _counts(text: str) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from penstock.devbroker import DevCluster
 from tests.fix_spark import add_jars, spark_settings
-from tests.judges.sql import figures, outcomes, topics
+from tests.judges.sql import topics
 from tests.judges.sql.answering import answer
 from tests.judges.sql.corpus import MODES, Answer, Places, Script
 from tests.judges.sql.judged import judged, judged_in_batches, was_too_busy
@@ -28,14 +28,18 @@ from tests.judges.sql.outcomes import Asked, Counts, Outcome
 
 _AT_ONCE = 2
 
+Keep = Callable[[Script, str, Outcome, str], None]
+"""Keeps the outcome of a script in a mode, and its message."""
 
-def judge_all(asked: list[Asked], limit_s: float, counts: Counts) -> int:
-    """Run scripts, print what is not equal and the figures, and return 1 if something is not right.
+
+def judge_all(asked: list[Asked], limit_s: float, counts: Counts, keep: Keep) -> int:
+    """Run scripts, print what is not equal and how many are, and return 1 if something is not right.
 
     Args:
         asked: the scripts and their modes.
         limit_s: the seconds after which no further script starts.
         counts: the numbers of micro-batches that each stream runs in.
+        keep: gets each outcome, as soon as it is known.
     """
     found: list[tuple[str, Outcome]] = []
     with tempfile.TemporaryDirectory(prefix="penstock-judge-") as folder, DevCluster() as cluster:
@@ -44,7 +48,7 @@ def judge_all(asked: list[Asked], limit_s: float, counts: Counts) -> int:
             is_stream = mode == "streaming"
             outcome, why = judged_in_batches(script, given) if is_stream else judged(script, mode, given[1])
             why = why.replace(folder, "/folder").replace(cluster.bootstrap_servers, "broker")
-            outcomes.keep(script, mode, outcome, why, counts)
+            keep(script, mode, outcome, why)
             found.append((mode, outcome))
             if outcome not in (Outcome.EQUAL, Outcome.REFUSED_BY_BOTH):
                 sys.stdout.write(f"{outcome.value}: {mode} {script.name}: {why}\n")
@@ -56,7 +60,6 @@ def judge_all(asked: list[Asked], limit_s: float, counts: Counts) -> int:
             sys.stdout.write(f"{mode}: {of_mode.total()} scripts: {parts}\n")
     if len(found) < len(asked):
         sys.stdout.write(f"{len(asked) - len(found)} scripts have no outcome: continue with --resume\n")
-    figures.write()
     return 1 if any(outcome in (Outcome.DIFFERENT, Outcome.UNASKED) for _, outcome in found) else 0
 
 
