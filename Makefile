@@ -76,6 +76,9 @@ npm: $(SETUP)
 versions: $(SETUP) $(JARS) ## The wheel on each PySpark from 4.0.1 to 4.3.0 (VERSIONS="4.0.1 4.1.4": some)
 	$(if $(IN_MEMORY),TMPDIR=$(IN_MEMORY) )$(BIN)/python -m tests.versions $(VERSIONS)
 
+older: $(SETUP) $(JARS) ## A few cases on Spark 4.0 and 4.1. Skipped if no index of packages can be reached
+	$(if $(IN_MEMORY),TMPDIR=$(IN_MEMORY) )$(BIN)/python -m tests.versions --quick
+
 stores: $(SETUP) ## The state on S3, Azure, GCS and (with CLASSPATH and HADOOP_HOME) HDFS, and kills of its drivers
 	-command -v npm >/dev/null && npm install --prefix tests/stores --no-package-lock --no-audit --no-fund --silent
 	STORES=all $(PYTEST_IN_MEMORY) tests/unit/state/test_stores.py $(PYTEST_ARGS)
@@ -137,4 +140,4 @@ $(JARS): $(SETUP)
 	@$(BIN)/python -m tests.quick_jvm
 	@touch $@
 
-.PHONY: help setup demo demo-cdc test unit models promises kafka spark chaos parity page package rest npm versions stores lint types arch docs ci wheels bench bench-check clean
+.PHONY: help setup demo demo-cdc test unit models promises kafka spark chaos parity page package rest npm versions older stores lint types arch docs ci wheels bench bench-check clean

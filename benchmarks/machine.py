@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import confluent_kafka
-from tests.jars import SPARK_KAFKA_CONNECTOR_JARS
+from tests.jars import connector
 
 from benchmarks.flink import CONNECTOR_VERSION, FLINK_VERSION
 from penstock.devbroker.jars import KAFKA_VERSION
@@ -29,7 +29,7 @@ def describe(*, with_flink: bool) -> dict[str, str]:
         "Java": _output(str(find_java()), "-version").partition("\n")[0],
         "Kafka": f"{KAFKA_VERSION}, one broker on this machine",
         **{name: version(name) for name in packages},
-        "Spark's own connector": SPARK_KAFKA_CONNECTOR_JARS.title.rpartition(" ")[2],
+        "Spark's own connector": connector().title.rpartition(" ")[2],
         "confluent-kafka": f"{version('confluent-kafka')}, librdkafka {confluent_kafka.libversion()[0]}",
     }
     if with_flink:

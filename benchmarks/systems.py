@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
 
 from pyspark.sql import DataFrame, SparkSession
 from tests.jars import spark_avro_jars, spark_kafka_connector_jars
@@ -88,7 +89,7 @@ def taking_part(system: str) -> frozenset[str]:
 def spark_session(settings: Mapping[str, str] | None = None) -> SparkSession:
     """Start a local Spark with its own Kafka connector and Avro beside penstock, and the user's settings."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    jars = ",".join(str(jar) for jar in (*spark_kafka_connector_jars(), *spark_avro_jars()))
+    jars = ",".join(str(jar) for jar in (*spark_kafka_connector_jars(version("pyspark")), *spark_avro_jars()))
     given = {
         "spark.jars": jars,
         "spark.ui.enabled": "false",

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, MutableMapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +41,7 @@ def add_jars(environment: MutableMapping[str, str]) -> None:
     They come last on its class path. Other jars before Spark's own would make Java ignore the archive of
     `quick_jvm`.
     """
-    jars = (*spark_kafka_connector_jars(), *spark_avro_jars())
+    jars = (*spark_kafka_connector_jars(version("pyspark")), *spark_avro_jars())
     environment["SPARK_DIST_CLASSPATH"] = os.pathsep.join(map(str, jars))
 
 

@@ -49,7 +49,7 @@ class RandomKills:
         self.kill_count = 0
         """How many kills are wanted."""
         self.start_count = 0
-        """How often a driver was started for the kills."""
+        """How often a driver was started."""
         self._job: JobProcess | None = None
         self._dead_node_id: int | None = None
 
@@ -116,10 +116,14 @@ class RandomKills:
                 return self._job
         self._kill_job()
         self._restart_broker()
-        self.start_count += 1
-        self._job = self.scene.job("--per-trigger=300")
+        self._job = self.started("--per-trigger=300")
         self._job.wait_for_line(lambda line: line.startswith("batch "), BATCH_TIMEOUT_S)
         return self._job
+
+    def started(self, *more: str) -> JobProcess:
+        """Start the job."""
+        self.start_count += 1
+        return self.scene.job(*more)
 
     def _restart_broker(self) -> None:
         if self._dead_node_id is not None:
@@ -134,7 +138,7 @@ class RandomKills:
     def _drain(self) -> None:
         self._kill_job()
         for is_last in (False, True):  # a batch may have to fail once, to be replayed
-            self._job = self.scene.job("--drain", "--per-trigger=5000")
+            self._job = self.started("--drain", "--per-trigger=5000")
             try:
                 self._job.wait_until_done(DRAIN_TIMEOUT_S)
             except AssertionError:

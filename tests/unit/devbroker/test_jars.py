@@ -16,7 +16,7 @@ from penstock.devbroker.jars import JarSet, ensure_jars, find_damage
 from penstock.devbroker.java import find_java, java_major_version
 from penstock.devbroker.paths import cache_folder, locked
 from penstock.errors import DevBrokerError
-from tests.jars import SPARK_KAFKA_CONNECTOR_JARS
+from tests.jars import SPARKS_CONNECTORS, connector
 from tests.waiting import PATIENCE_S
 
 CONTENTS = {"a-1.jar": b"first", "b-2.jar": b"second" * 1000}
@@ -165,8 +165,12 @@ def test_the_pins_are_those_of_a_whole_kafka() -> None:
     pins = jars.KAFKA_JARS.pins()
     assert len(pins) == 46
     assert {f"kafka_2.13-{jars.KAFKA_VERSION}.jar", f"kafka-clients-{jars.KAFKA_VERSION}.jar"} <= set(pins)
-    assert len(SPARK_KAFKA_CONNECTOR_JARS.pins()) == 4
-    for digest in [*pins.values(), *SPARK_KAFKA_CONNECTOR_JARS.pins().values()]:
+    for spark, version in SPARKS_CONNECTORS.items():
+        sparks = connector(spark).pins()
+        assert len(sparks) == 4
+        assert f"spark-sql-kafka-0-10_2.13-{version}.jar" in sparks
+        pins |= sparks
+    for digest in pins.values():
         assert len(bytes.fromhex(digest)) == 32
 
 

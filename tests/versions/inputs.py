@@ -1,4 +1,4 @@
-"""What is in the topics before the cases of `probe.py` run, and what has to be in them afterwards."""
+"""What is in the topics before the cases of the probe run, and what has to be in them afterwards."""
 
 from __future__ import annotations
 
@@ -58,6 +58,7 @@ INPUTS: dict[str, list[Record]] = {
     "group": [],
     "moved-in": [],
     "moved": [],
+    "own-in": [],
 }
 
 
@@ -115,5 +116,8 @@ OUTPUTS: dict[str, dict[str, Check]] = {
     "aggregate": {"aggregate": _table_of(7)},
     "sql stream": {"sql": _table_of(3), "made": _made},
     "stop after the batch": {"stop": each_once(300)},
+    "write_batch without data sources": {"mapped": each_once(300)},
+    "write_batch that fails": {"failing": each_once(100)},
+    "Spark's own connector and back": {"own": each_once(400)},
 }
 """For each case the topics that it writes, and what an independent consumer has to see in them."""

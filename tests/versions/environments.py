@@ -1,0 +1,146 @@
+"""Environments with one PySpark and penstock's wheel, and the jars of older Kafkas and of Spark's connector.
+
+Environments stay, and get each new wheel. The wheel never replaces the PySpark of an environment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from penstock.devbroker.ivy import Coordinate
+from penstock.devbroker.jars import KAFKA_VERSION, JarSet, ensure_jars
+from tests.jars import spark_kafka_connector_jars
+
+ROOT = Path(__file__).parents[2]
+OWN_NAMES = ("pyspark-penstock", "penstock")
+_PINS = ROOT / "tests" / "data" / "jars"
+
+
+class NoIndexError(Exception):
+    """No index of packages can be reached."""
+
+
+def build_wheel(folder: Path) -> Path:
+    """Return the wheel of this checkout."""
+    with tempfile.TemporaryDirectory() as made:
+        command = [sys.executable, "-m", "pip", "wheel", str(ROOT), "--no-deps", "--quiet", "-w", made]
+        subprocess.run([*command, "--no-build-isolation"], check=True)
+        [wheel] = Path(made).glob("*.whl")
+        folder.mkdir(parents=True, exist_ok=True)
+        return Path(shutil.move(wheel, folder / wheel.name))  # perhaps another file system
+
+
+def environment(folder: Path, version: str, wheel: Path, *more: str, limit_s: float | None = None) -> Path:
+    """Return the Python of the environment with this PySpark and the wheel; make it if it is missing.
+
+    Args:
+        folder: of the environment.
+        version: of PySpark.
+        wheel: of penstock.
+        more: packages that a judge needs there.
+        limit_s: how long making it may take.
+
+    Raises:
+        NoIndexError: it is missing, and no index of packages can be reached, or it takes too long.
+    """
+    python = folder / "bin" / "python"
+    if _pyspark_of(python) != version:
+        check_index()
+        _make(folder, version, wheel, limit_s)
+    installed, digest = folder / "penstock.sha256", hashlib.sha256(wheel.read_bytes()).hexdigest()
+    if not installed.exists() or installed.read_text() != digest:
+        installed.unlink(missing_ok=True)
+        pip(python, "uninstall", "--yes", *OWN_NAMES)
+        pip(python, "install", "--no-deps", str(wheel))
+        installed.write_text(digest)
+    if more:
+        pip(python, "install", *more)
+    found = _pyspark_of(python)
+    assert found == version, f"expected PySpark {version}, got {found}"
+    return python
+
+
+def _pyspark_of(python: Path) -> str:
+    """Return the version of PySpark; "" if there is none."""
+    if not python.exists():
+        return ""
+    program = "import importlib.metadata as m; print(m.version('pyspark'))"
+    done = subprocess.run([str(python), "-c", program], check=False, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def _make(folder: Path, version: str, wheel: Path, limit_s: float | None) -> None:
+    wanted = [f"pyspark=={version}", f"{wheel}[sql,cli,connect]"]
+    if version.startswith("3."):  # the extras with Spark need PySpark 4
+        wanted = [f"pyspark=={version}", str(wheel), "pandas>=2.2,<3"]
+    shutil.rmtree(folder, ignore_errors=True)
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    try:
+        pip(folder / "bin" / "python", "install", *wanted, limit_s=limit_s)
+    except subprocess.TimeoutExpired as error:
+        raise NoIndexError(f"PySpark {version} was not installed within {error.timeout:.0f} s.") from error
+
+
+def check_index() -> None:
+    """Check that an index of packages can be reached, by a small package that PySpark needs.
+
+    Raises:
+        NoIndexError: it cannot.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "pip", "--retries", "1", "--timeout", "15", "download", "--quiet"]
+        done = subprocess.run(
+            [*command, "--no-deps", "--no-cache-dir", "-d", folder, "py4j"], check=False, capture_output=True
+        )
+    if done.returncode:
+        raise NoIndexError(f"pip could not download py4j: {done.stderr.decode().strip()[-300:]}")
+
+
+def pip(python: Path, *what: str, limit_s: float | None = None) -> None:
+    """Run pip of an environment."""
+    command = [str(python), "-m", "pip", "--disable-pip-version-check", "--quiet", *what]
+    subprocess.run(command, check=True, timeout=limit_s)
+
+
+def connector_path(version: str) -> dict[str, str]:
+    """Return the variables that bring Spark's own connector to a PySpark, if it was built for its Scala."""
+    if version.startswith("3."):
+        return {}
+    return {"SPARK_DIST_CLASSPATH": os.pathsep.join(map(str, spark_kafka_connector_jars(version)))}
+
+
+@contextlib.contextmanager
+def kafka_home(version: str) -> Iterator[None]:
+    """Let the brokers that start within have this version of Kafka."""
+    if version == KAFKA_VERSION:
+        yield
+        return
+    jars = ensure_jars(
+        JarSet(
+            name=f"kafka-{version}",
+            title=f"Apache Kafka {version}",
+            coordinates=(
+                Coordinate("org.apache.kafka", "kafka_2.13", version, is_transitive=True),
+                Coordinate("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4", is_transitive=True),
+            ),
+            pins_file=str(_PINS / f"kafka_{version}.sha256"),
+        )
+    )
+    before = os.environ.get("KAFKA_HOME")
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "libs").symlink_to(jars[0].parent)
+        os.environ["KAFKA_HOME"] = folder
+        try:
+            yield
+        finally:
+            os.environ.pop("KAFKA_HOME")
+            if before is not None:
+                os.environ["KAFKA_HOME"] = before

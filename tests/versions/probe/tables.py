@@ -1,0 +1,129 @@
+"""Tables: changelogs, states, a database, SQL."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from typing import Any
+
+from pyspark.sql import functions as F
+
+from penstock import changelog
+from tests.versions.probe.base import Probe, case
+
+
+@case("aggregate")
+def _aggregate(probe: Probe) -> Any:
+    reader = probe.spark.readStream.format("penstock").schema("id BIGINT, name STRING")
+    rows = reader.options(**probe.source("json", format="json")).load()
+    totals = changelog.aggregate(
+        rows.selectExpr("id % 7 AS g", "id"),
+        ["g"],
+        {"n": "count(*)", "total": "sum(id)"},
+        state=str(probe.folder / "aggregate-state"),
+        partitions=5,
+    )
+    writer = totals.writeStream.format("penstock").options(
+        **probe.sink("aggregate", exactly_once=True),
+        **{"connector": "upsert-kafka", "primary-key": "g", "key.format": "json", "value.format": "json"},
+    )
+    for _ in range(2):
+        probe.run_into(writer.option("checkpointLocation", probe.checkpoint("aggregate")))
+    return {}
+
+
+@case("one task a partition")
+def _one_task(probe: Probe) -> Any:
+    from penstock.spark.versions import repartition_by_id  # noqa: PLC0415 - what is tested
+
+    for count in (1, 5, 16):
+        rows = probe.spark.range(1000).selectExpr(f"CAST(id % {count} AS INT) AS `the number`", "id")
+        placed = repartition_by_id(rows, count, "`the number`")
+        found = placed.select("the number", F.spark_partition_id()).distinct().collect()
+        assert sorted(tuple(row) for row in found) == [(each, each) for each in range(count)], found
+        assert placed.columns == ["the number", "id"]
+    return {}
+
+
+@case("cdc into a table")
+def _cdc(probe: Probe) -> Any:
+    from penstock.targets import SqlTable  # noqa: PLC0415 - beside its use
+
+    reader = probe.spark.readStream.format("penstock").schema(
+        "id BIGINT, name STRING, o BIGINT, p INT, row_kind STRING"
+    )
+    more = {"format": "debezium-json", "metadata.columns": "o = offset; p = partition"}
+    messages = reader.options(**probe.source("cdc", **more)).load()
+    changes = changelog.normalize(
+        messages, ["id"], order_by=["o"], source="p", state=str(probe.folder / "normalize-state")
+    )
+    file = str(probe.folder / "copy.db")
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        connection.execute("CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT)")
+        connection.commit()
+    target = SqlTable("customers", lambda: sqlite3.connect(file), "sqlite")
+    writer = changelog.materialize(changes.drop("o", "p"), ["id"], target)
+    for _ in range(2):
+        probe.run_into(writer.option("checkpointLocation", probe.checkpoint("cdc")))
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        found = connection.execute("SELECT id, name FROM customers ORDER BY id").fetchall()
+    assert found == [(each, f"second {each}") for each in range(10) if each % 3], found
+    return {}
+
+
+def _with(probe: Probe, name: str, **more: str) -> str:
+    options = {
+        "connector": "kafka",
+        **probe.source(name, format="json"),
+        "scan.startup.mode": "earliest-offset",
+        **{key.replace("__", "-").replace("_", "."): value for key, value in more.items()},
+    }
+    if options["connector"] == "upsert-kafka":
+        options = {key: text for key, text in options.items() if not key.startswith(("scan", "format"))}
+        options |= {"key.format": "json", "value.format": "json"}
+    return "WITH (" + ", ".join(f"'{key}' = '{text}'" for key, text in options.items()) + ")"
+
+
+@case("sql batch")
+def _sql_batch(probe: Probe) -> Any:
+    from penstock.sql import Session  # noqa: PLC0415 - an extra
+
+    session = Session(probe.spark, print)
+    session.execute(
+        "SET 'execution.runtime-mode' = 'batch';"
+        f"CREATE TABLE items (id BIGINT, name STRING) {_with(probe, 'json')}"
+    )
+    rows = session.sql("SELECT id % 3 AS g, COUNT(*), SUM(id) FROM items GROUP BY id % 3").collect()
+    assert sorted(tuple(row) for row in rows) == [(0, 34, 1683), (1, 33, 1617), (2, 33, 1650)], rows
+    session.stop()
+    return {}
+
+
+def wait_for(job: Any) -> None:
+    job.wait()
+
+
+@case("sql stream")
+def _sql_stream(probe: Probe) -> Any:
+    from penstock.sql import Session  # noqa: PLC0415 - an extra
+
+    session = Session(probe.spark, print)
+    limits = {"scan_max__records__per__batch": "30", "scan_trigger": "processing-time"}
+    session.execute(f"SET 'execution.checkpointing.dir' = '{probe.folder}/sql'")
+    items = _with(probe, "json", scan_bounded_mode="latest-offset", **limits)
+    session.execute(f"CREATE TABLE items (id BIGINT, name STRING) {items}")
+    columns = "(g BIGINT NOT NULL, n BIGINT, total BIGINT, PRIMARY KEY (g) NOT ENFORCED)"
+    session.execute(f"CREATE TABLE totals {columns} {_with(probe, 'sql', connector='upsert-kafka')}")
+    query = "SELECT id % 3 AS g, COUNT(*), SUM(id) FROM items GROUP BY id % 3"
+    results = session.execute(f"INSERT INTO totals {query}")
+    wait_for(results[-1].job)
+    session.execute(
+        "CREATE TABLE made (id BIGINT) WITH ('connector' = 'datagen', 'number-of-rows' = '50',"
+        " 'rows-per-second' = '100', 'fields.id.kind' = 'sequence', 'fields.id.start' = '0',"
+        " 'fields.id.end' = '49');"
+        f"CREATE TABLE made_out (id BIGINT) {_with(probe, 'made')}"
+    )
+    made = session.execute("INSERT INTO made_out SELECT id FROM made")
+    wait_for(made[-1].job)
+    session.stop()
+    return {}
