@@ -105,6 +105,9 @@ ci: export PROFILE = usual
 ci: lint types arch $(JARS) ## The checks above, and all tests (35 minutes). .ci/run runs it
 	@$(BIN)/python -m tests.suites unit rest spark chaos
 
+kafka-python: $(SETUP) $(JARS) ## tests/contract on both ends of the range of kafka-python (ARGS=--kafka: and on real brokers)
+	$(BIN)/python -m tests.contract.both_ends $(ARGS)
+
 wheels: $(SETUP) ## What a release has for this machine, built, audited and tried (PYTHONS="python3.11 python3.13")
 	$(BIN)/python -m tests.package.release $(PYTHONS)
 
@@ -140,4 +143,4 @@ $(JARS): $(SETUP)
 	@$(BIN)/python -m tests.quick_jvm
 	@touch $@
 
-.PHONY: help setup demo demo-cdc test unit models promises kafka spark chaos parity page package rest npm versions older stores lint types arch docs ci wheels bench bench-check clean
+.PHONY: help setup demo demo-cdc test unit models promises kafka spark chaos parity page package rest npm versions older stores lint types arch docs ci kafka-python wheels bench bench-check clean

@@ -183,8 +183,11 @@ class TcpTransport(KafkaTCPTransport):  # type: ignore[misc]  # kafka-python is 
 class TlsTransport(KafkaSSLTransport):  # type: ignore[misc]  # kafka-python is untyped
     """A TLS socket. Its handshake has a deadline and tells permanent errors from temporary ones."""
 
-    def __init__(self, *args: Any, timeout_at: float | None, **configs: Any) -> None:
-        super().__init__(*args, **configs)
+    def __init__(  # the base class takes other arguments in each version of kafka-python
+        self, net: Any, sock: socket.socket, context: ssl.SSLContext, *, host: str, timeout_at: float | None
+    ) -> None:
+        tls = context.wrap_socket(sock, server_hostname=host.rstrip("."), do_handshake_on_connect=False)
+        KafkaTCPTransport.__init__(self, net, tls, host=host)
         self._handshake_timeout_at = timeout_at
 
     async def handshake(self) -> None:
@@ -253,8 +256,8 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-
         sock = await self._open_socket(node.host, node.port, timeout_at)
         if not self.ssl_enabled:
             return TcpTransport(self._net, sock, host=node.host)
-        tls = {name: value for name, value in self.config.items() if name.startswith("ssl_")}
-        transport = TlsTransport(self._net, sock, host=node.host, timeout_at=timeout_at, **tls)
+        context = self.config["ssl_context"]
+        transport = TlsTransport(self._net, sock, context, host=node.host, timeout_at=timeout_at)
         try:
             await transport.handshake()
         except BaseException:
