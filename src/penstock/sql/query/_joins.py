@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from penstock.sql.query._relations import Relations
 
 _NESTED = ("array", "map", "struct")
+_COMPARISONS = (exp.EQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between)
 
 
 def conjuncts(tree: exp.Expr | None) -> list[exp.Expr]:
@@ -33,6 +34,17 @@ def conjuncts(tree: exp.Expr | None) -> list[exp.Expr]:
     if isinstance(tree, exp.And):
         return [*conjuncts(tree.this), *conjuncts(tree.expression)]
     return [tree]
+
+
+def compared_values(tree: exp.Expr | None) -> list[exp.Expr]:
+    """Return the values that have to be there for ON to be true: those that it compares, but literals."""
+    compared = [each for each in conjuncts(tree) if type(each) in _COMPARISONS]
+    values = [each.args.get(name) for each in compared for name in ("this", "expression", "low", "high")]
+    found: list[exp.Expr] = []
+    for each in values:
+        if each is not None and each.find(exp.Column) is not None and each not in found:
+            found.append(each)
+    return found
 
 
 def conditions_of(parts: Parts) -> list[exp.Expr]:

@@ -12,7 +12,13 @@ from sqlglot import exp
 from penstock.sql.query._as_of import join_versions
 from penstock.sql.query._changing_windows import timed_changes, windows_of_rows
 from penstock.sql.query._join_times import Pair, bounding_times, with_plain_times
-from penstock.sql.query._joins import are_compared, are_streams, check_compared, join_changes
+from penstock.sql.query._joins import (
+    are_compared,
+    are_streams,
+    check_compared,
+    compared_values,
+    join_changes,
+)
 from penstock.sql.query._lateral import lateral_join, without_keys
 from penstock.sql.query._parts import From, Parts, Window
 from penstock.sql.query._ranked import first_rows
@@ -178,6 +184,11 @@ class Relations(Parts):
         self.use(self._both(left, right, f"{left.text} CROSS JOIN {right.text}"))
         inner.is_join = True
         condition = inner.text(on)
+        if side and are_streams(self, left, right):
+            # In an outer join of streams Spark takes a NULL for equal to a NULL, and a row whose time is NULL
+            # waits for ever. A row that fails a condition of its side comes out at once.
+            present = [f"({inner.text(each)}) IS NOT NULL" for each in compared_values(on)]
+            condition = " AND ".join([f"({condition})", *present])
         inner.is_join = False
         return f"{left.text} {words} {right.text} ON {condition}"
 
@@ -187,6 +198,8 @@ class Relations(Parts):
         left, right = self.plain(left), self.plain(right)
         check_compared(self, left, right, join, is_inner=not side)
         is_of_streams = are_streams(self, left, right)
+        if is_of_streams and side == "FULL" and join.args.get("on") is None:
+            self.inner.refuse(join, "a FULL JOIN of streams needs ON with each comparison.")
         if is_of_streams:
             left = with_plain_times(self, left, join, times[0] if times else None)
             right = with_plain_times(self, right, join, times[1] if times else None)

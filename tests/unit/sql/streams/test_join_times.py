@@ -108,3 +108,19 @@ def test_a_time_zone_with_a_summer_time_leaves_no_interval_to_spark(monkeypatch:
     monkeypatch.setattr(FakeBinder, "zone_is_utc", False)
     assert kept(f"t JOIN u ON t.i = u.i AND {WITHIN}") == [None, None]
     assert kept("t JOIN u ON t.i = u.i AND u.ltz = t.ltz") == []
+
+
+def test_an_outer_join_of_spark_finds_no_null_equal_to_a_null() -> None:
+    condition = f"t.i = u.i AND {WITHIN} AND t.s IS NOT DISTINCT FROM u.s AND u.l > 3"
+    values = ["`t`.`i`", "`u`.`i`", "`u`.`ltz`", "`t`.`ltz`", f"`t`.`ltz` + {HOUR}", "`u`.`l`"]
+    for side in ("LEFT", "RIGHT", "FULL"):
+        _, _, sql = cut(f"SELECT t.i FROM t {side} JOIN u ON {condition}")
+        assert sql.count("IS NOT NULL") == len(values)
+        for each in values[:4]:
+            assert f"({each}) IS NOT NULL" in sql
+    assert "IS NOT NULL" not in cut(f"SELECT t.i FROM t JOIN u ON {condition}")[2]
+
+
+def test_a_full_join_of_streams_needs_on() -> None:
+    with pytest.raises(SqlError, match="a FULL JOIN of streams needs ON with each comparison"):
+        cut("SELECT i FROM t FULL JOIN u USING (i, ltz)")
