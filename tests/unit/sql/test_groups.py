@@ -19,7 +19,7 @@ from penstock.sql.run._groups import shared_groups
 from penstock.sql.run._inserts import Write
 from penstock.sql.run.catalog import Catalog, Table, View
 from penstock.sql.run.session import Session
-from penstock.sql.run.settings import Settings
+from penstock.sql.run.settings import NEEDED, Settings
 
 GROUP = "properties.group.id"
 KAFKA = "'connector' = 'kafka', 'properties.bootstrap.servers' = 'b:9092'"
@@ -106,7 +106,7 @@ SET = (
 def session(monkeypatch: pytest.MonkeyPatch) -> Session:
     """A session whose INSERTs read `orders` as streams, and whose Spark does nothing."""
     spark = MagicMock()
-    spark.conf.get.side_effect = lambda key, *_: {"spark.sql.ansi.enabled": "true"}.get(key, "false")
+    spark.conf.get.side_effect = lambda key, *_: NEEDED.get(key, ("false", ""))[0]
     made = Session(spark)
     targets = catalog_of(*(f"CREATE TABLE {name} (a INT) WITH ('connector' = 'print')" for name in "ab"))
     made._catalog.objects.update({**CATALOG.objects, **targets.objects})

@@ -14,6 +14,7 @@ from penstock.source.checkpoint_offset import Markers, SourceOffset
 from penstock.sql.query.piece import UserFunction
 from penstock.sql.run.job import Job
 from penstock.sql.run.session import Session
+from penstock.sql.run.settings import NEEDED
 from penstock.types import TopicPartition
 from tests.waiting import Patience
 
@@ -102,8 +103,7 @@ def test_stop_goes_on_after_an_error() -> None:
 
 
 CONF = {
-    "spark.sql.ansi.enabled": "true",
-    "spark.sql.parser.escapedStringLiterals": "false",
+    **{key: value for key, (value, _) in NEEDED.items()},
     "spark.sql.session.timeZone": "Asia/Tokyo",
 }
 

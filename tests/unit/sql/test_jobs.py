@@ -17,7 +17,7 @@ from penstock.sql.run import session as sessions
 from penstock.sql.run._inserts import Inserts, Write
 from penstock.sql.run.catalog import Catalog
 from penstock.sql.run.session import Session
-from penstock.sql.run.settings import FOLDER, NAME, Settings
+from penstock.sql.run.settings import FOLDER, NAME, NEEDED, Settings
 from penstock.sql.shell import run as shell
 from penstock.sql.shell.select import Output
 
@@ -136,10 +136,7 @@ def write_of(insert: Insert) -> Write:
 def fake_session(monkeypatch: pytest.MonkeyPatch) -> tuple[Session, list[str]]:
     """Return a session over a fake Spark, and what it starts and explains."""
     spark = MagicMock()
-    spark.conf.get.side_effect = {
-        "spark.sql.ansi.enabled": "true",
-        "spark.sql.parser.escapedStringLiterals": "false",
-    }.get
+    spark.conf.get.side_effect = {key: value for key, (value, _) in NEEDED.items()}.get
     spark.sql.return_value = MagicMock(
         isStreaming=False, schema=StructType([StructField("EXPR$0", IntegerType())])
     )

@@ -18,6 +18,7 @@ from penstock.sql.run._binder import Found, SparkBinder
 from penstock.sql.run._inserts import Inserts
 from penstock.sql.run.catalog import Table
 from penstock.sql.run.session import Session
+from penstock.sql.run.settings import NEEDED
 
 ROWS = StructType().add("id", LongType()).add("s", StringType())
 SERVERS = "'properties.bootstrap.servers' = 'localhost:9092'"
@@ -33,7 +34,7 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Session:
     """A session whose Spark does nothing."""
     monkeypatch.setattr(tables, "parsed_type", {"BIGINT": LongType(), "STRING": StringType()}.__getitem__)
     spark = MagicMock()
-    spark.conf.get.side_effect = lambda key, *_: {"spark.sql.ansi.enabled": "true"}.get(key, "false")
+    spark.conf.get.side_effect = lambda key, *_: NEEDED.get(key, ("false", ""))[0]
     return Session(spark)
 
 

@@ -178,7 +178,13 @@ def test_a_table_is_not_renamed_onto_another() -> None:
     assert session._catalog.names() == ["b", "c"]
 
 
-NEEDED = {"spark.sql.ansi.enabled": "true", "spark.sql.parser.escapedStringLiterals": "false"}
+NEEDED = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.streaming.multipleWatermarkPolicy": "min",
+    "spark.sql.streaming.statefulOperator.allowMultiple": "true",
+    "spark.sql.streaming.unsupportedOperationCheck": "true",
+}
 
 
 @pytest.mark.parametrize("option", NEEDED)
@@ -190,6 +196,7 @@ def test_an_option_of_spark_that_would_change_values_is_refused(option: str) -> 
         Session(spark)
     with pytest.raises(ValueError, match=f"'{option}' has to be {NEEDED[option]}"):
         Settings().set(option, wrong[option])
+    assert Settings().set(option, NEEDED[option]) == option
     with pytest.raises(ValueError, match="old behaviours change values"):
         Settings().set("spark.sql.legacy.timeParserPolicy", "LEGACY")
 

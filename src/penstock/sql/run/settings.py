@@ -101,9 +101,15 @@ _ALLOWED = {
 }
 _DURATIONS, _COUNTS = (INTERVAL, IDLE, TTL), (PARALLELISM, RESULT_ROWS)
 _ANSI, _ESCAPED = "spark.sql.ansi.enabled", "spark.sql.parser.escapedStringLiterals"
+_POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
+_MULTIPLE = "spark.sql.streaming.statefulOperator.allowMultiple"
+_CHECKED = "spark.sql.streaming.unsupportedOperationCheck"
 NEEDED = {
     _ANSI: ("true", "overflows and wrong casts would become NULL without a message."),
     _ESCAPED: ("false", "texts with a backslash would change."),
+    _POLICY: ("min", "the watermark of the fastest table would drop rows of the other tables as late."),
+    _MULTIPLE: ("true", "windows behind windows and joins would drop the rows that these give."),
+    _CHECKED: ("true", "Spark would start queries whose rows it drops or gives twice."),
 }
 """The options of Spark that translations rely on: their value, and what another value would do."""
 _LEGACY = "spark.sql.legacy."
@@ -125,7 +131,7 @@ class Settings:
         known_as = _RESTART if key.startswith(_RESTART) else key
         if known_as in _REFUSED:
             raise ValueError(f"'{key}' is not served: {_REFUSED[known_as]}")
-        if key in NEEDED:
+        if key in NEEDED and value.strip().lower() != NEEDED[key][0]:
             raise ValueError(f"'{key}' has to be {NEEDED[key][0]}. With another value {NEEDED[key][1]}")
         if key.startswith(_LEGACY):
             raise ValueError(f"'{key}' is not served, because Spark's old behaviours change values.")
