@@ -82,6 +82,13 @@ JOIN = "SELECT t.i FROM t JOIN u ON t.i = u.i AND u.ltz"
         (f"{JOIN} BETWEEN t.ltz - INTERVAL '1' HOUR AND t.ltz", True),
         (f"SELECT i FROM ({JOIN} = t.ltz)", True),
         (f"{JOIN} BETWEEN t.ltz - INTERVAL '1' HOUR AND t.l", False),
+        ("SELECT i, SUM(l) OVER (PARTITION BY s ORDER BY ltz) FROM t", True),
+        ("SELECT i FROM t ORDER BY ltz", True),
+        (
+            "SELECT i FROM TABLE(SESSION(TABLE t PARTITION BY s, DESCRIPTOR(ltz), INTERVAL '1' HOUR))",
+            True,
+        ),
+        ("SELECT t.i FROM t JOIN c FOR SYSTEM_TIME AS OF t.ltz ON t.i = c.i", True),
         (f"SELECT window_start, i FROM {TUMBLE}", False),
         ("SELECT i + 1 FROM u WHERE ltz > TIMESTAMP '2026-01-01 00:00:00'", False),
     ],

@@ -80,6 +80,7 @@ def join_versions(parts: Relations, left: From, join: exp.Expr, side: str) -> Fr
         "left" if side else "inner",
     )
     view = parts.query.cut(step, join)
+    parts.query.drops_late_rows = True  # a late row may see a later version
     keys = one.key_names(ones)
     source = From(
         f"{view} AS {quoted('__join')}",

@@ -144,6 +144,7 @@ def in_order_of_time(
         (*ordered, *((each, False) for each in places)),
     )
     view = query.cut(step, order)
+    query.drops_late_rows = True
     shown = ", ".join(f"`c{place}` AS {quoted(name)}" for place, name in enumerate(names))
     return Selected(f"SELECT {shown} FROM {view}", Rows(keys=rows.keys))
 

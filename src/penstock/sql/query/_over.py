@@ -115,6 +115,7 @@ def over_rows(parts: Select, source: From, where: str, nodes: list[exp.Expr]) ->
         frame.preceding,
     )
     view = parts.query.cut(step, nodes[0])
+    parts.query.drops_late_rows = True
     known = [Entry(each.alias, each.name, f"`c{number}`", each.type) for number, each in enumerate(entries)]
     behind = From(f"{view} AS `__over`", Rows(), source.aliases, Scope(tuple(known)))
     parts.use_columns(view, replaced, behind.rows)

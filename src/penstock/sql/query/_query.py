@@ -81,7 +81,7 @@ class Query:
         """The SELECT whose rows are wanted as versions of their keys."""
         self._free = free
         self.drops_late_rows = False
-        """Whether Spark leaves out rows of a stream that are later than the watermark."""
+        """Whether rows of a stream that are later than the watermark are left out, or see other versions."""
         self.has_interval_join = False
         """Whether Spark forgets rows of a join by their times."""
         self._hints = hints

@@ -40,6 +40,7 @@ def session_rows(parts: Relations, call: WindowCall, table: Relation, star: str,
     query = parts.query.whole(f"SELECT {star}, {', '.join(keys)} FROM {table.text}")
     step = SessionRows(query, names, call.column, table.time[1], call.spans.size)
     view = parts.query.cut(step, tree)
+    parts.query.drops_late_rows = True
     own = ", ".join(f"`{name}`" for name in (*names, START_OF, END_OF))
     return f"(SELECT * EXCEPT ({own}), {_window(f'`{START_OF}`', f'`{END_OF}`')} FROM {view})"
 

@@ -90,7 +90,7 @@ class Notes:
     """What was found while a query was bound: the tables that it reads, and its cuts.
 
     `hops` are warnings of windows, `varying` those of functions that may give other values over rows that
-    change. `drops_late_rows`: whether Spark leaves out rows that are later than the watermark.
+    change. `drops_late_rows`: whether rows that are later than the watermark are left out.
     """
 
     reads: Reads = field(default_factory=dict)
