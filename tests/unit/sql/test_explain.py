@@ -29,7 +29,13 @@ from penstock.sql.run._explain import (
 )
 from penstock.sql.run._steps import times_to_live
 
-AGGREGATE = "StateStoreSave [window#1]\n+- EventTimeWatermark ts#2"
+AGGREGATE = "StateStoreSave [window#1-T1000ms, k#2], state info [ ]\n+- EventTimeWatermark ts#2"
+INTERVAL = (
+    "StreamingSymmetricHashJoin [k#1], [k#2], Inner, state cleanup [ left value predicate: (at#3-T5000ms <= -4), "
+    "right value predicate: (ts#4-T0ms <= 0) ]"
+)
+BY_TIME = "StreamingSymmetricHashJoin [e#1-T0ms], [e#2-T0ms], Inner, state cleanup [ left key predicate: (input[0, timestamp, true] <= 0), right key predicate: (input[0, timestamp, true] <= 0) ]"
+GOES = "an aggregation keeps one entry for each group: an entry goes when the watermark has passed"
 JOIN = "StreamingSymmetricHashJoin [a#1], [b#2], Inner, condition = [], state cleanup [ left = null, right = null ]"
 
 
@@ -37,7 +43,26 @@ JOIN = "StreamingSymmetricHashJoin [a#1], [b#2], Inner, condition = [], state cl
     ("plan", "expected"),
     [
         ("*(1) Project [a#1]", []),
-        (AGGREGATE, ["an aggregation keeps one entry for each group: until the watermark has passed"]),
+        (AGGREGATE, [f"{GOES} the end of its window. Later rows are dropped"]),
+        (
+            f"{AGGREGATE}\n{AGGREGATE.replace('window', 'e')}",
+            [
+                f"{GOES} the end of its window. Later rows are dropped",
+                f"{GOES} its e. Later rows are dropped",
+            ],
+        ),
+        (
+            INTERVAL,
+            [
+                "a join keeps the rows of both sides: a left row goes when the watermark has passed its at and what ON adds, a right row goes when the watermark has passed its ts and what ON adds. Later rows are dropped"
+            ],
+        ),
+        (
+            BY_TIME,
+            [
+                "a join keeps the rows of both sides: a row goes when the watermark has passed the time that ON compares by =. Later rows are dropped"
+            ],
+        ),
         ("StateStoreSave [a#1]", ["an aggregation keeps one entry for each group: it grows without an end"]),
         (JOIN, ["a join keeps the rows of both sides: it grows without an end"]),
         (f"{JOIN}\nEventTimeWatermark", ["a join keeps the rows of both sides: it grows without an end"]),

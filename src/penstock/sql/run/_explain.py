@@ -36,6 +36,11 @@ _STATES = {
     "StreamingGlobalLimit": "LIMIT keeps the number of rows that were given",
 }
 """Operators of Spark's plan and what they keep."""
+_NAME = r"[^\s#(\[,]+"
+_MARKED = re.compile(rf"({_NAME})#\d+-T\d+ms")
+"""A column that has a watermark, as Spark prints it."""
+_WINDOW_NAMES = ("window", "session_window", "__window", "window_end")
+_FOR_EVER = "it grows without an end"
 _ENDLESS_JOIN = re.compile(r"StreamingSymmetricHashJoin.*(?:left = null|right = null)")
 
 
@@ -138,22 +143,47 @@ def plan_text(frame: Any) -> str | None:
 
 
 def states(plan: str) -> list[str]:
-    """Return what the operators of a streaming plan keep, and when it goes."""
-    watermarked = "EventTimeWatermark" in plan
+    """Return what each operator of a streaming plan keeps, and when it goes."""
     found = []
-    for operator, keeps in _STATES.items():
-        if not re.search(rf"\b{operator}\b", plan):
-            continue
-        if operator == "StreamingGlobalLimit":
-            until = "one number"
-        elif (operator == "StreamingSymmetricHashJoin" and _ENDLESS_JOIN.search(plan)) or not watermarked:
-            until = "it grows without an end"
-        else:
-            until = "until the watermark has passed"
-        if "StateStoreSave" in operator and "collect_set(" in plan:
-            until = f"{until}. For DISTINCT an entry has each different value, as one row of Spark's state"
-        found.append(f"{keeps}: {until}")
+    for line in plan.splitlines():
+        for operator, keeps in _STATES.items():
+            if re.search(rf"\b{operator}\b", line):
+                found.append(f"{keeps}: {_until(operator, line)}")
     return found
+
+
+def _until(operator: str, line: str) -> str:
+    """Return when the state of a line of a plan goes."""
+    if operator == "StreamingGlobalLimit":
+        return "one number"
+    if operator == "StreamingSymmetricHashJoin":
+        return _until_of_join(line)
+    marked = _MARKED.search(line.partition("], state info")[0])
+    if marked is None:
+        until = _FOR_EVER
+    else:
+        name = marked[1]
+        what = "the end of its window" if name in _WINDOW_NAMES else f"its {name}"
+        until = f"an entry goes when the watermark has passed {what}. Later rows are dropped"
+    if "collect_set(" in line:
+        until = f"{until}. For DISTINCT an entry has each different value, as one row of Spark's state"
+    return until
+
+
+def _until_of_join(line: str) -> str:
+    if _ENDLESS_JOIN.search(line):
+        return _FOR_EVER
+    sides = []
+    for side in ("left", "right"):
+        found = re.search(rf"{side} value predicate: \(({_NAME})#", line)
+        sides.append(
+            f"a {side} row goes when the watermark has passed its {found[1]} and what ON adds"
+            if found
+            else ""
+        )
+    if not all(sides):
+        sides = ["a row goes when the watermark has passed the time that ON compares by ="]
+    return f"{', '.join(sides)}. Later rows are dropped"
 
 
 def read_warnings(plan: str, reads: list[Mapping[str, str]]) -> list[str]:
