@@ -25,6 +25,7 @@ from penstock.spark._keyed_task import NOW_MS, PARTITION, KeyedTask, identity_of
 from penstock.spark._planning import Planned, Planning
 from penstock.spark.connect import functions_for, is_connect
 from penstock.spark.map_rows import map_rows
+from penstock.spark.native import WAITS, WATERMARK, watermark_behind
 from penstock.spark.one_thread import plan_in_one_thread
 from penstock.spark.reused_shuffles import keep_watermarks
 from penstock.spark.versions import repartition_by_id, to_arrow_schema
@@ -179,6 +180,28 @@ def partition_expression(keys: Iterable[str], count: int) -> str:
 
 def quoted(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
+
+
+def fields_that_wait(df: DataFrame, time: str, delay_ms: int) -> list[StructField]:
+    """Return the columns of rows that come out when the latest time is more than `delay_ms` behind them.
+
+    They keep the watermark only if no row comes out later than it allows. Otherwise Spark would drop rows in
+    a window behind the operator, without an error.
+    """
+    fields, delays = columns_without_kind(df).fields, watermark_behind(df, time, delay_ms)
+    if delays is None:
+        return [without_watermark(each) for each in fields]
+    return [_with(each, WAITS) if WATERMARK in each.metadata and not delays else each for each in fields]
+
+
+def without_watermark(field: StructField) -> StructField:
+    """Return a column that is a plain value for Spark."""
+    plain = {key: value for key, value in field.metadata.items() if key != WATERMARK}
+    return StructField(field.name, field.dataType, field.nullable, plain)
+
+
+def _with(field: StructField, more: dict[str, bool]) -> StructField:
+    return StructField(field.name, field.dataType, field.nullable, {**field.metadata, **more})
 
 
 def rows_that_wait(df: DataFrame) -> DataFrame:

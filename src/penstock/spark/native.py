@@ -9,6 +9,8 @@ Invariant: only the analyzed plan is looked at. Rows behind Python functions are
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -21,14 +23,17 @@ if TYPE_CHECKING:
 
 WATERMARK = "spark.watermarkDelayMs"
 """Spark's key in the metadata of a column, with the delay of the watermark."""
+WAITS = {"penstock.waits": True}
+"""The metadata of a watermark's column if a row may come out when the watermark is at its time exactly."""
 UPSERTS = {"penstock.upserts": True}
 """The metadata of `row_kind` in rows that replace earlier ones without saying so (`signed_sums`)."""
 _LINE = re.compile(r"((?:[ :]  )*(?:[+:]- )?)(~?\w+)")
 _EMITS_AGAIN = frozenset({"~Aggregate", "~Distinct"})
 """Spark writes ~ before a node that gives a stream."""
+_KEEPS_ROWS = ("Project", "SubqueryAlias", "View")
 _FUNCTIONS = ("~MapInArrow", "~MapInPandas", "~FlatMap", "~TransformWithState")
 """Beginnings of the names of nodes whose output is that of a user's function, or of penstock."""
-_SECTION = "== Analyzed Logical Plan =="
+_SECTION, _OPTIMIZED = "== Analyzed Logical Plan ==", "== Optimized Logical Plan =="
 
 
 def check_rows_come_once(df: DataFrame, operator: str) -> None:
@@ -67,6 +72,27 @@ def watermark_count(df: DataFrame) -> int:
     return analyzed_plan(df).count("EventTimeWatermark")
 
 
+def watermark_behind(df: DataFrame, time: str, delay_ms: int) -> int | None:
+    """Return how long before Spark's watermark passes its time a row comes out that has waited.
+
+    Args:
+        df: the rows that wait.
+        time: the column of their times.
+        delay_ms: they come out when the latest time of `df` is later by more than this.
+
+    Returns:
+        Milliseconds. None if the column has no watermark, or if rows may come out after it: Spark's watermark
+        follows all rows where it is set, and a condition leaves some of them out before the operator.
+    """
+    given = df.schema[time].metadata.get(WATERMARK)
+    if given is None or given < delay_ms:
+        return None
+    above, found, _ = _optimized_plan(df).partition("EventTimeWatermark")
+    names = [line[2] for line in map(_LINE.match, above.splitlines()) if line is not None]
+    is_whole = found and all(name.removeprefix("~") in _KEEPS_ROWS for name in names)
+    return int(given) - delay_ms if is_whole else None
+
+
 def has_streaming_aggregation(plan: str) -> bool:
     """Return whether a plan has an aggregation of a stream, and no function of a user after it.
 
@@ -85,6 +111,17 @@ def has_streaming_aggregation(plan: str) -> bool:
         if name in _EMITS_AGAIN:
             return True
     return False
+
+
+def _optimized_plan(df: Any) -> str:
+    """Return the optimized plan as text. Spark Connect plans a stream at its start: the analyzed one."""
+    if is_connect(df):
+        return analyzed_plan(df)
+    # Spark asks an unanalysed plan whether it is a stream. The plan of a text cannot tell.
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        df.select("*").explain(extended=True)
+    return text.getvalue().partition(_OPTIMIZED)[2].partition("\n== ")[0]
 
 
 def analyzed_plan(df: Any) -> str:

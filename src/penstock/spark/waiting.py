@@ -31,8 +31,8 @@ from penstock.spark._arguments import (
     folder_of,
     parsed_calls,
 )
-from penstock.spark._keyed_frame import apply, arrow, rows_that_wait
-from penstock.spark.native import check_rows_come_once
+from penstock.spark._keyed_frame import apply, arrow, fields_that_wait, rows_that_wait, without_watermark
+from penstock.spark.native import WATERMARK, check_rows_come_once, watermark_behind
 from penstock.state.columns import check_columns
 from penstock.state.snapshot import Lifetime
 
@@ -85,7 +85,6 @@ def over(  # noqa: PLR0913 - each is a keyword of its own
         SchemaError: a column does not exist, or an aggregate does not take its type.
         OptionError: the stream has no `state`, or an argument is wrong.
     """
-    columns = columns_without_kind(df)
     check_names("keys", keys)
     if order_by:
         check_names("order_by", order_by)
@@ -99,6 +98,7 @@ def over(  # noqa: PLR0913 - each is a keyword of its own
         )
     used = [*keys, time, *order_by, *(call.column for call in parsed if call.column is not None)]
     rows = _checked(df, used, time, "over")
+    delay_ms = duration_ms("delay", delay, is_zero_allowed=True)
     operator = Over(
         arrow(columns_without_kind(rows)),
         tuple(keys),
@@ -107,13 +107,13 @@ def over(  # noqa: PLR0913 - each is a keyword of its own
         parsed,
         frame,
         _preceding(frame, preceding),
-        1_000 * duration_ms("delay", delay, is_zero_allowed=True),
+        1_000 * delay_ms,
         is_bounded=state is None,
     )
     check_columns(operator.out_columns, [])
     new = from_arrow_schema(operator.out_columns, prefer_timestamp_ntz=True)
-    added = [new[call.name] for call in parsed]
-    return _applied(rows, operator, [*columns.fields, *added], time, folder_of(state, name), partitions)
+    out = [*fields_that_wait(df, time, delay_ms), *(new[call.name] for call in parsed)]
+    return _applied(rows, operator, out, time, folder_of(state, name), partitions)
 
 
 def sessions(  # noqa: PLR0913 - each is a keyword of its own
@@ -161,18 +161,22 @@ def sessions(  # noqa: PLR0913 - each is a keyword of its own
                 f"The rows have the column {column!r} already. Choose other `names`.", option="names"
             )
     rows = _checked(df, [*keys, time], time, "sessions")
+    delay_ms = duration_ms("delay", delay, is_zero_allowed=True)
     operator = Sessions(
         arrow(columns_without_kind(rows)),
         tuple(keys),
         time,
         1_000 * duration_ms("gap", gap),
         names,
-        1_000 * duration_ms("delay", delay, is_zero_allowed=True),
+        1_000 * delay_ms,
         is_bounded=state is None,
     )
     check_columns(operator.out_columns, [])
-    new = [StructField(name, columns[time].dataType, nullable=False) for name in names]
-    return _applied(rows, operator, [*columns.fields, *new], time, folder_of(state, name), partitions)
+    begins, ends = (StructField(name, columns[time].dataType, nullable=False) for name in names)
+    if watermark_behind(df, time, delay_ms):  # rows come out before the watermark passes the end
+        ends.metadata = {WATERMARK: columns[time].metadata[WATERMARK]}
+    out = [*map(without_watermark, columns.fields), begins, ends]
+    return _applied(rows, operator, out, time, folder_of(state, name), partitions)
 
 
 def sort_by_time(
@@ -208,19 +212,20 @@ def sort_by_time(
         SchemaError: a column does not exist, or has no order.
         OptionError: the stream has no `state`, or an argument is wrong.
     """
-    columns = columns_without_kind(df)
     if order_by:
         check_names("order_by", order_by)
     ordered = tuple(map(direction, order_by))
     rows = _checked(df, [time, *(name for name, _ in ordered)], time, "sort_by_time")
+    delay_ms = duration_ms("delay", delay, is_zero_allowed=True)
     operator = SortByTime(
         arrow(columns_without_kind(rows)),
         time,
         ordered,
-        1_000 * duration_ms("delay", delay, is_zero_allowed=True),
+        1_000 * delay_ms,
         is_bounded=state is None,
     )
-    return _applied(rows, operator, columns.fields, time, folder_of(state, name), partitions)
+    out = fields_that_wait(df, time, delay_ms)
+    return _applied(rows, operator, out, time, folder_of(state, name), partitions)
 
 
 def _checked(df: DataFrame, compared: Sequence[str], time: str, function: str) -> DataFrame:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+from types import SimpleNamespace
+from typing import Any, cast
 
-from penstock.spark.native import has_streaming_aggregation
+import pytest
+from pyspark.sql.types import StructField, StructType, TimestampType
+
+from penstock.spark import native
+from penstock.spark.native import WATERMARK, has_streaming_aggregation, watermark_behind
 
 SOURCE = "StreamingRelation FileSource[/in], [k#0, v#1L, at#2L, row_kind#3], name=<Unassigned>"
 GROUPED = f"""~Project [k#0, at#6L]
@@ -50,3 +55,28 @@ BESIDE_A_FUNCTION = f"""~Union false, false
 )
 def test_an_aggregation_of_a_stream_is_found(plan: str, found: bool) -> None:
     assert has_streaming_aggregation(plan) is found
+
+
+MARKED = StructType(
+    [StructField("at", TimestampType(), metadata={WATERMARK: 5_000}), StructField("by", TimestampType())]
+)
+
+
+@pytest.mark.parametrize(
+    ("above", "time", "delay_ms", "found"),
+    [
+        ([], "at", 5_000, 0),
+        (["~Project [at#1-T5000ms]", "SubqueryAlias a", "View (`a`, [at#1])"], "at", 4_999, 1),
+        ([], "at", 5_001, None),
+        ([], "by", 0, None),
+        (["~Project [at#1]", "~Filter (minute(at#1) < 3)"], "at", 5_000, None),
+        (["~Join Inner"], "at", 5_000, None),
+    ],
+)
+def test_rows_that_wait_are_before_sparks_watermark_if_it_follows_no_other_rows(
+    monkeypatch: pytest.MonkeyPatch, above: list[str], time: str, delay_ms: int, found: int | None
+) -> None:
+    lines = [*above, "~EventTimeWatermark at#1, 5 seconds", "~Filter (id#3 > 1)", "~Relation"]
+    plan = "\n".join(f"{'   ' * (place - 1)}{'+- ' * (place > 0)}{line}" for place, line in enumerate(lines))
+    monkeypatch.setattr(native, "_optimized_plan", lambda _: plan)
+    assert watermark_behind(cast("Any", SimpleNamespace(schema=MARKED)), time, delay_ms) == found

@@ -16,6 +16,7 @@ STEP = WindowEnds("", "__window", ("e",), ("t",))
 class Column:
     name: str
     metadata: dict[str, Any] = field(default_factory=dict)
+    dataType: Frame | None = None
 
     def cast(self, kind: str) -> Column:
         return self
@@ -60,6 +61,12 @@ def test_the_end_of_a_window_gets_the_watermark_and_the_time_of_a_row_loses_it()
     assert marked(WindowEnds("", None, (), ("t",)), e=5, t=None) == (["t"], {"t": "time"})
     assert marked(WindowEnds("", None, (), (), "w"), ts=5, w=None) == (["w"], {})
     assert marked(WindowEnds("", None, (), ()), e=5, t=None) == ([], {})
+
+
+def test_the_end_of_a_session_that_an_operator_made_has_the_watermark() -> None:
+    parts = Frame((Column("start"), Column("end", {WATERMARK: 5})))
+    found = with_window_ends(Frame((Column("ts"), Column("e"), Column("__window", {}, parts))), STEP)
+    assert [each.name for each in found.fields if WATERMARK in each.metadata] == ["e"]
 
 
 def test_windows_without_a_watermark_have_no_end() -> None:

@@ -259,7 +259,7 @@ _PROCTIME = (
 _NO_WATERMARK = (
     "a window of a stream needs the column of a WATERMARK, and {name} has none here. Declare WATERMARK FOR "
     "{column} AS {column} - INTERVAL '5' SECOND in CREATE TABLE, and take the column as it is: functions, "
-    "aggregates, and joins that are not interval joins do not keep it."
+    "aggregates, joins that are not interval joins, and OVER behind a WHERE on it do not keep it."
 )
 
 

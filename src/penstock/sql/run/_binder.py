@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from penstock.changelog.row_kinds import ROW_KIND
 from penstock.errors import OptionError, SchemaError, StateError
 from penstock.spark.connect import is_connect
-from penstock.spark.native import WATERMARK, analyzed_plan, has_watermark, watermark_count
+from penstock.spark.native import WAITS, WATERMARK, analyzed_plan, has_watermark, watermark_count
 from penstock.spark.one_thread import left_to_the_start
 from penstock.sql.connectors.options import WrongOptionError
 from penstock.sql.connectors.sessions import is_stopped
@@ -297,7 +297,8 @@ class SparkBinder:
         frame = self._analysed(select)
         if not frame.isStreaming or not has_watermark(frame):
             return None
-        return frozenset(field.name for field in frame.schema.fields if WATERMARK in field.metadata)
+        fields = [each for each in frame.schema.fields if not each.metadata.items() >= WAITS.items()]
+        return frozenset(field.name for field in fields if WATERMARK in field.metadata)
 
     def _analysed(self, select: str) -> Any:
         from pyspark.errors import PySparkException  # noqa: PLC0415 - lazy

@@ -135,18 +135,23 @@ def _order(columns: tuple[tuple[str, bool], ...]) -> list[str]:
 
 
 def _run_in_time(step: OverRows | SessionRows | TimeSort, rows: Any, state: str) -> Any:
-    """Return rows that come out when the watermark has passed them."""
+    """Return rows that come out when the watermark has passed them.
+
+    An operator lets a row out when a time has come that is later by more than its delay. In Flink and Spark
+    it is enough that one is later by as much. A row that came later could be late for the rest of the query.
+    """
     if isinstance(step, TimeSort):
         delay = f"{step.delay_ms} ms"
         order = _order(step.order_by)
         return changelog.sort_by_time(rows, time=step.time, delay=delay, order_by=order, state=state)
+    delay = f"{max(0, step.delay_ms - 1)} ms"
     if isinstance(step, SessionRows):
         return changelog.sessions(
             rows,
             step.keys,
             time=step.time,
             gap=f"{step.gap_ms} ms",
-            delay=f"{step.delay_ms} ms",
+            delay=delay,
             names=(START_OF, END_OF),
             state=state,
         )
@@ -157,7 +162,7 @@ def _run_in_time(step: OverRows | SessionRows | TimeSort, rows: Any, state: str)
         step.keys,
         dict(step.calls),
         time=step.time,
-        delay=f"{step.delay_ms} ms",
+        delay=delay,
         frame=kind,
         preceding=preceding if preceding is None or kind == "rows" else f"{preceding} ms",
         order_by=step.order_by,

@@ -38,7 +38,7 @@ def with_window_ends(frame: Any, step: WindowEnds) -> Any:
 
     Rows without a watermark stay as they are, because their windows never end.
     """
-    delays = [field.metadata[WATERMARK] for field in frame.schema.fields if WATERMARK in field.metadata]
+    delays = _delays(frame.schema.fields, step.window)
     if not delays:
         return frame if step.window is None else frame.drop(step.window)
     parts = {**dict.fromkeys(step.times, "time"), **dict.fromkeys(step.ends, "end")}
@@ -55,6 +55,12 @@ def with_window_ends(frame: Any, step: WindowEnds) -> Any:
             known[WATERMARK] = delays[0]
         frame = frame.withMetadata(field.name, known)
     return frame if step.window is None else frame.drop(step.window)
+
+
+def _delays(fields: list[Any], window: str | None) -> list[int]:
+    """Return the delays of columns with a watermark, and of the end of a window that an operator made."""
+    made = [part for each in fields if each.name == window for part in getattr(each.dataType, "fields", [])]
+    return [each.metadata[WATERMARK] for each in (*fields, *made) if WATERMARK in each.metadata]
 
 
 def with_plain_times(frame: Any, step: PlainTimes) -> Any:
