@@ -204,11 +204,13 @@ IN_BATCHES = (
 
 
 @pytest.mark.long
-def test_a_table_does_not_depend_on_the_number_of_micro_batches(
+def test_a_table_does_not_depend_on_micro_batches_and_a_restart(
     spark: SparkSession, bootstrap: str, inputs: str, tmp_path: Path
 ) -> None:
     def found(name: str) -> tuple[Outcome, str]:
-        given = run_script(spark, SCRIPTS[name], "streaming", bootstrap, tmp_path, inputs=inputs, batches=4)
+        given = run_script(
+            spark, SCRIPTS[name], "streaming", bootstrap, tmp_path, inputs=inputs, batches=4, restarts=True
+        )
         return judged_in_batches(SCRIPTS[name], {4: given})
 
     with ThreadPoolExecutor(2) as pool:

@@ -43,6 +43,11 @@ def main(arguments: list[str]) -> int:
         metavar="1,4,40",
         help="each stream runs in these numbers of micro-batches, or one for each record if it has fewer",
     )
+    parser.add_argument(
+        "--restart",
+        action="store_true",
+        help="stop each stream of several micro-batches once, and continue it from its checkpoint",
+    )
     parser.add_argument("--seconds", type=float, default=math.inf, help="start no script after this time")
     given = parser.parse_intermixed_args(arguments)
     if os.environ.get("FLINK") == "1":
@@ -72,7 +77,7 @@ def _run(given: argparse.Namespace) -> int:
     def keep(script: Script, mode: str, outcome: Outcome, message: str) -> None:
         outcomes.keep(script, mode, outcome, message, given.batches)
 
-    status = running.judge_all(asked, given.seconds, given.batches, keep)
+    status = running.judge_all(asked, given.seconds, given.batches, keep, restarts=given.restart)
     figures.write()
     return status
 
@@ -82,7 +87,7 @@ def _run_beside(given: argparse.Namespace, asked: list[Asked]) -> int:
 
     file = beside.Beside(given.beside)
     remaining = [each for each in asked if not file.has(each)]
-    status = running.judge_all(remaining, given.seconds, given.batches, file.keep)
+    status = running.judge_all(remaining, given.seconds, given.batches, file.keep, restarts=given.restart)
     sys.stdout.write(file.text())
     return status
 

@@ -72,6 +72,7 @@ class Places:
         made: the prefix of the topics that this run of one script writes.
         folder: for files that it writes.
         batches: the micro-batches that a stream of each topic is cut into, at most one for each record.
+        restarts: whether a stream of several micro-batches is stopped once, and then continues.
     """
 
     servers: str
@@ -79,6 +80,7 @@ class Places:
     made: str
     folder: str
     batches: int = 1
+    restarts: bool = False
 
     def fill(self, text: str) -> str:
         """Return a text with places instead of their marks."""

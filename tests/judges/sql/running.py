@@ -32,7 +32,9 @@ Keep = Callable[[Script, str, Outcome, str], None]
 """Keeps the outcome of a script in a mode, and its message."""
 
 
-def judge_all(asked: list[Asked], limit_s: float, counts: Counts, keep: Keep) -> int:
+def judge_all(
+    asked: list[Asked], limit_s: float, counts: Counts, keep: Keep, *, restarts: bool = False
+) -> int:
     """Run scripts, print what is not equal and how many are, and return 1 if something is not right.
 
     Args:
@@ -40,11 +42,14 @@ def judge_all(asked: list[Asked], limit_s: float, counts: Counts, keep: Keep) ->
         limit_s: the seconds after which no further script starts.
         counts: the numbers of micro-batches that each stream runs in.
         keep: gets each outcome, as soon as it is known.
+        restarts: whether a stream of several micro-batches is stopped once, and continues.
     """
     found: list[tuple[str, Outcome]] = []
     with tempfile.TemporaryDirectory(prefix="penstock-judge-") as folder, DevCluster() as cluster:
         topics.write_inputs(cluster.bootstrap_servers, "in-")
-        for script, mode, given in _answers(asked, cluster.bootstrap_servers, Path(folder), limit_s, counts):
+        for script, mode, given in _answers(
+            asked, cluster.bootstrap_servers, Path(folder), limit_s, counts, restarts=restarts
+        ):
             is_stream = mode == "streaming"
             outcome, why = judged_in_batches(script, given) if is_stream else judged(script, mode, given[1])
             why = why.replace(folder, "/folder").replace(cluster.bootstrap_servers, "broker")
@@ -64,14 +69,16 @@ def judge_all(asked: list[Asked], limit_s: float, counts: Counts, keep: Keep) ->
 
 
 def _answers(
-    asked: list[Asked], servers: str, folder: Path, limit_s: float, counts: Counts
+    asked: list[Asked], servers: str, folder: Path, limit_s: float, counts: Counts, *, restarts: bool
 ) -> Iterator[tuple[Script, str, dict[int, Answer]]]:
     """Yield answers as they come, by the number of micro-batches. Some scripts run at once."""
     end_s = time.monotonic() + limit_s
 
     def one(script: Script, mode: str, count: int) -> Answer:
         try:
-            return run_script(spark, script, mode, servers, folder, inputs="in-", batches=count)
+            return run_script(
+                spark, script, mode, servers, folder, inputs="in-", batches=count, restarts=restarts
+            )
         except Exception as error:  # noqa: BLE001 - one script must not end the others
             return {"crashed": f"{type(error).__name__}: {error}"[:500]}
 
@@ -106,11 +113,12 @@ def run_script(
     *,
     inputs: str,
     batches: int = 1,
+    restarts: bool = False,
 ) -> Answer:
     """Make the topics of a script and return penstock's answer to it."""
     own = f"{script.name}-{mode}-{batches}"
     made = f"made-{inputs}{own}-"  # a topic pattern of inputs must not find it
-    places = Places(servers, inputs, made, str(folder / own), batches)
+    places = Places(servers, inputs, made, str(folder / own), batches, restarts)
     topics.create(servers, script.made_topics(places))
     return answer(spark, script, mode, places)
 
