@@ -25,7 +25,7 @@ _PINS = ROOT / "tests" / "data" / "jars"
 
 
 class NoIndexError(Exception):
-    """No index of packages can be reached."""
+    """No index of packages can be reached, or it does not give what is needed in time."""
 
 
 def build_wheel(folder: Path) -> Path:
@@ -87,6 +87,8 @@ def _make(folder: Path, version: str, wheel: Path, limit_s: float | None) -> Non
         pip(folder / "bin" / "python", "install", *wanted, limit_s=limit_s)
     except subprocess.TimeoutExpired as error:
         raise NoIndexError(f"PySpark {version} was not installed within {error.timeout:.0f} s.") from error
+    except subprocess.CalledProcessError as error:
+        raise NoIndexError(f"pip could not install PySpark {version}. Its message stands above.") from error
 
 
 def check_index() -> None:
