@@ -14,9 +14,10 @@ from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
 from penstock.errors import RowError
-from penstock.formats import DecodedRows, Format
+from penstock.formats import DecodedRows, Format, is_changelog
 from penstock.formats.confluent import HEADER_BYTES
 from penstock.formats.protobuf.schema import type_for
+from penstock.options.formats import FORMATS
 from tests.contract import formats_rows as rows_of
 from tests.examples import examples
 from tests.registry_server import running_registry
@@ -300,6 +301,13 @@ def test_only_wanted_columns_are_given_and_rows_still_counted(case: Case) -> Non
     found = case.format(batch.schema).decoder(batch.schema, []).decode(values)
     assert (found.row_count, found.rows.num_columns) == (3, 0)
     assert found.indices().to_pylist() == [0, 1, 2]
+
+
+@each_format
+def test_the_list_of_formats_says_which_are_changelogs(case: Case) -> None:
+    made = case.format(good_batch(case, 0).schema)
+    [entry] = [each for each in FORMATS if each.name == case.name]
+    assert entry.is_changelog is is_changelog(made)
 
 
 @each_format

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
 import sqlite3
 import uuid
 from collections.abc import Iterator
@@ -171,3 +173,91 @@ def test_what_a_connector_cannot_do_is_refused(
     with pytest.raises(SqlError) as error:
         session.execute(statement)
     assert message.lower() in str(error.value).lower()
+
+
+KAFKA = (
+    "'connector' = 'kafka', 'topic' = 'x', 'properties.bootstrap.servers' = 'localhost:1', 'format' = 'json'"
+)
+FILES = "'connector' = 'filesystem', 'path' = '{folder}/out'"
+REFUSED: list[tuple[str, str, str]] = [
+    ("a ARRAY<INT>", f"{FILES}, 'format' = 'csv'", "'a' is ARRAY, which the format 'csv' cannot hold"),
+    ("a BYTES", f"{FILES}, 'format' = 'csv'", "'a' is BYTES, which the format 'csv' cannot hold"),
+    ("a INT", "'connector' = 'filesystem', 'path' = '/etc/hostname', 'format' = 'csv'", "is a file. Expected a folder"),
+    ("a INT", "'connector' = 'filesystem', 'path' = 'nosuch://h/x', 'format' = 'csv'", 'No FileSystem for scheme "nosuch"'),
+    ("a INT, at STRING METADATA FROM 'x'", f"{FILES}, 'format' = 'json'", "has no metadata, so 'at' cannot be written"),
+    ("a INT, at STRING METADATA FROM 'x'", "'connector' = 'print'", "has no metadata, so 'at' cannot be written"),
+    ("a INT) PARTITIONED BY (a", f"{FILES}, 'format' = 'json'", "PARTITIONED BY names all columns"),
+    ("a INT, t TIMESTAMP(3)) PARTITIONED BY (t", f"{FILES}, 'format' = 'json'", "'t' of PARTITIONED BY is TIMESTAMP"),
+    ("a INT) PARTITIONED BY (a", KAFKA, "PARTITIONED BY is for 'filesystem'"),
+    ("a INT", KAFKA.replace("'json'", "'jsn'"), "there is no table"),
+    ("a INT", KAFKA.replace(", 'format' = 'json'", ""), "A table needs a format"),
+    ("a INT", f"{KAFKA}, 'sink.delivery-guarantee' = 'exactly-once'", "transactional-id-prefix' is required"),
+    ("a INT", f"{KAFKA}, 'sink.query-id' = 'q'", "'sink.batch-id' is missing"),
+    ("a INT", "'connector' = 'datagen'", "only makes rows"),
+    ("a INT", "'connector' = 'nats'", "there is no connector 'nats'"),
+    ("a INT", "'connector.type' = 'filesystem', 'connector.path' = '{folder}', 'format.type' = 'csv'", "there is no table"),
+    ("a INT", "'connector' = 'jdbc', 'url' = 'jdbc:mysql://h/d', 'table-name' = 'x'", "cannot be opened"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["streaming", "batch"])
+def test_explain_refuses_what_insert_refuses(session: Session, tmp_path: Path, mode: str) -> None:
+    session.execute(f"SET 'execution.runtime-mode' = '{mode}'; CREATE TABLE made (i INT) {ROWS}")
+    for number, (columns, options, message) in enumerate(REFUSED):
+        name = f"t{number}"
+        with contextlib.suppress(SqlError):
+            session.execute(
+                f"CREATE TABLE {name} ({columns}) WITH ({options.replace('{folder}', str(tmp_path))})"
+            )
+        values = ", ".join(
+            VALUES[each.split()[1]] for each in columns.partition(") PARTITIONED")[0].split(", ")
+        )
+        insert = f"INSERT INTO {name} SELECT {values} FROM made"
+        for statement in (f"EXPLAIN {insert}", insert):
+            with pytest.raises(SqlError) as found:
+                session.execute(statement)
+            assert message in found.value.message, statement
+            assert type(found.value) is SqlError, "the exit status is that of a mistake"
+    assert not (tmp_path / "out").exists()
+
+
+ROWS = "WITH ('connector' = 'datagen', 'number-of-rows' = '3')"
+VALUES = {
+    "INT": "i",
+    "STRING": "'x'",
+    "ARRAY<INT>": "ARRAY[i]",
+    "BYTES": "CAST('x' AS BYTES)",
+    "TIMESTAMP(3)": "TIMESTAMP '2026-01-01 00:00:00'",
+}
+
+
+def test_files_are_divided_among_folders_by_columns(session: Session, tmp_path: Path) -> None:
+    folder = tmp_path / "divided"
+    session.execute(
+        f"""
+        CREATE TABLE made (id BIGINT) {sequence(3)};
+        CREATE TABLE divided (dt STRING, id BIGINT, hm STRING, n INT) PARTITIONED BY (dt, hm, n) WITH (
+            'connector' = 'filesystem', 'format' = 'csv', 'path' = '{folder}',
+            'sink.rolling-policy.rollover-interval' = '1 min');
+        INSERT INTO divided SELECT CASE WHEN id < 3 THEN '01' END, id, '00:0' || CAST(id AS STRING), CAST(id AS INT)
+            FROM made
+        """
+    )
+    assert sorted(each.name for each in folder.glob("dt=*")) == [
+        "dt=01",
+        "dt=__HIVE_DEFAULT_PARTITION__",
+    ]
+    assert (folder / "dt=01" / "hm=00%3A01" / "n=1").is_dir()
+    stored = "SELECT dt, id, hm, n FROM divided ORDER BY id"
+    assert rows(session, stored) == [("01", 1, "00:01", 1), ("01", 2, "00:02", 2), (None, 3, "00:03", 3)]
+    of_flink = folder / "dt=__DEFAULT_PARTITION__" / "hm=a" / "n=4"
+    of_flink.mkdir(parents=True)
+    (of_flink / "part").write_text("4\n")
+    folder_of_spark = folder / "_spark_metadata"
+    shutil.rmtree(folder_of_spark)  # it lists the files of the stream only
+    assert rows(session, f"{stored} DESC LIMIT 1") == [(None, 4, "a", 4)]
+    session.execute("SET 'execution.runtime-mode' = 'batch'")
+    session.execute("INSERT OVERWRITE divided VALUES ('01', 9, '00:01', 1)")
+    assert [row[1] for row in rows(session, stored)] == [2, 3, 4, 9]
+    with pytest.raises(SqlError, match="or the name of the folder for NULL"):
+        session.execute("SET 'execution.runtime-mode' = 'batch'; INSERT INTO divided VALUES ('', 9, 'x', 1)")

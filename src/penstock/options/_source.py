@@ -41,6 +41,8 @@ from penstock.options.warn import warn_once
 from penstock.types import LogEnd, TopicPartition
 
 _log = logging.getLogger("penstock.options")
+_SUBSCRIPTION = (flink.TOPIC, flink.TOPIC_PATTERN, flink.TOPIC_PARTITIONS)
+_SUBSCRIPTION_OF_SPARK = (spark.SUBSCRIBE, spark.SUBSCRIBE_PATTERN, spark.ASSIGN)
 
 
 def source_config(given: GivenOptions, streaming: bool) -> SourceConfig:
@@ -56,7 +58,7 @@ def source_config(given: GivenOptions, streaming: bool) -> SourceConfig:
 
 def _of_flink(given: GivenOptions, streaming: bool) -> SourceConfig:
     given.value(flink.CONNECTOR)
-    subscription = _subscription(given, flink.TOPIC, flink.TOPIC_PATTERN, flink.TOPIC_PARTITIONS)
+    subscription = _subscription(given, _SUBSCRIPTION)
     on_removal = {"fail": True, "drop": False, None: None}
     return SourceConfig(
         properties=_with_client_id(given),
@@ -105,13 +107,23 @@ def _with_client_id(given: GivenOptions) -> KafkaProperties:
     return given.properties.changed("client.id", prefix)
 
 
+def check_one_subscription(given: GivenOptions) -> None:
+    """Check that the options name the topics to read at most once.
+
+    Raises:
+        OptionError: two options exclude each other.
+    """
+    for options in (_SUBSCRIPTION, _SUBSCRIPTION_OF_SPARK):
+        if any(given.has(option) for option in options):
+            _one_of(given, options)
+
+
 def _subscription(
     given: GivenOptions,
-    topics: Option[tuple[str, ...]],
-    pattern: Option[str],
-    topic_partitions: Option[tuple[TopicPartition, ...]],
+    options: tuple[Option[tuple[str, ...]], Option[str], Option[tuple[TopicPartition, ...]]],
 ) -> Subscription:
-    chosen = _one_of(given, (topics, pattern, topic_partitions))
+    topics, pattern, topic_partitions = options
+    chosen = _one_of(given, options)
     if chosen is topics:
         return TopicList(given.value(topics) or ())
     if chosen is pattern:
@@ -120,7 +132,7 @@ def _subscription(
 
 
 def _of_spark(given: GivenOptions, streaming: bool) -> SourceConfig:
-    subscription = _subscription(given, spark.SUBSCRIBE, spark.SUBSCRIBE_PATTERN, spark.ASSIGN)
+    subscription = _subscription(given, _SUBSCRIPTION_OF_SPARK)
     starting = spark_starting(given, subscription)
     stopping = spark_stopping(given, subscription)
     check_spark_ends(given, starting, stopping, streaming)
@@ -210,10 +222,12 @@ def _one_of(given: GivenOptions, options: tuple[Option[Any], ...]) -> Option[Any
     chosen = [option for option in options if given.has(option)]
     names = ", ".join(f"'{option.key}'" for option in options)
     if not chosen:
-        raise MissingOptionError(f"No option says what to read: set one of {names}.", options=names)
+        keys = tuple(option.key for option in options)
+        raise MissingOptionError(f"No option says what to read: set one of {names}.", options=keys)
     if len(chosen) > 1:
         both = " and ".join(f"'{option.key}'" for option in chosen)
-        raise OptionError(f"Options {both} exclude each other: set one of {names}.", options=both)
+        keys = tuple(option.key for option in chosen)
+        raise OptionError(f"Options {both} exclude each other: set one of {names}.", options=keys)
     return chosen[0]
 
 

@@ -64,6 +64,16 @@ class TopicList:
 
     topics: tuple[str, ...]
 
+    @property
+    def has_one_topic(self) -> bool:
+        """Return whether all records are of one topic. Offsets of several topics cannot be compared."""
+        return len(set(self.topics)) == 1
+
+    @property
+    def shared_names(self) -> tuple[str, ...]:
+        """Return names of what two reads have in common if both have the name."""
+        return self.topics
+
 
 @dataclass(frozen=True)
 class TopicPattern:
@@ -71,12 +81,28 @@ class TopicPattern:
 
     pattern: str
 
+    @property
+    def has_one_topic(self) -> bool:
+        return False
+
+    @property
+    def shared_names(self) -> tuple[str, ...]:
+        return (self.pattern,)
+
 
 @dataclass(frozen=True)
 class TopicPartitionSet:
     """Read exactly these topic partitions; each must exist."""
 
     topic_partitions: tuple[TopicPartition, ...]
+
+    @property
+    def has_one_topic(self) -> bool:
+        return len({each.topic for each in self.topic_partitions}) == 1
+
+    @property
+    def shared_names(self) -> tuple[str, ...]:
+        return ()  # two reads may share out the topic partitions of a topic
 
 
 Subscription = TopicList | TopicPattern | TopicPartitionSet

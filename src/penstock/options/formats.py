@@ -19,11 +19,13 @@ class FormatEntry:
         module: the module of its class, e.g. `penstock.formats.json.format`, imported when the format is
             used.
         class_name: of the class that reads and writes it, e.g. `JsonFormat`. See penstock/formats/base.py.
+        is_changelog: whether its rows say how they change a table (the metadata `row-kind`).
     """
 
     name: str
     module: str
     class_name: str
+    is_changelog: bool = False
 
 
 FORMATS = (
@@ -35,12 +37,19 @@ FORMATS = (
     FormatEntry("avro-confluent", "penstock.formats.avro.confluent", "AvroConfluentFormat"),
     FormatEntry("json-confluent", "penstock.formats.json.confluent", "JsonConfluentFormat"),
     FormatEntry("protobuf-confluent", "penstock.formats.protobuf.confluent", "ProtobufConfluentFormat"),
-    FormatEntry("debezium-json", "penstock.formats.changelog.debezium_json", "DebeziumJsonFormat"),
-    FormatEntry("canal-json", "penstock.formats.changelog.canal_json", "CanalJsonFormat"),
-    FormatEntry("maxwell-json", "penstock.formats.changelog.maxwell_json", "MaxwellJsonFormat"),
-    FormatEntry("ogg-json", "penstock.formats.changelog.ogg_json", "OggJsonFormat"),
     FormatEntry(
-        "debezium-avro-confluent", "penstock.formats.changelog.debezium_avro", "DebeziumAvroConfluentFormat"
+        "debezium-json", "penstock.formats.changelog.debezium_json", "DebeziumJsonFormat", is_changelog=True
+    ),
+    FormatEntry("canal-json", "penstock.formats.changelog.canal_json", "CanalJsonFormat", is_changelog=True),
+    FormatEntry(
+        "maxwell-json", "penstock.formats.changelog.maxwell_json", "MaxwellJsonFormat", is_changelog=True
+    ),
+    FormatEntry("ogg-json", "penstock.formats.changelog.ogg_json", "OggJsonFormat", is_changelog=True),
+    FormatEntry(
+        "debezium-avro-confluent",
+        "penstock.formats.changelog.debezium_avro",
+        "DebeziumAvroConfluentFormat",
+        is_changelog=True,
     ),
 )
 

@@ -16,15 +16,22 @@ from penstock.options import _spark as spark
 from penstock.options import flink
 from penstock.options._recognise import FoundOptions, GivenOptions, look_up
 from penstock.options._sink import sink_config
-from penstock.options._source import source_config
+from penstock.options._source import check_one_subscription, source_config
 from penstock.options._upsert import check_upsert_names
 from penstock.options.config import SinkConfig, SourceConfig, Subscription, TopicList, TopicPattern
 from penstock.options.declare import Dialect, Option, Side
 from penstock.options.java_pattern import compile_pattern
-from penstock.options.parse_table import format_spec, has_table, read_table, write_table
+from penstock.options.parse_table import (
+    check_one_value_format,
+    connector_of,
+    format_spec,
+    has_table,
+    read_table,
+    write_table,
+)
 from penstock.options.properties.promise import produce_promise
-from penstock.options.table import DEAD_LETTER_TOPIC, FORMAT, KEY_FORMAT, VALUE_FORMAT
-from penstock.options.table_spec import DeserializerSpec, FormatSpec, TableSpec
+from penstock.options.table import DEAD_LETTER_TOPIC, FORMAT, KEY_FORMAT, PRIMARY_KEY, VALUE_FORMAT
+from penstock.options.table_spec import Connector, DeserializerSpec, FormatSpec, TableSpec
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,24 @@ class WriteConfig:
 
     sink: SinkConfig
     table: TableSpec | None = None
+
+
+@dataclass(frozen=True)
+class DeclaredConfig:
+    """What options say of a table before it is known whether it is read or written.
+
+    The options of its formats are not checked: each format declares its own. They are checked by
+    `penstock.formats.registry.check_declared`.
+
+    Attributes:
+        connector: of the table.
+        value_format: of its values; None if the options do not name it.
+        key_format: of its keys; None if the options do not name it.
+    """
+
+    connector: Connector
+    value_format: FormatSpec | None
+    key_format: FormatSpec | None
 
 
 @dataclass(frozen=True)
@@ -95,25 +120,51 @@ def parse_write(options: Mapping[str, str]) -> WriteConfig:
     return WriteConfig(sink_config(given), write_table(given) if is_table else None)
 
 
-def check_declared(options: Mapping[str, str]) -> tuple[FormatSpec, ...]:
-    """Check the options of a table that is only declared: each name, each value, and each name of a format.
+def parse_declared(options: Mapping[str, str]) -> DeclaredConfig:
+    """Parse the options of a table that is only declared: each name, each value, and each name of a format.
 
     Nothing is looked up: a reference to a secret stays a reference. `parse_read` and `parse_write` check what
     is missing, and what one side does not support.
 
-    Returns:
-        The formats that the table names, with their options, which are not checked here: each format
-        declares its own. `penstock.formats.registry.check_declared` checks them.
-
     Raises:
-        OptionError: the message names the option, its value, and the allowed values.
+        OptionError: the message names the option, its value, and the allowed values; or two options mean the
+            same, which no option more can mend.
         UnsupportedOptionError: penstock does not have the format.
     """
     given = look_up(options).judged_alone()
     check_upsert_names(given)
+    check_one_subscription(given)
+    check_one_value_format(given)
     places = ((FORMAT, ""), (VALUE_FORMAT, "value."), (KEY_FORMAT, "key."))
     named = ((given.text(option), prefix) for option, prefix in places)
-    return tuple(format_spec(given.texts, name, prefix) for name, prefix in named if name is not None)
+    of_value, of_value_too, of_key = (
+        None if name is None else format_spec(given.texts, name, prefix) for name, prefix in named
+    )
+    return DeclaredConfig(connector_of(given), of_value or of_value_too, of_key)
+
+
+def with_idle_timeout(options: Mapping[str, str], timeout: str) -> dict[str, str]:
+    """Return the options of a read with an idle time-out, if it has none and aligns its topic partitions.
+
+    Without alignment no topic partition waits for an idle one.
+    """
+    known = look_up(options).known
+    is_for_it = flink.ALIGNMENT_MAX_DRIFT.key in known and flink.IDLE_TIMEOUT.key not in known
+    return {**options, **({flink.IDLE_TIMEOUT.key: timeout} if is_for_it else {})}
+
+
+def with_primary_key(options: Mapping[str, str], columns: tuple[str, ...]) -> dict[str, str]:
+    """Return the options of an upsert table whose primary key is declared elsewhere.
+
+    Raises:
+        OptionError: the options name one too.
+    """
+    if PRIMARY_KEY.key in look_up(options).known:
+        raise OptionError(
+            f"The option '{PRIMARY_KEY.key}' is not for SQL. Write PRIMARY KEY (...) NOT ENFORCED.",
+            option=PRIMARY_KEY.key,
+        )
+    return {**options, **({PRIMARY_KEY.key: ";".join(columns)} if columns else {})}
 
 
 def parse_columns(options: Mapping[str, str]) -> ColumnsConfig:

@@ -119,7 +119,7 @@ def _table(given: GivenOptions, bad_records: BadRecordsSpec) -> TableSpec:
     _check_format_options(given)
     return TableSpec(
         value_format=value_format,
-        connector=_connector(given),
+        connector=connector_of(given),
         key_format=None if key_name is None else format_spec(given.texts, key_name, "key.", topic),
         key_fields=key_fields,
         key_fields_prefix=given.value(KEY_FIELDS_PREFIX) or "",
@@ -142,7 +142,7 @@ def _deserializer(given: GivenOptions, dead_letters: DeadLetters) -> Deserialize
                 "this read. Leave one of them out.",
                 option=key,
             )
-    return DeserializerSpec(text, _connector(given), _bad_records(given, dead_letters), _event_time(given))
+    return DeserializerSpec(text, connector_of(given), _bad_records(given, dead_letters), _event_time(given))
 
 
 def _event_time(given: GivenOptions) -> EventTimeSpec | None:
@@ -159,7 +159,7 @@ def _event_time(given: GivenOptions) -> EventTimeSpec | None:
     return EventTimeSpec(column, assigner)
 
 
-def _connector(given: GivenOptions) -> Connector:
+def connector_of(given: GivenOptions) -> Connector:
     word: str | None = given.value(CONNECTOR)
     return Connector(word or Connector.PENSTOCK.value)
 
@@ -186,13 +186,22 @@ def _known_format(name: str, key: str) -> str:
     return canonical
 
 
-def _value_format(given: GivenOptions, topic: str | None) -> FormatSpec:
-    name, value_name = given.text(FORMAT), given.text(VALUE_FORMAT)
-    if name is not None and value_name is not None:
+def check_one_value_format(given: GivenOptions) -> None:
+    """Check that the format of values is not named twice.
+
+    Raises:
+        OptionError: it is.
+    """
+    if given.has(FORMAT) and given.has(VALUE_FORMAT):
         raise OptionError(
             f"Options '{FORMAT.key}' and '{VALUE_FORMAT.key}' mean the same: set one of them.",
             option=VALUE_FORMAT.key,
         )
+
+
+def _value_format(given: GivenOptions, topic: str | None) -> FormatSpec:
+    check_one_value_format(given)
+    name, value_name = given.text(FORMAT), given.text(VALUE_FORMAT)
     if name is not None:
         return format_spec(given.texts, name, "", topic)
     if value_name is not None:

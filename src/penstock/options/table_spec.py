@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from penstock.options.config import SinkConfig
+from penstock.options.formats import FORMATS
 
 
 class Connector(str, Enum):
@@ -53,6 +54,11 @@ class FormatSpec:
     prefix: str = ""
     items: tuple[tuple[str, str], ...] = ()
     topic: str | None = None
+
+    @property
+    def is_changelog(self) -> bool:
+        """Return whether the rows of the format say how they change a table."""
+        return any(each.is_changelog for each in FORMATS if each.name == self.name)
 
     def __repr__(self) -> str:
         return f"FormatSpec({', '.join([self.name, *(self.prefix + key for key, _ in self.items)])})"

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from pyspark.sql.types import StructType
 
 from penstock.client.settings import check_connection
-from penstock.errors import OptionError
 from penstock.options.config import DeliveryGuarantee, SinkConfig
 from penstock.options.parse import parse_write
 from penstock.options.warn import said_elsewhere
@@ -19,6 +18,7 @@ from penstock.spark._at_least_once import PenstockStreamWriter, PenstockWriter
 from penstock.spark._exactly_once import ExactlyOnceStreamWriter, ExactlyOnceWriter
 from penstock.spark._tables import TableSink, table_sink
 from penstock.spark._target_topics import check_target_topic
+from penstock.spark.check_options import check_stream_write
 from penstock.spark.process.kind import is_spark_worker, repeats_parsing
 
 
@@ -38,18 +38,7 @@ def streaming_write(
     """Return a streaming write. Raises OptionError if an option is for batch writes only."""
     with said_elsewhere(repeats_parsing()):
         config, table = _sink(options, schema)
-    if config.query_id is not None:
-        raise OptionError(
-            "Options 'sink.query-id' and 'sink.batch-id' are for batch writes in foreachBatch. Leave "
-            "them out: a streaming write gets its query and batch from Spark.",
-            option="sink.query-id",
-        )
-    if config.write_id is not None:
-        raise OptionError(
-            "Option 'sink.write-id' names a batch write. Leave it out: a streaming write is identified "
-            "by its checkpoint.",
-            option="sink.write-id",
-        )
+    check_stream_write(config)
     _check_target(config)
     if config.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
         return ExactlyOnceStreamWriter(config, schema, table)

@@ -197,6 +197,33 @@ def test_nothing_says_what_to_read() -> None:
         parse({"kafka.bootstrap.servers": "a:1"})
 
 
+SERVERS = {"properties.bootstrap.servers": "b:1"}
+OF_SPARK = {"kafka.bootstrap.servers": "b:1"}
+
+
+@pytest.mark.parametrize(
+    ("options", "has_one", "shared"),
+    [
+        (FLINK | {"topic": "a"}, True, ("a",)),
+        (FLINK | {"topic": "a;b"}, False, ("a", "b")),
+        (FLINK | {"topic": "a; a"}, True, ("a",)),
+        (SERVERS | {"topic-pattern": "a"}, False, ("a",)),
+        (SERVERS | {"topic-partitions": "a:0;a:1"}, True, ()),
+        (SERVERS | {"topic-partitions": "a:0;b:0"}, False, ()),
+        (SPARK | {"subscribe": "a"}, True, ("a",)),
+        (SPARK | {"subscribe": "a,b"}, False, ("a", "b")),
+        (OF_SPARK | {"subscribePattern": "a"}, False, ("a",)),
+        (OF_SPARK | {"assign": '{"a":[0,1]}'}, True, ()),
+        (OF_SPARK | {"assign": '{"a":[0],"b":[0]}'}, False, ()),
+    ],
+)
+def test_what_is_read_says_whether_it_is_one_topic(
+    options: dict[str, str], has_one: bool, shared: tuple[str, ...]
+) -> None:
+    found = parse(options).subscription
+    assert (found.has_one_topic, found.shared_names) == (has_one, shared)
+
+
 def test_two_subscriptions_exclude_each_other() -> None:
     assert "'topic' and 'topic-pattern' exclude each other" in refused(FLINK | {"topic-pattern": "o.*"})
     assert "'subscribe' and 'assign' exclude each other" in refused(SPARK | {"assign": '{"orders":[0]}'})

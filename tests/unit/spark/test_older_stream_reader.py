@@ -212,8 +212,9 @@ def test_a_limit_is_refused_unless_the_trigger_is_known(
     limited = options | {name: text}
     with pytest.raises(OptionError, match=rf"'{name}' limits a batch.*Nothing was read\..*'scan\.trigger'"):
         _reads.streaming_read(limited, VALUE)
+    config = parse_read(limited, streaming=True)
     with pytest.raises(OptionError, match=r"'scan\.trigger'"):
-        check_options.check_read(limited, VALUE, streaming=True, is_planned_here=True)
+        check_options.check_read(config, limited, VALUE, streaming=True, is_planned_here=True)
     known = limited | {"scan.trigger": "processing-time"}
     assert isinstance(_reads.streaming_read(known, VALUE), OlderStreamReader)
     check_limits(parse_read(options, streaming=True).source)

@@ -18,6 +18,7 @@ from penstock.sql.query.steps import (
     VersionJoin,
 )
 from penstock.sql.run._cuts import Notes, cut_of, mode_of, normalize_of
+from penstock.sql.run._described import promise
 from penstock.sql.run._explain import (
     Explanation,
     add_changes,
@@ -28,6 +29,7 @@ from penstock.sql.run._explain import (
     write_warnings,
 )
 from penstock.sql.run._steps import times_to_live
+from tests.unit.sql.declared import FILES, JDBC, KAFKA, UPSERT, with_options
 
 AGGREGATE = "StateStoreSave [window#1-T1000ms, k#2], state info [ ]\n+- EventTimeWatermark ts#2"
 INTERVAL = (
@@ -36,6 +38,8 @@ INTERVAL = (
 )
 BY_TIME = "StreamingSymmetricHashJoin [e#1-T0ms], [e#2-T0ms], Inner, state cleanup [ left key predicate: (input[0, timestamp, true] <= 0), right key predicate: (input[0, timestamp, true] <= 0) ]"
 GOES = "an aggregation keeps one entry for each group: an entry goes when the watermark has passed"
+KEYED = "id INT PRIMARY KEY NOT ENFORCED"
+EXACTLY_ONCE = f"{KAFKA}, 'sink.delivery-guarantee' = 'EXACTLY_ONCE', 'sink.transactional-id-prefix' = 'p'"
 JOIN = "StreamingSymmetricHashJoin [a#1], [b#2], Inner, condition = [], state cleanup [ left = null, right = null ]"
 
 
@@ -74,23 +78,28 @@ def test_the_state_of_a_plan(plan: str, expected: list[str]) -> None:
 
 
 def test_warnings_about_input() -> None:
-    kafka = {"connector": "kafka", "scan.bounded.mode": "latest-offset"}
-    found = read_warnings(AGGREGATE, [kafka])
+    bounded = with_options(f"{KAFKA}, 'scan.bounded.mode' = 'latest-offset'").connector
+    endless, files = (with_options(each).connector for each in (KAFKA, FILES))
+    made = with_options("'connector' = 'datagen', 'number-of-rows' = '5'").connector
+    found = read_warnings(AGGREGATE, [bounded, files, made])
     assert len(found) == 1
     assert "windows that no later record closes" in found[0]
-    assert read_warnings(AGGREGATE, [{"connector": "kafka"}]) == []
-    assert read_warnings("Project", [kafka]) == []
-    assert "grows without an end" in read_warnings(JOIN, [kafka])[0]
+    watched = with_options(f"{FILES}, 'source.monitor-interval' = '1 s'").connector
+    for each in (endless, watched, with_options("'connector' = 'datagen'").connector):
+        assert read_warnings(AGGREGATE, [bounded, each]) == []
+    assert read_warnings(AGGREGATE, []) == []
+    assert read_warnings("Project", [bounded]) == []
+    assert "grows without an end" in read_warnings(JOIN, [bounded])[0]
 
 
 def test_warnings_about_output() -> None:
-    [twice, folder] = write_warnings("kafka", {}, (), folder=None)
+    [twice, folder] = write_warnings(with_options(KAFKA), folder=None)
     assert "'sink.delivery-guarantee' = 'exactly-once'" in twice
     assert "SET 'execution.checkpointing.dir'" in folder
-    assert write_warnings("kafka", {"sink.delivery-guarantee": "EXACTLY_ONCE"}, (), folder="/c") == []
-    assert "PRIMARY KEY" in write_warnings("jdbc", {}, (), folder="/c")[0]
-    assert write_warnings("jdbc", {}, ("id",), folder="/c") == []
-    assert write_warnings("print", {}, (), folder=None) == []
+    assert write_warnings(with_options(EXACTLY_ONCE), folder="/c") == []
+    assert "PRIMARY KEY" in write_warnings(with_options(JDBC), folder="/c")[0]
+    assert write_warnings(with_options(JDBC, KEYED), folder="/c") == []
+    assert write_warnings(with_options("'connector' = 'print'"), folder=None) == []
 
 
 def test_an_explanation_shows_no_secret() -> None:
@@ -181,21 +190,21 @@ def test_the_changes_of_a_query_from_its_tables_to_its_rows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("connector", "options", "keys", "expected"),
+    ("options", "columns", "promised", "expected"),
     [
-        ("kafka", {"sink.delivery-guarantee": "EXACTLY_ONCE"}, (), "Each row is written once"),
-        ("kafka", {"sink.delivery-guarantee": "none"}, (), "Rows may be lost"),
-        ("kafka", {}, (), "No row is lost. After a failure the rows of a micro-batch may be written twice."),
-        ("upsert-kafka", {}, ("id",), "The last record of each key is right."),
-        ("jdbc", {}, ("id",), "one transaction has its rows and its marker"),
-        ("jdbc", {}, (), "may come twice"),
-        ("filesystem", {}, (), "_spark_metadata"),
-        ("print", {}, (), "may come twice"),
+        (EXACTLY_ONCE, "id INT", "kafka, exactly-once", "Each row is written once"),
+        (f"{KAFKA}, 'sink.delivery-guarantee' = 'none'", "id INT", "kafka, none", "Rows may be lost"),
+        (KAFKA, "id INT", "kafka, at-least-once", "No row is lost. After a failure the rows of a micro-batch may be written twice."),
+        (UPSERT, KEYED, "upsert-kafka, at-least-once", "The last record of each key is right."),
+        (JDBC, KEYED, "jdbc, at-least-once; exactly-once if", "one transaction has its rows and its marker"),
+        (JDBC, "id INT", "jdbc, at-least-once; exactly-once if", "may come twice"),
+        (FILES, "id INT", "filesystem, exactly once", "_spark_metadata"),
+        ("'connector' = 'print'", "id INT", "print, at least once", "may come twice"),
     ],
-)
-def test_the_guarantee_from_end_to_end(
-    connector: str, options: dict[str, str], keys: tuple[str, ...], expected: str
-) -> None:
-    first, last = guarantee(connector, options, keys)
+)  # fmt: skip
+def test_the_guarantee_from_end_to_end(options: str, columns: str, promised: str, expected: str) -> None:
+    table = with_options(options, columns)
+    first, last = guarantee(table)
     assert "read again with the same records" in first
     assert expected in last
+    assert promise(table.connector).startswith(f"connector {promised}")

@@ -26,7 +26,7 @@ KAFKA = "'connector' = 'kafka', 'properties.bootstrap.servers' = 'b:9092'"
 ORDERS = f"CREATE TABLE orders (a INT) WITH ({KAFKA}, 'topic' = 'o', 'Properties.Group.Id' = 'g')"
 SHOPS = f"CREATE TABLE shops (a INT) WITH ({KAFKA}, 'topic' = 's', '{GROUP}' = 'g')"
 ALIAS = f"CREATE TABLE same (a INT) WITH ({KAFKA}, 'topic' = 'x;o', '{GROUP}' = 'g')"
-FILES = f"CREATE TABLE files (a INT) WITH ('connector' = 'filesystem', '{GROUP}' = 'g')"
+FILES = "CREATE TABLE files (a INT) WITH ('connector' = 'filesystem', 'path' = '/x', 'format' = 'csv')"
 PATTERN = f"CREATE TABLE many (a INT) WITH ({KAFKA}, 'topic-pattern' = 'o.*', '{GROUP}' = 'g')"
 VIEW = "CREATE VIEW v AS SELECT a FROM orders"
 
@@ -62,7 +62,7 @@ def reading(*names: str, **hints: str) -> Notes:
         ([reading("orders", "shops")], ""),
         ([reading("files"), reading("files")], ""),
         ([reading("v"), reading("v"), reading("gone")], ""),
-        ([reading("orders"), reading("orders", properties_group_id="h")], ""),
+        ([reading("shops"), reading("shops", properties_group_id="h")], ""),
         ([reading("orders"), reading("orders", commit_offsets_on_checkpoint="FALSE")], ""),
         ([reading("orders"), reading("orders", properties_bootstrap_servers="c:9092")], ""),
     ],
@@ -115,7 +115,9 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Session:
         assert made._binder._notes is not None
         made._binder._notes.add_reads(reading("orders").reads)
         rows = MagicMock(isStreaming=True)
-        return Write(made._catalog.key(insert.table.parts), rows, "print", {}, insert)
+        table = made._catalog.find(insert.table.parts)
+        assert isinstance(table, Table)
+        return Write(made._catalog.key(insert.table.parts), rows, table, insert)
 
     monkeypatch.setattr(made._inserts, "prepare", prepare)
     return made

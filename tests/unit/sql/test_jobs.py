@@ -20,6 +20,7 @@ from penstock.sql.run.session import Session
 from penstock.sql.run.settings import FOLDER, NAME, NEEDED, Settings
 from penstock.sql.shell import run as shell
 from penstock.sql.shell.select import Output
+from tests.unit.sql.declared import KAFKA, with_options
 
 
 class FakeStream:
@@ -66,7 +67,7 @@ class Jobs:
             assert isinstance(insert, Insert)
             self.started.append(FakeStream(folders))
             key = self.catalog.key(insert.table.parts)
-            writes.append(Write(key, self.started[-1], "kafka", {}, insert))
+            writes.append(Write(key, self.started[-1], with_options(KAFKA), insert))
         self.inserts.start(writes, Source("; ".join(texts)), in_set=len(texts) > 1)
         return [str(Path(each).relative_to(self.base)) for each in folders]
 
@@ -123,14 +124,15 @@ def test_a_query_of_operators_is_planned_in_one_thread(tmp_path: Path, operators
     jobs.inserts._spark = spark
     insert = parse_script(A)[0].statement
     assert isinstance(insert, Insert)
-    write = Write(jobs.catalog.key(("a",)), FakeStream([]), "kafka", {}, insert, operators=operators)
+    write = Write(jobs.catalog.key(("a",)), FakeStream([]), with_options(KAFKA), insert, operators=operators)
     jobs.inserts.start([write], Source(A), in_set=False)
     assert spark.conf.set.call_count == 2 * (1 + operators), "each option is set and given back"
 
 
 def write_of(insert: Insert) -> Write:
     rows = MagicMock(isStreaming=False)
-    return Write(("default_database", insert.table.parts[-1]), rows, "blackhole", {}, insert)
+    table = with_options("'connector' = 'blackhole'")
+    return Write(("default_database", insert.table.parts[-1]), rows, table, insert)
 
 
 def fake_session(monkeypatch: pytest.MonkeyPatch) -> tuple[Session, list[str]]:

@@ -4,48 +4,47 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.sql.language.parse import parse_statement
-from penstock.sql.language.source import Source
-from penstock.sql.language.statements import CreateTable
+from penstock.sql.connectors.options import WrongOptionError
 from penstock.sql.query.rows import Rows
 from penstock.sql.run._cuts import Notes, many_hops
 from penstock.sql.run._explain import warnings_of
 from penstock.sql.run._late_rows import check_drift, late_rows
 from penstock.sql.run.catalog import Catalog, Table
+from tests.unit.sql.declared import TOPIC, with_options
 from tests.unit.sql.fake_binder import FakeBinder, translated
 from tests.unit.sql.streams.cutting import STREAMS
 
 RECORD = "ts TIMESTAMP(3) METADATA FROM 'timestamp' VIRTUAL"
+JSON = "'format' = 'json'"
 DRIFT = "'scan.watermark.alignment.max-drift'"
 
 
 def table(column: str, delay: str, options: str = "", connector: str = "kafka") -> Table:
     more = f", {options}" if options else ""
-    text = f"CREATE TABLE x (ms BIGINT, {column}, WATERMARK FOR ts AS ts{delay}) WITH ('connector' = '{connector}'{more})"
-    found = parse_statement(text)
-    assert isinstance(found, CreateTable)
-    return Table(found, Source(text))
+    of_kafka = f", {TOPIC}" if connector == "kafka" else ""
+    columns = f"ms BIGINT, {column}, WATERMARK FOR ts AS ts{delay}"
+    return with_options(f"'connector' = '{connector}'{of_kafka}{more}", columns)
 
 
 @pytest.mark.parametrize(
     ("column", "delay", "options", "expected"),
     [
         (RECORD, " - INTERVAL '5' SECOND", "", f"Set {DRIFT} = '5 s' in WITH"),
-        (RECORD, " - INTERVAL '2' MINUTE", f"{DRIFT} = '0'", f"Set {DRIFT} = '2 min' in WITH"),
+        (RECORD, " - INTERVAL '2' MINUTE", f"{JSON}, {DRIFT} = '0'", f"Set {DRIFT} = '2 min' in WITH"),
         (RECORD, "", "", f"Declare ts - INTERVAL '5' SECOND as WATERMARK. Set {DRIFT} = '5 s' in WITH"),
         ("ts TIMESTAMP_LTZ(3)", " - INTERVAL '5' SECOND", "", f"Set {DRIFT} = '5 s' and 'scan.event-time.column' = 'ts'"),
-        ("ts TIMESTAMP_LTZ(3)", " - INTERVAL '5' SECOND", f"{DRIFT} = '5 s'", "'scan.event-time.column' = 'ts'"),
+        ("ts TIMESTAMP_LTZ(3)", " - INTERVAL '5' SECOND", f"{JSON}, {DRIFT} = '5 s'", "'scan.event-time.column' = 'ts'"),
         ("ts TIMESTAMP(3)", " - INTERVAL '5' SECOND", "", "as long as the topic partitions may be apart"),
         ("ts AS TO_TIMESTAMP_LTZ(ms, 3)", "", "", "as long as the topic partitions may be apart"),
         (RECORD, " - INTERVAL '5' SECOND", f"{DRIFT} = '5 s'", None),
-        (RECORD, " - INTERVAL '5' SECOND", f"{DRIFT} = '5 s', 'scan.event-time.column' = 'y'", DRIFT),
-        ("ts TIMESTAMP_LTZ(3)", " - INTERVAL '5' SECOND", f"{DRIFT} = '5 s', 'scan.event-time.column' = 'ts'", None),
+        (RECORD, " - INTERVAL '5' SECOND", f"{JSON}, {DRIFT} = '5 s', 'scan.event-time.column' = 'y'", DRIFT),
+        ("ts TIMESTAMP_LTZ(3)", " - INTERVAL '5' SECOND", f"{JSON}, {DRIFT} = '5 s', 'scan.event-time.column' = 'ts'", None),
         (RECORD, " - INTERVAL '5' SECOND", "'format' = 'debezium-json'", None),
     ],
 )  # fmt: skip
 def test_rows_that_spark_may_drop(column: str, delay: str, options: str, expected: str | None) -> None:
     made = table(column, delay, options)
-    warning = late_rows(made, made.options)
+    warning = late_rows(made)
     if expected is None:
         assert warning is None
         return
@@ -56,16 +55,17 @@ def test_rows_that_spark_may_drop(column: str, delay: str, options: str, expecte
 
 def test_a_table_outside_of_kafka_has_no_topic_partitions() -> None:
     made = table("ts TIMESTAMP(3)", "", connector="datagen")
-    assert late_rows(made, made.options) is None
+    assert late_rows(made) is None
 
 
 def test_a_drift_that_is_longer_than_the_watermark_waits_is_refused() -> None:
     made = table(RECORD, " - INTERVAL '5' SECOND", f"{DRIFT} = '1 min'")
-    with pytest.raises(ValueError, match="is 1 min, and the WATERMARK waits 5 s"):
-        check_drift(made, made.options)
+    with pytest.raises(WrongOptionError, match="is 1 min, and the WATERMARK waits 5 s") as error:
+        check_drift(made)
+    assert error.value.option == DRIFT.strip("'")
     for drift in ("5 s", "5000", "0"):
         made = table(RECORD, " - INTERVAL '5' SECOND", f"{DRIFT} = '{drift}'")
-        check_drift(made, made.options)
+        check_drift(made)
 
 
 TUMBLE = "TABLE(TUMBLE(TABLE u, DESCRIPTOR(ltz), INTERVAL '1' HOUR))"

@@ -142,6 +142,8 @@ def test_create_table_takes_what_only_a_statement_can_judge(session: Session, op
         ("'connector' = 'nats', 'x' = 'y'", "connector", "there is no connector 'nats'"),
         ("'connector.type' = 'kafka', 'x' = 'y'", "connector.type", "is a key of Flink before 1.11"),
         (PLAIN.replace(", 'format' = 'json'", ", 'json.ignore-parse-errors' = 'true'"), "", "A table needs a format for its values"),
+        (PLAIN.replace(", 'format' = 'json'", ""), "", "The schema of this read does not match: there is no column id"),
+        (f"{PLAIN}, 'topic-pattern' = 'x.*'", "topic", "Options 'topic' and 'topic-pattern' exclude each other"),
         (f"{PLAIN}, 'csv.field-delimiter' = ';'", "csv.field-delimiter", "is for format 'csv', which is not in use"),
         (PLAIN.replace("json", "avro-confluent"), "", "Option 'avro-confluent.url' is required"),
         (PLAIN.replace("json", "avro") + ", 'avro.timestamp_mapping.legacy' = 'true'", "avro.timestamp_mapping.legacy", "is not supported"),
@@ -186,6 +188,12 @@ def test_what_a_write_is_missing_is_refused_by_the_statement(session: Session) -
     with pytest.raises(SqlError, match=r"Did you mean 'sink.partitioner'\?") as found:
         write(session, "/*+ OPTIONS('sink.partitionr' = '1') */")
     assert found.value.facts["column"] == 27
+    named = f"{EXACTLY_ONCE}, 'sink.transactional-id-prefix' = 'p', 'sink.write-id' = 'w'".replace(" = ", "=")
+    with pytest.raises(SqlError, match="names a batch write") as found:
+        write(session, f"/*+ OPTIONS({named}) */")
+    assert found.value.facts["column"] == 15 + len("/*+ OPTIONS(") + named.index("'sink.write-id'")
+    with pytest.raises(SqlError, match=r"no_such\.Partitioner"):
+        write(session, "/*+ OPTIONS('sink.partitioner'='no_such.Partitioner') */")
     session.execute(f"ALTER TABLE t SET ({EXACTLY_ONCE})")
     with pytest.raises(SqlError, match="transactional-id-prefix' is required"):
         write(session)

@@ -10,6 +10,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from penstock.errors import SqlError
+from penstock.sql.connectors.described import Kafka
 from penstock.sql.language.parse import parse_script, parse_statement
 from penstock.sql.language.source import Source, without_secrets
 from penstock.sql.language.statements import CreateTable, CreateView, Insert
@@ -19,6 +20,7 @@ from penstock.sql.run._inserts import Inserts, Write
 from penstock.sql.run._tables import with_idle_timeout
 from penstock.sql.run.catalog import Catalog, Table, View, altered, with_like
 from penstock.sql.run.settings import Settings
+from tests.unit.sql.declared import FILES, KAFKA, with_options
 
 BASE = "CREATE TABLE base (a INT, b AS a + 1, c INT METADATA, WATERMARK FOR a AS a, PRIMARY KEY (a) NOT ENFORCED) WITH ('x' = '1', 'y' = '2')"
 
@@ -112,19 +114,24 @@ def test_settings() -> None:
 
 
 @pytest.mark.parametrize(
-    ("connector", "options", "expected"),
+    ("options", "expected_ms"),
     [
-        ("kafka", {"scan.watermark.alignment.max-drift": "1 min"}, "5 s"),
-        ("kafka", {"Scan.Watermark.Alignment.Max-Drift": "1 min", "SCAN.idle-timeout": "9 s"}, None),
-        ("kafka", {}, None),
-        ("filesystem", {"scan.watermark.alignment.max-drift": "1 min"}, None),
+        (f"{KAFKA}, 'scan.watermark.alignment.max-drift' = '1 min'", 5_000),
+        (f"{KAFKA}, 'Scan.Watermark.Alignment.Max-Drift' = '1 min', 'SCAN.idle-timeout' = '9 s'", 9_000),
+        (KAFKA, 60_000),
     ],
 )
-def test_the_idle_time_out_of_a_session_is_for_aligned_tables(
-    connector: str, options: dict[str, str], expected: str | None
-) -> None:
-    assert with_idle_timeout(connector, options, "5 s").get("scan.idle-timeout") == expected
-    assert with_idle_timeout(connector, options, None) == options
+def test_the_idle_time_out_of_a_session_is_for_aligned_tables(options: str, expected_ms: int) -> None:
+    table = with_options(options)
+    found = with_idle_timeout(table, "5 s").connector
+    assert isinstance(found, Kafka)
+    assert found.config.stream.source.idle_timeout_ms == expected_ms
+    assert with_idle_timeout(table, None) is table
+
+
+def test_the_idle_time_out_of_a_session_is_not_for_files() -> None:
+    table = with_options(FILES)
+    assert with_idle_timeout(table, "5 s") is table
 
 
 KEY = ("default_database", "t")
@@ -153,7 +160,7 @@ def test_a_refused_folder_leaves_the_notes_of_the_others(tmp_path: Path) -> None
         claim(str(folder), "old", {}, may_change=False)
     (folders[1] / "penstock-sql" / "query.json").write_text('{"version": 9}')
     before = (folders[0] / "penstock-sql" / "query.json").read_text()
-    streams = [Write(KEY, MagicMock(), "kafka", {}, insert_of(script)) for _ in folders]
+    streams = [Write(KEY, MagicMock(), with_options(KAFKA), insert_of(script)) for _ in folders]
     with pytest.raises(SqlError, match="version 9"):
         inserts._claim(streams, [str(each) for each in folders], Source(script))
     assert (folders[0] / "penstock-sql" / "query.json").read_text() == before

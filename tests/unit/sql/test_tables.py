@@ -10,19 +10,13 @@ import pytest
 from penstock.errors import OptionError, SqlError
 from penstock.sql.language.parse import parse_script, parse_statement
 from penstock.sql.language.source import Source
-from penstock.sql.language.statements import CreateTable, CreateView, Insert, Name
+from penstock.sql.language.statements import CreateView, Insert, Name
 from penstock.sql.run import _binder, _inserts
 from penstock.sql.run import _tables as tables
 from penstock.sql.run.catalog import Catalog, Table, View
 from penstock.sql.run.session import Session
 from penstock.sql.run.settings import Settings
-
-
-def table_of(text: str) -> Table:
-    found = parse_statement(text)
-    assert isinstance(found, CreateTable)
-    return Table(found, Source(text))
-
+from tests.unit.sql.declared import FILES, KAFKA, table_of, with_options
 
 KIND = "row_kind STRING METADATA FROM 'row-kind'"
 
@@ -36,7 +30,7 @@ KIND = "row_kind STRING METADATA FROM 'row-kind'"
         (
             "a INT",
             {"format": "json", "value.format": "maxwell-json"},
-            "a batch of the format 'maxwell-json'",
+            "mean the same: set one of them",
         ),
         ("a INT PRIMARY KEY NOT ENFORCED", {"format": "maxwell-json"}, ""),
         (
@@ -54,13 +48,12 @@ KIND = "row_kind STRING METADATA FROM 'row-kind'"
 def test_options_are_checked_with_those_of_the_hint(
     columns: str, options: dict[str, str], message: str
 ) -> None:
-    table = table_of(f"CREATE TABLE t ({columns}) WITH ('connector' = 'kafka')")
-    merged = {**table.options, **options}
+    table = with_options("'connector' = 'kafka'", columns).hinted(tuple(options.items()))
     if not message:
-        assert tables.check_connector(table, merged, is_read=True, is_batch=True) == "kafka"
+        tables.check_use(table, is_read=True, is_batch=True)
         return
-    with pytest.raises(ValueError, match=message):
-        tables.check_connector(table, merged, is_read=True, is_batch=True)
+    with pytest.raises((ValueError, OptionError), match=message):
+        tables.check_use(table, is_read=True, is_batch=True)
 
 
 def test_the_hint_of_a_read_and_of_a_write_is_checked() -> None:
@@ -80,15 +73,17 @@ def test_the_hint_of_a_read_and_of_a_write_is_checked() -> None:
         inserts.prepare(insert, Source(text))
 
 
-FILES = {"connector": "filesystem", "path": "/x", "format": "csv"}
-
-
 @pytest.mark.parametrize(
     ("more", "message"),
     [
         ({"csv.field-delimiter": ";"}, "does not have the option 'csv.field-delimiter'"),
         ({"source.monitor-intervall": "1 s"}, "Did you mean 'source.monitor-interval'"),
-        ({"format": "raw"}, "needs 'path', and 'format'"),
+        ({"source.monitor-interval": "soon"}, "'source.monitor-interval' cannot be 'soon'"),
+        ({"format": "raw"}, "'format' cannot be 'raw'. Allowed: "),
+        ({"path": ""}, "needs the option 'path'"),
+        ({"sink.partition-commit.policy.kind": "success-file"}, "is not served: no marker"),
+        ({"sink.rolling-policy.rollover-interval": "soon"}, "rollover-interval' cannot be 'soon'"),
+        ({"sink.rolling-policy.rollover-interval": "1 min"}, ""),
         ({"source.monitor-interval": "1 s"}, ""),
     ],
 )
@@ -96,12 +91,12 @@ FILES = {"connector": "filesystem", "path": "/x", "format": "csv"}
 def test_an_option_of_files_that_has_no_effect_is_refused(
     more: dict[str, str], message: str, is_read: bool
 ) -> None:
-    table = table_of("CREATE TABLE t (a INT)")
+    table = with_options(FILES).hinted(tuple(more.items()))
     if not message:
-        assert tables.check_connector(table, {**FILES, **more}, is_read=is_read) == "filesystem"
+        tables.check_use(table, is_read=is_read)
         return
     with pytest.raises(ValueError, match=message):
-        tables.check_connector(table, {**FILES, **more}, is_read=is_read)
+        tables.check_use(table, is_read=is_read)
 
 
 @pytest.mark.parametrize(("name", "is_strict"), [("json", True), ("csv", True), ("parquet", False)])
@@ -111,8 +106,7 @@ def test_a_wrong_value_in_a_file_stops_the_query(
     monkeypatch.setattr(tables, "read_schema", lambda _: "schema")
     spark = MagicMock()
     spark.read.option.return_value = spark.read
-    table = table_of("CREATE TABLE t (a INT)")
-    tables.open_table(spark, table, "filesystem", {**FILES, "format": name}, streaming=True)
+    tables.open_table(spark, with_options(FILES.replace("csv", name)), streaming=True)
     assert spark.read.option.call_args_list == ([(("mode", "FAILFAST"),)] if is_strict else [])
     spark.read.format.assert_called_once_with(name)
 
@@ -129,10 +123,11 @@ def test_a_row_without_an_event_time_stops_the_stream() -> None:
 def test_an_overwrite_by_a_stream_is_refused() -> None:
     insert = parse_statement("INSERT OVERWRITE t SELECT 1")
     assert isinstance(insert, Insert)
-    _inserts._check_overwrite("filesystem", MagicMock(isStreaming=False), insert)
+    files, kafka = (with_options(each).connector for each in (FILES, KAFKA))
+    _inserts._check_overwrite(files, MagicMock(isStreaming=False), insert)
     for connector, streaming, message in [
-        ("filesystem", True, "not for a stream"),
-        ("kafka", False, "only adds rows"),
+        (files, True, "not for a stream"),
+        (kafka, False, "The connector 'kafka' only adds rows"),
     ]:
         with pytest.raises(ValueError, match=message):
             _inserts._check_overwrite(connector, MagicMock(isStreaming=streaming), insert)
@@ -141,16 +136,16 @@ def test_an_overwrite_by_a_stream_is_refused() -> None:
 def test_a_view_reads_the_tables_of_its_own_database(monkeypatch: pytest.MonkeyPatch) -> None:
     catalog = Catalog(databases={"default_database", "d"})
     for database, topic in [("default_database", "mine"), ("d", "other")]:
-        made = table_of(f"CREATE TABLE t (a INT) WITH ('connector' = 'kafka', 'topic' = '{topic}')")
+        made = with_options(KAFKA.replace("'x'", f"'{topic}'"))
         catalog.add(Name((database, "t")), made, if_not_exists=False)
-    text = "CREATE VIEW v AS SELECT a FROM t"
+    text = "CREATE VIEW v AS SELECT id FROM t"
     view = parse_statement(text)
     assert isinstance(view, CreateView)
     catalog.add(view.name, View(view, Source(text), catalog.database), if_not_exists=False)
     opened: list[str] = []
 
-    def opens(_: Any, __: Any, ___: str, options: dict[str, str], **_more: Any) -> Any:
-        opened.append(options["topic"])
+    def opens(_: Any, table: Table, **_more: Any) -> Any:
+        opened.append(table.connector.given["topic"])
         return MagicMock(isStreaming=False)
 
     monkeypatch.setattr(tables, "open_table", opens)

@@ -23,8 +23,8 @@ class WrongOptionError(ValueError):
         self.option = option
 
 
-def check_known(connector: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Check the names of options.
+def check_known(connector: str, given: Iterable[str], known: Iterable[str], advice: str = "") -> None:
+    """Check the names of options. `advice` stands behind those that the connector has.
 
     Raises:
         WrongOptionError: the connector does not have one of them.
@@ -34,7 +34,7 @@ def check_known(connector: str, given: Iterable[str], known: Iterable[str]) -> N
     if unknown is not None:
         raise WrongOptionError(
             f"the connector '{connector}' does not have the option '{unknown}'.{nearest(unknown, names)} "
-            f"It has {', '.join(names)}.",
+            f"It has {', '.join(names)}. {advice}".strip(),
             unknown,
         )
 
@@ -54,13 +54,13 @@ def read_value(options: Mapping[str, str], key: str, kind: ValueType[T]) -> T | 
         raise WrongOptionError(f"the option '{key}' cannot be '{text}'. Allowed: {error}.", key) from None
 
 
-def needed(connector: str, options: Mapping[str, str], key: str) -> str:
-    """Return an option that has to be given.
+def needed(connector: str, options: Mapping[str, str], key: str, values: str = "") -> str:
+    """Return an option that has to be given; `values` says which values it can have.
 
     Raises:
         ValueError: it is missing or empty.
     """
     text = options.get(key, "").strip()
     if not text:
-        raise ValueError(f"the connector '{connector}' needs the option '{key}'.")
+        raise ValueError(f"the connector '{connector}' needs the option '{key}'{values and f': {values}'}.")
     return text

@@ -20,6 +20,7 @@ from penstock.errors import OptionError, SchemaError, StateError
 from penstock.spark.connect import is_connect
 from penstock.spark.native import WAITS, WATERMARK, analyzed_plan, has_watermark, watermark_count
 from penstock.spark.one_thread import left_to_the_start
+from penstock.sql.connectors.described import Kafka
 from penstock.sql.connectors.options import WrongOptionError
 from penstock.sql.connectors.sessions import is_stopped
 from penstock.sql.language.source import Source
@@ -182,7 +183,7 @@ class SparkBinder:
         found = self._catalog.find(parts)
         if found is None:
             return self._table_of_spark(".".join(map(quoted, parts)))
-        if isinstance(found, Table) and found.options.get("connector") not in tables.KAFKA:
+        if isinstance(found, Table) and found.hinted(options).kind is not Kafka:
             has_place = False  # one DataFrame for all places where the table stands
         key = (found, options, self._settings.is_batch, has_place, is_raw, self._foreign_zone)
         if key in self._views:
@@ -191,7 +192,7 @@ class SparkBinder:
         with self._made_apart() as notes:
             self._definitions[".".join(self._catalog.key(parts))] = definition_of(found)
             if isinstance(found, Table):
-                frame, rows, varying = self._table(found, dict(options), has_place=has_place, is_raw=is_raw)
+                frame, rows, varying = self._table(found, options, has_place=has_place, is_raw=is_raw)
                 time = time_of(found) if frame.isStreaming else None
                 made = Relation(self._named(frame), rows, time, varying if rows.changes is not None else ())
             else:
@@ -378,17 +379,16 @@ class SparkBinder:
         self._temporary.remove()
 
     def _table(
-        self, table: Table, hinted: dict[str, str], *, has_place: bool, is_raw: bool
+        self, declared: Table, hinted: Options, *, has_place: bool, is_raw: bool
     ) -> tuple[Any, Rows, tuple[VaryingColumn, ...]]:
-        settings = self._settings
+        settings, table = self._settings, declared.hinted(hinted)
+        streaming = not settings.is_batch
         try:
-            options = {**table.options, **hinted}
-            connector = tables.check_connector(table, options, is_read=True, is_batch=settings.is_batch)
-            options = tables.with_idle_timeout(connector, options, settings.idle_timeout)
-            if not settings.is_batch:
-                check_drift(table, options)
-            opened = Opened(table, options, connector, has_place=has_place, is_raw=is_raw)
-            streaming = not settings.is_batch
+            tables.check_use(table, is_read=True, is_batch=settings.is_batch)
+            table = tables.with_idle_timeout(table, settings.idle_timeout)
+            if streaming:
+                check_drift(table)
+            opened = Opened(table, streaming=streaming, has_place=has_place, is_raw=is_raw)
             normal = opened.is_normalized(streaming=streaming, drops_duplicates=settings.drops_duplicates)
             frame = opened.frame(self._spark, streaming=streaming, is_normalized=normal)
             rows = opened.rows(streaming=frame.isStreaming, is_normalized=normal)
@@ -403,7 +403,7 @@ class SparkBinder:
             place = table.definition.name.offset
             raise table.source.error(str(error), place, state=error.path) from None
         except WRONG as error:
-            if is_about(error, hinted):
+            if is_about(error, dict(hinted)):
                 raise  # the query knows where the hint stands
             raise located(error, (table.source, table.definition.name.offset)) from None
         self._check_zone(table, frame.isStreaming)

@@ -5,16 +5,15 @@ Runs on the driver. Invariant: a type of Spark that Flink does not have is refus
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
-from penstock.options.values import as_word
+from penstock.sql.connectors.described import Connector, Files, Jdbc, Kafka
 from penstock.sql.language.flink_types import Field, FlinkType
 from penstock.sql.language.statements import ComputedColumn, MetadataColumn
 from penstock.sql.language.write import type_text
 from penstock.sql.run.catalog import Table
 
-GUARANTEE = "sink.delivery-guarantee"
 _NAMES = {
     "string": "STRING",
     "boolean": "BOOLEAN",
@@ -73,17 +72,14 @@ def described(table: Table) -> Iterator[tuple[str, ...]]:
         yield column.name, kind, null, key if column.name in definition.primary_key else "", extras, watermark
 
 
-def promise(connector: str, options: dict[str, str]) -> str:
+def promise(connector: Connector) -> str:
     """Return how often a row is written."""
-    if connector in ("print", "blackhole"):
-        return f"connector {connector}, at least once"
-    if connector == "jdbc":
-        return "connector jdbc, at-least-once; exactly-once if the table has a PRIMARY KEY"
-    if connector == "filesystem":
-        return "connector filesystem, exactly once for readers that follow Spark's _spark_metadata"
-    return f"connector {connector}, {delivery_guarantee(options)}"
-
-
-def delivery_guarantee(options: Mapping[str, str]) -> str:
-    """Return the delivery guarantee of a table, as its option reads it."""
-    return as_word(options.get(GUARANTEE, "at-least-once"))
+    if isinstance(connector, Kafka):
+        often = connector.guarantee.value
+    elif isinstance(connector, Jdbc):
+        often = "at-least-once; exactly-once if the table has a PRIMARY KEY"
+    elif isinstance(connector, Files):
+        often = "exactly once for readers that follow Spark's _spark_metadata"
+    else:
+        often = "at least once"
+    return f"connector {connector.name}, {often}"

@@ -9,24 +9,30 @@ from __future__ import annotations
 import contextlib
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.options.config import DeliveryGuarantee
+from penstock.options.flink import DELIVERY_GUARANTEE
+from penstock.sql.connectors.described import Connector, Files, Jdbc, Kafka
 from penstock.sql.connectors.sessions import first_line
 from penstock.sql.language.source import without_secrets
 from penstock.sql.query.rows import Rows
-from penstock.sql.run._changing import UPSERT
 from penstock.sql.run._cuts import WINDOWS, Cut, Notes, mode_of
-from penstock.sql.run._described import GUARANTEE, delivery_guarantee
 from penstock.sql.run._late_rows import late_rows
-from penstock.sql.run._tables import DATAGEN, JDBC, KAFKA
 from penstock.sql.run.catalog import Catalog, Table
 
 SQL_OF_SPARK, _PLAN_OF_SPARK = "SQL of Spark", "Plan of Spark"
 OF_SPARK = (SQL_OF_SPARK, _PLAN_OF_SPARK)
 """Sections with the texts of Spark."""
-_BOUNDED = "scan.bounded.mode"
+_GUARANTEES = {
+    DeliveryGuarantee.EXACTLY_ONCE: "Each row is written once, for readers with isolation.level = "
+    "read_committed.",
+    DeliveryGuarantee.AT_LEAST_ONCE: "No row is lost. After a failure the rows of a micro-batch may be "
+    "written twice.",
+    DeliveryGuarantee.NONE: "Rows may be lost, and may be written twice.",
+}
 _WINDOWS = re.compile(r"window[#(]|windowexpression|session_window", re.IGNORECASE)
 _STATES = {
     "StateStoreSave": "an aggregation keeps one entry for each group",
@@ -67,21 +73,20 @@ class Explanation:
             yield from (f"    {line}" for line in lines)
 
 
-def add_reads(explanation: Explanation, notes: Notes, catalog: Catalog) -> list[Mapping[str, str]]:
-    """Add the tables that a query reads, and return their options."""
-    all_options: list[Mapping[str, str]] = []
+def add_reads(explanation: Explanation, notes: Notes, catalog: Catalog) -> list[Connector]:
+    """Add the tables that a query reads, and return their connectors."""
+    connectors = []
     for parts, hinted in notes.reads:
         found = catalog.find(parts)
-        options = {**found.options, **dict(hinted)} if isinstance(found, Table) else {}
         name = ".".join(parts)
-        if options:
-            shown = [option_text(key, value) for key, value in options.items()]
+        if isinstance(found, Table):
+            connectors.append(found.hinted(hinted).connector)
+            shown = [option_text(key, value) for key, value in connectors[-1].given.items()]
             explanation.add("Reads", [f"{name}: {', '.join(shown)}"])
-            all_options.append(options)
         else:
             kind = "a view" if found is not None else "a table of Spark"
             explanation.add("Reads", [f"{name}: {kind}"])
-    return all_options
+    return connectors
 
 
 def add_changes(explanation: Explanation, notes: Notes, rows: Rows) -> None:
@@ -102,7 +107,7 @@ def warnings_of(notes: Notes, catalog: Catalog) -> Iterator[str]:
         found = catalog.find(parts)
         if not isinstance(found, Table):
             continue
-        warning = late_rows(found, {**found.options, **dict(hinted)}, is_of_changes=is_of_changes)
+        warning = late_rows(found.hinted(hinted), is_of_changes=is_of_changes)
         if warning is not None:
             yield warning
 
@@ -113,7 +118,7 @@ def option_text(key: str, value: str) -> str:
 
 
 def add_plan(
-    explanation: Explanation, frame: Any, reads: list[Mapping[str, str]], cuts: Sequence[Cut] = ()
+    explanation: Explanation, frame: Any, reads: Sequence[Connector], cuts: Sequence[Cut] = ()
 ) -> None:
     """Add what a query keeps, warnings about its input, and Spark's plan."""
     own = [f"{cut.name} ({cut.place}): {cut.keeps}" for cut in cuts]
@@ -186,13 +191,12 @@ def _until_of_join(line: str) -> str:
     return f"{', '.join(sides)}. Later rows are dropped"
 
 
-def read_warnings(plan: str, reads: list[Mapping[str, str]]) -> list[str]:
+def read_warnings(plan: str, reads: Sequence[Connector]) -> list[str]:
     """Return what a user should know about the input of a streaming query."""
     found = []
-    if "EventTimeWatermark" in plan:
-        is_bounded = [_BOUNDED in options or options.get("connector") == DATAGEN for options in reads]
-        if is_bounded and all(is_bounded) and _WINDOWS.search(plan):
-            found.append("the tables are bounded: windows that no later record closes are not written.")
+    ends = bool(reads) and all(each.is_bounded for each in reads)
+    if ends and "EventTimeWatermark" in plan and _WINDOWS.search(plan):
+        found.append("the tables are bounded: windows that no later record closes are not written.")
     if _ENDLESS_JOIN.search(plan):
         found.append(
             "a join keeps all rows of both sides, so its state grows without an end: no conditions bound the "
@@ -202,40 +206,34 @@ def read_warnings(plan: str, reads: list[Mapping[str, str]]) -> list[str]:
     return found
 
 
-def guarantee(connector: str, options: Mapping[str, str], keys: tuple[str, ...]) -> Iterator[str]:
+def guarantee(table: Table) -> Iterator[str]:
     """Return what holds from the records that are read to the rows that are written, also after failures."""
     yield (
         "A micro-batch that failed is read again with the same records, and the state of operators goes back "
         "with it. So each record counts once in the rows of the query."
     )
-    given = delivery_guarantee(options)
-    if connector in KAFKA and given == "exactly-once":
-        yield "Each row is written once, for readers with isolation.level = read_committed."
-    elif connector in KAFKA and given == "none":
-        yield "Rows may be lost, and may be written twice."
-    elif connector in KAFKA:
-        end = " The last record of each key is right." if connector == UPSERT else ""
-        yield f"No row is lost. After a failure the rows of a micro-batch may be written twice.{end}"
-    elif connector == JDBC and keys:
+    connector = table.connector
+    if isinstance(connector, Kafka):
+        is_last = connector.config.is_upsert and connector.guarantee is DeliveryGuarantee.AT_LEAST_ONCE
+        yield _GUARANTEES[connector.guarantee] + (" The last record of each key is right." if is_last else "")
+    elif isinstance(connector, Jdbc) and table.definition.primary_key:
         yield "Each micro-batch changes the table once: one transaction has its rows and its marker."
-    elif connector == "filesystem":
+    elif isinstance(connector, Files):
         yield "Each row is written once, for readers that follow Spark's folder _spark_metadata."
     else:
         yield "After a failure the rows of a micro-batch may come twice."
 
 
-def write_warnings(
-    connector: str, options: Mapping[str, str], keys: tuple[str, ...], *, folder: str | None
-) -> list[str]:
+def write_warnings(table: Table, *, folder: str | None) -> list[str]:
     """Return what a user should know about the sink of a streaming query."""
-    found = []
-    given = delivery_guarantee(options)
-    if connector in KAFKA and given != "exactly-once":
+    found, connector = [], table.connector
+    if isinstance(connector, Kafka) and connector.guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
         found.append(
-            f"after a failure rows may be written twice. '{GUARANTEE}' = 'exactly-once' prevents it."
+            f"after a failure rows may be written twice. '{DELIVERY_GUARANTEE.key}' = 'exactly-once' "
+            "prevents it."
         )
-    if connector == JDBC and not keys:
+    if isinstance(connector, Jdbc) and not table.definition.primary_key:
         found.append("after a failure rows may be written twice. A PRIMARY KEY prevents it.")
-    if folder is None and connector not in ("print", "blackhole"):
+    if folder is None and connector.needs_folder:
         found.append("the job cannot start without SET 'execution.checkpointing.dir'.")
     return found

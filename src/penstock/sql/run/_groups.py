@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from penstock.sql.connectors.described import Kafka
 from penstock.sql.run._cuts import Notes
-from penstock.sql.run._tables import KAFKA
 from penstock.sql.run.catalog import Catalog, Table
 
-_GROUP, _SERVERS = "properties.group.id", "properties.bootstrap.servers"
-_COMMITS = ("commit.offsets.on.checkpoint", "properties.commit.offsets.on.checkpoint")
+_GROUP, _SERVERS = "group.id", "bootstrap.servers"
 
 
 def shared_groups(inserts: Sequence[tuple[str, Notes]], catalog: Catalog) -> Iterator[str]:
@@ -28,14 +27,14 @@ def shared_groups(inserts: Sequence[tuple[str, Notes]], catalog: Catalog) -> Ite
     for target, notes in inserts:
         for parts, hinted in notes.reads:
             found = catalog.find(parts)
-            if not isinstance(found, Table):
+            connector = found.hinted(hinted).connector if isinstance(found, Table) else None
+            if not isinstance(connector, Kafka) or not connector.config.stream.source.commits_offsets:
                 continue
-            options = {key.lower(): value for key, value in {**found.options, **dict(hinted)}.items()}
-            if not _commits(options):
-                continue
-            topics = groups.setdefault((options.get(_SERVERS, ""), options[_GROUP]), {})
-            for topic in _topics(options):
-                topics.setdefault(topic, {})[target] = ".".join(parts)
+            config = connector.config.stream.source
+            of = (str(config.properties.get(_SERVERS)), str(config.properties.get(_GROUP)))
+            topics = groups.setdefault(of, {})
+            for name in config.subscription.shared_names:
+                topics.setdefault(name, {})[target] = ".".join(parts)
     for (_, group), topics in groups.items():
         shared = [readers for readers in topics.values() if len(readers) > 1]
         if shared:
@@ -49,22 +48,10 @@ def _warning(group: str, shared: Sequence[Mapping[str, str]]) -> str:
         f"the INSERTs into {_listed(targets)} read {_listed(read)} with one consumer group, '{group}'. Each "
         "commits its position to it and overwrites that of the others. So the lag of the group is that of "
         "any of them, and a job that starts at 'group-offsets' may skip records. The rows are right. Give "
-        f"each INSERT its own group by a hint behind the table: /*+ OPTIONS('{_GROUP}' = '...') */"
+        f"each INSERT its own group by a hint behind the table: /*+ OPTIONS('properties.{_GROUP}' = '...') */"
     )
 
 
 def _listed(names: Mapping[str, None]) -> str:
     *others, last = names
     return f"{', '.join(others)} and {last}" if others else last
-
-
-def _commits(options: Mapping[str, str]) -> bool:
-    """Return whether a stream of a table commits its position to a consumer group."""
-    is_off = any(options.get(each, "").strip().lower() == "false" for each in _COMMITS)
-    return options.get("connector") in KAFKA and bool(options.get(_GROUP)) and not is_off
-
-
-def _topics(options: Mapping[str, str]) -> list[str]:
-    """Return the topics of a table; a pattern as it is. Two tables may share out topic partitions."""
-    named = [each.strip() for each in options.get("topic", "").split(";")]
-    return [each for each in (*named, options.get("topic-pattern", "")) if each]

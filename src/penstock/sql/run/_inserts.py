@@ -15,12 +15,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.errors import SqlError
-from penstock.spark.check_options import check_write
-from penstock.spark.connect import is_connect
 from penstock.spark.one_thread import planned_in_one_thread
 from penstock.spark.process.short_errors import short_errors_of_batches
 from penstock.spark.reused_shuffles import without_reused_shuffles
 from penstock.spark.stop_after_batch import stop_soon
+from penstock.sql.connectors.described import Blackhole, Connector, Files, Jdbc, Print
 from penstock.sql.connectors.jdbc import frames as jdbc
 from penstock.sql.connectors.sessions import reason
 from penstock.sql.language.source import Source
@@ -30,7 +29,7 @@ from penstock.sql.query.zones import local_rows
 from penstock.sql.run import _checkpoints
 from penstock.sql.run import _tables as tables
 from penstock.sql.run._binder import SparkBinder, spark_message
-from penstock.sql.run._changing import taken, written_as
+from penstock.sql.run._changing import written_as
 from penstock.sql.run._lines import line
 from penstock.sql.run._options import WRONG, is_about, located
 from penstock.sql.run._sinks import check_updates, cut_columns, fitted, has_last_rows, of_columns, of_no_key
@@ -46,12 +45,11 @@ _STOP_MS = 10_000
 
 @dataclass(frozen=True)
 class Write:
-    """Rows that are ready to be written: into which table (database and name), and with which options."""
+    """Rows that are ready to be written: into which table (database and name), with which options."""
 
     key: Key
     rows: Any
-    connector: str
-    options: dict[str, str]
+    table: Table
     insert: Insert
     sql: str = ""
     definitions: Mapping[str, str] = field(default_factory=dict)
@@ -104,22 +102,21 @@ class Inserts:
         )
 
     def _prepare(self, insert: Insert, source: Source, *, in_set: bool, is_explained: bool) -> Write:
-        table = self._catalog.find(insert.table.parts)
-        if not isinstance(table, Table):
+        declared = self._catalog.find(insert.table.parts)
+        if not isinstance(declared, Table):
             message = f"there is no table '{insert.table}' that INSERT can write. CREATE TABLE makes one."
             raise source.error(message, insert.table.offset)
-        key = self._catalog.key(insert.table.parts)
+        key, table = self._catalog.key(insert.table.parts), declared.hinted(insert.hints)
         folder = None if is_explained else self._folder_of(key, in_set=in_set)
         try:
-            options = {**table.options, **dict(insert.hints)}
-            connector = tables.check_connector(table, options, is_read=False)
-            changes = written_as(table, options)
-            has_place = has_last_rows(table, options)
+            tables.check_use(table, is_read=False)
+            changes = written_as(table)
+            has_place = has_last_rows(table)
             targets = list(insert.columns) or [each.name for each in stored_columns(table.definition)]
-            free = of_no_key(table, options, targets)
+            free = of_no_key(table, targets)
             with self._binder.states_in(folder), self._changes_first(insert, key, folder, source):
                 found = self._binder.query(insert.query, source, has_place=has_place, free=free)
-            check_updates(table, connector, found.rows, changes)
+            check_updates(table, found.rows, changes)
             if self._binder.foreign_zone is not None:
                 tables.check_local_target(table, self._binder.foreign_zone)
             rows = tables.rows_for(found.frame, table, insert.columns)
@@ -127,22 +124,17 @@ class Inserts:
             known = of_columns(found.rows, [name for name, _ in given], targets)
             types = dict(zip(targets, (kind for _, kind in given), strict=True))
             cut = cut_columns(types, dict(_types(rows)), known, table, is_utc=self._binder.zone_is_utc)
-            rows = fitted(rows, known, table, options, cut)
-            if connector in tables.KAFKA:
-                options["metadata.columns"] = tables.metadata_option(table.definition, rows.columns)
-                options = tables.with_primary_key(table, options)
-                check_write(options, rows.schema, is_planned_here=not is_connect(self._spark))
-            _check_overwrite(connector, rows, insert)
-            tables.check_write(self._spark, table, connector, options, rows)
+            rows = fitted(rows, known, table, cut)
+            table, rows = tables.for_target(table, rows)
+            _check_overwrite(table.connector, rows, insert)
+            tables.check_write(self._spark, table, rows)
         except WRONG as error:
-            declared = (table.source, table.definition.name.offset)
-            here = (source, insert.table.offset)
-            raise located(error, *([] if is_about(error, dict(insert.hints)) else [declared]), here) from None
+            here, there = (source, insert.table.offset), (table.source, table.definition.name.offset)
+            raise located(error, *([] if is_about(error, dict(insert.hints)) else [there]), here) from None
         return Write(
             key,
             rows,
-            connector,
-            options,
+            table,
             insert,
             found.sql,
             found.definitions,
@@ -260,7 +252,7 @@ class Inserts:
         """Return the folder of a query. It does not depend on the other inserts of a set."""
         base = self._settings.values.get(FOLDER)
         if base is None:
-            if write.connector in tables.SINKS_ONLY:
+            if not write.table.connector.needs_folder:
                 return None
             raise source.error(
                 f"a stream needs a folder for its checkpoints: SET '{FOLDER}' = '/a/path/of/all/machines'. "
@@ -287,19 +279,22 @@ class Inserts:
             raise source.failure(f"the INSERT failed: {message}", write.offset) from error
 
     def _write_batch(self, write: Write) -> None:
-        if write.connector == "print":
+        connector = write.table.connector
+        if isinstance(connector, Print):
             for row in local_rows(write.rows).toLocalIterator():
                 self._emit(_shown(row))
             return
         writer = write.rows.write.mode("overwrite" if write.insert.overwrite else "append")
-        if write.connector == "blackhole":
+        if isinstance(connector, Blackhole):
             writer.format("noop").mode("overwrite").save()
-        elif write.connector == "filesystem":
-            writer.format(write.options["format"]).save(write.options["path"])
-        elif write.connector == tables.JDBC:
-            jdbc.write_batch(write.options, self.keys_of(write), write.rows)
+        elif isinstance(connector, Files):
+            of_partitions = write.table.definition.partitioned_by
+            writer = writer.partitionBy(*of_partitions).option("partitionOverwriteMode", "dynamic")
+            writer.format(connector.format).save(connector.path)
+        elif isinstance(connector, Jdbc):
+            jdbc.write_batch(connector.settings, write.table.definition.primary_key, write.rows)
         else:
-            writer.format("penstock").options(**write.options).save()
+            writer.format("penstock").options(**connector.options).save()
 
     def _start_in_one_thread(self, write: Write, folder: str | None, source: Source) -> Any:
         with planned_in_one_thread(self._spark):
@@ -308,8 +303,22 @@ class Inserts:
     def _start_stream(self, write: Write, folder: str | None, source: Source) -> Any:
         from pyspark.errors import AnalysisException  # noqa: PLC0415 - lazy
 
-        if write.connector == tables.JDBC:
-            writer = jdbc.stream_writer(write.options, self.keys_of(write), write.rows)
+        try:
+            return self._start_writer(write, folder)
+        except AnalysisException as error:
+            message = f"Spark cannot stream the query: {spark_message(error)}"
+            raise source.error(message, write.offset) from None
+        except Exception as error:
+            found = reason(error)
+            if found is None:
+                raise
+            raise source.failure(f"the INSERT cannot start: {found}", write.offset) from error
+
+    def _start_writer(self, write: Write, folder: str | None) -> Any:
+        connector = write.table.connector
+        if isinstance(connector, Jdbc):
+            keys = write.table.definition.primary_key
+            writer = jdbc.stream_writer(connector.settings, keys, write.rows)
         else:
             writer = write.rows.writeStream
         writer = writer.outputMode("append")
@@ -318,30 +327,18 @@ class Inserts:
         interval_ms = self._settings.interval_ms
         if interval_ms is not None:
             writer = writer.trigger(processingTime=f"{interval_ms} milliseconds")
-        try:
-            if write.connector == "print":
-                emit = self._emit
-                printed = short_errors_of_batches(lambda batch, _: _print(batch, emit))
-                return writer.foreachBatch(printed).start()
-            if write.connector == "blackhole":
-                return writer.format("noop").start()
-            if write.connector == tables.JDBC:
-                return writer.start()
-            if write.connector == "filesystem":
-                return writer.format(write.options["format"]).start(write.options["path"])
-            return writer.format("penstock").options(**write.options).start()
-        except AnalysisException as error:
-            message = f"Spark cannot stream the query: {spark_message(error)}"
-            raise source.error(message, write.offset) from None
-
-    def taken(self, write: Write) -> str:
-        """Return in words which rows the table of a write takes."""
-        table = self._catalog.objects[write.key]
-        return taken(table, write.options, write.connector) if isinstance(table, Table) else ""
-
-    def keys_of(self, write: Write) -> tuple[str, ...]:
-        table = self._catalog.objects[write.key]
-        return table.definition.primary_key if isinstance(table, Table) else ()
+        if isinstance(connector, Print):
+            emit = self._emit
+            printed = short_errors_of_batches(lambda batch, _: _print(batch, emit))
+            return writer.foreachBatch(printed).start()
+        if isinstance(connector, Blackhole):
+            return writer.format("noop").start()
+        if isinstance(connector, Jdbc):
+            return writer.start()
+        if isinstance(connector, Files):
+            writer = writer.partitionBy(*write.table.definition.partitioned_by)
+            return writer.format(connector.format).start(connector.path)
+        return writer.format("penstock").options(**connector.options).start()
 
 
 def _types(frame: Any) -> list[tuple[str, str]]:
@@ -359,11 +356,13 @@ def _file_name(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]", "_", text)
 
 
-def _check_overwrite(connector: str, rows: Any, insert: Insert) -> None:
+def _check_overwrite(connector: Connector, rows: Any, insert: Insert) -> None:
     if not insert.overwrite:
         return
-    if connector != "filesystem":
-        raise ValueError(f"INSERT OVERWRITE is for 'filesystem'. The connector '{connector}' only adds rows.")
+    if not isinstance(connector, Files):
+        raise ValueError(
+            f"INSERT OVERWRITE is for 'filesystem'. The connector '{connector.name}' only adds rows."
+        )
     if rows.isStreaming:
         raise ValueError(
             "INSERT OVERWRITE is not for a stream, which only adds files. Use INSERT INTO, or the batch "

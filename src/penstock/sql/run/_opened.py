@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from penstock.sql.connectors.described import Kafka
 from penstock.sql.language.statements import ComputedColumn, MetadataColumn
 from penstock.sql.query.rows import KIND, OFFSET, PARTITION, Feature, Rows, Varies, VaryingColumn
 from penstock.sql.run import _tables as tables
@@ -20,31 +21,21 @@ from penstock.sql.run.catalog import Table
 _PLACES = {PARTITION: "partition", OFFSET: "offset"}
 _KIND = {KIND: "row-kind"}
 _OF_EACH_RECORD = ("offset", "headers", "leader-epoch")
-_PATTERNS = ("topic-pattern", "subscribepattern")
-
-
-def has_topics(options: dict[str, str]) -> bool:
-    """Return whether a table may have several topics, so that its offsets cannot be compared."""
-    given = {key.lower(): value for key, value in options.items()}
-    named = [each.strip() for each in given.get("topic", "").split(";")]
-    named += [each.strip() for each in given.get("subscribe", "").split(",")]
-    named += [each.rpartition(":")[0].strip() for each in given.get("topic-partitions", "").split(";")]
-    named += re.findall(r'"([^"]*)"\s*:', given.get("assign", ""))
-    return any(each in given for each in _PATTERNS) or len(set(named) - {""}) > 1
 
 
 class Opened:
     """A table that is opened for one query."""
 
-    def __init__(
-        self, table: Table, options: dict[str, str], connector: str, *, has_place: bool, is_raw: bool
-    ) -> None:
+    def __init__(self, table: Table, *, streaming: bool, has_place: bool, is_raw: bool) -> None:
         self.table = table
-        self.options = options
-        self.connector = connector
-        self.changes = changes_of(table, options)
+        self.changes = changes_of(table)
         self.is_raw = is_raw
-        self.has_place = has_place and connector in tables.KAFKA and not has_topics(options)
+        connector = table.connector
+        self._has_topics = (
+            isinstance(connector, Kafka)
+            and not connector.config.read(streaming=streaming).source.subscription.has_one_topic
+        )
+        self.has_place = has_place and isinstance(connector, Kafka) and not self._has_topics
         self.keys = table.definition.primary_key
 
     def is_normalized(self, *, streaming: bool, drops_duplicates: bool) -> bool:
@@ -59,7 +50,7 @@ class Opened:
         Raises:
             ValueError: the rows are put in order by offsets, and these are of several topics.
         """
-        if is_normalized and has_topics(self.options):
+        if is_normalized and self._has_topics:
             raise ValueError(
                 "the last row of a PRIMARY KEY is found by the offsets of the records, and offsets of "
                 "different topics cannot be compared. Make a table for each topic."
@@ -67,9 +58,7 @@ class Opened:
         hidden = dict(_KIND) if self.changes is not Changes.INSERTS else {}
         if is_normalized or self.has_place:
             hidden.update(_PLACES)
-        return tables.open_table(
-            spark, self.table, self.connector, self.options, streaming=streaming, hidden=hidden
-        )
+        return tables.open_table(spark, self.table, streaming=streaming, hidden=hidden)
 
     def normalized(self, frame: Any, folder: Callable[[str], str], ttl: str | None) -> Any:
         """Return a correct changelog of the rows; of a batch the rows of now."""

@@ -9,20 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from penstock.errors import OptionError, PenstockError, SchemaError, SqlError
-from penstock.formats import registry
-from penstock.options.parse import check_declared
-from penstock.options.warn import said_elsewhere
-from penstock.sql.connectors.datagen.plan import plan_of
-from penstock.sql.connectors.jdbc.settings import check_each
+from penstock.errors import OptionError, PenstockError, RowError, SchemaError, SqlError
+from penstock.sql.connectors.described import NoConnectorError
 from penstock.sql.connectors.options import WrongOptionError
 from penstock.sql.language.source import Source
 from penstock.sql.language.tokens import Kind, tokenize
-from penstock.sql.run._changing import check_no_key_option
-from penstock.sql.run._tables import DATAGEN, FILESYSTEM, JDBC, KAFKA, check_names_of_files
 from penstock.sql.run.catalog import Table
 
-WRONG = (OptionError, SchemaError, ValueError)
+WRONG = (OptionError, SchemaError, RowError, ValueError)
 """What the checks of options raise."""
 
 
@@ -39,29 +33,11 @@ def check_alone(table: Table, *statements: tuple[Source, int]) -> None:
         SqlError: the name or the value of an option is wrong.
     """
     try:
-        _check_each(table, table.options)
+        table.connector  # noqa: B018 - it checks them
+    except NoConnectorError:
+        return
     except WRONG as error:
         raise located(error, *statements, (table.source, table.definition.name.offset)) from None
-
-
-def _check_each(table: Table, options: dict[str, str]) -> None:
-    connector = options.get("connector")
-    if connector in KAFKA:
-        check_no_key_option(options)
-        with said_elsewhere():
-            for spec in check_declared(options):
-                registry.check_declared(spec)
-    elif connector == JDBC:
-        check_each(options)
-    elif connector == FILESYSTEM:
-        check_names_of_files(options)
-    elif connector == DATAGEN:
-        try:
-            plan_of(table.definition)
-        except WrongOptionError:
-            raise
-        except ValueError:
-            return  # a hint may give what is missing
 
 
 def is_about(error: Exception, options: Mapping[str, str]) -> bool:

@@ -57,11 +57,7 @@ class InPlace:
         order: Places = np.lexsort((comes, offset, groups))
         same_key = np.diff(groups[order]) == 0
         moved = same_key & (np.diff(partition[order]) != 0)
-        self._refuse(
-            rows,
-            order[1:][moved],
-            "are in two topic partitions, whose offsets cannot be compared",
-        )
+        self._refuse(rows, order[1:][moved], "are in two topic partitions, whose offsets cannot be compared")
         whole, _ = groups_of(hash_values(rows))
         tied = same_key & (np.diff(offset[order]) == 0) & (comes[order][1:] == comes[order][:-1])
         self._refuse(rows, order[1:][tied & (np.diff(whole[order]) != 0)], "are of one record")

@@ -10,28 +10,27 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.spark.map_rows import map_rows
+from penstock.sql.connectors.described import Jdbc
 from penstock.sql.query.piece import INTEGERS, quoted
 from penstock.sql.query.rows import KIND, PLACE, Feature, Rows
-from penstock.sql.run._changing import Changes, changes_of, has_kind_column
+from penstock.sql.run._changing import Changes, has_kind_column, written_as
 from penstock.sql.run._net import NetChanges
 from penstock.sql.run._places import InPlace
-from penstock.sql.run._tables import JDBC
 from penstock.sql.run.catalog import Table, stored_columns
 
-_TAKE_ALL = ("print", "blackhole")
 _ONLY_UPDATES = ("GroupAggregate", "Deduplicate")
 _TIMES = ("timestamp", "timestamp_ntz")
 _MILLISECONDS, _MICROSECONDS = 3, 6
 """The digits of a second."""
 
 
-def check_updates(table: Table, connector: str, rows: Rows, changes: Changes) -> None:
+def check_updates(table: Table, rows: Rows, changes: Changes) -> None:
     """Check that a table takes the updates of a query.
 
     Raises:
         ValueError: it only takes new rows. The message is that of Flink.
     """
-    if rows.changes is None or changes is not Changes.INSERTS or connector in _TAKE_ALL:
+    if rows.changes is None or changes is not Changes.INSERTS or table.connector.takes_all_changes:
         return
     hint = (
         "Leave out its column for the row kind"
@@ -76,23 +75,20 @@ def cut_columns(
     return frozenset(name.lower() for name, first in given.items() if not is_kept(name, first))
 
 
-def fitted(
-    frame: Any, rows: Rows, table: Table, options: dict[str, str], cut: frozenset[str] = frozenset()
-) -> Any:
+def fitted(frame: Any, rows: Rows, table: Table, cut: frozenset[str] = frozenset()) -> Any:
     """Return the rows in an order that the table can take, without the columns of their places.
 
     Args:
         frame: the columns of the table, and the hidden ones.
         rows: what is known of them, by the names of the table's columns.
-        table: its declaration.
-        options: of WITH, with those of a hint.
+        table: its declaration, with the options of a hint.
         cut: the columns in which INSERT may make different values equal.
 
     Raises:
         ValueError: rows of one key would come in no order.
     """
     keys, name = table.definition.primary_key, str(table.definition.name)
-    if not has_last_rows(table, options):
+    if not has_last_rows(table):
         return frame.drop(*PLACE)
     hint = ""
     lost = sorted(cut & rows.keys) if rows.keys is not None else []
@@ -113,7 +109,7 @@ def fitted(
         )
     if rows.has_place:
         return _run(frame, keys, InPlace(keys, name)).drop(*PLACE)
-    is_jdbc = options.get("connector") == JDBC
+    is_jdbc = isinstance(table.connector, Jdbc)
     if is_jdbc and rows.is_read:
         return frame  # each task has its rows in order, and the target refuses a key that two tasks have
     if rows.changes is None and frame.isStreaming and not is_jdbc:
@@ -125,21 +121,19 @@ def fitted(
     return _run(frame, keys, NetChanges(keys, KIND if KIND in frame.columns else "", name))
 
 
-def has_last_rows(table: Table, options: dict[str, str]) -> bool:
+def has_last_rows(table: Table) -> bool:
     """Return whether the last row of each PRIMARY KEY stays in the table, so that the order counts."""
-    if options.get("connector") == JDBC:
-        return bool(table.definition.primary_key)
-    return changes_of(table, options) is Changes.UPSERTS
+    return written_as(table) is Changes.UPSERTS
 
 
-def of_no_key(table: Table, options: dict[str, str], targets: list[str]) -> tuple[bool, ...]:
+def of_no_key(table: Table, targets: list[str]) -> tuple[bool, ...]:
     """Return for each column that is written whether the table finds no row by it.
 
     A table with a primary key takes the last row of a key, and deletes by the key alone. So its other columns
     may have a value of another micro-batch when their row is taken back. In one micro-batch the value must be
     the same, because the changes of a batch cancel out (`NetChanges`).
     """
-    if not has_last_rows(table, options):
+    if not has_last_rows(table):
         return ()
     keys = {key.lower() for key in table.definition.primary_key}
     return tuple(name.lower() not in keys for name in targets)

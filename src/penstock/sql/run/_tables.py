@@ -7,36 +7,28 @@ written, so penstock's own messages say what is wrong with them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from penstock.spark.check_options import check_read
+from penstock.options import parse
+from penstock.options.table import METADATA_COLUMNS
+from penstock.spark import check_options
 from penstock.spark.connect import is_connect
+from penstock.sql.connectors.described import Datagen, Files, Jdbc, Kafka, Print
+from penstock.sql.connectors.files import check_folder, checked_folders, open_files
 from penstock.sql.connectors.jdbc.frames import check_target, open_jdbc
-from penstock.sql.connectors.options import WrongOptionError
 from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.language.source import nearest
-from penstock.sql.language.statements import (
-    ComputedColumn,
-    CreateTable,
-    MetadataColumn,
-    PhysicalColumn,
-)
+from penstock.sql.language.statements import ComputedColumn, CreateTable, MetadataColumn, PhysicalColumn
 from penstock.sql.query.casts import to_precision
 from penstock.sql.query.piece import literal, quoted
 from penstock.sql.query.rows import HIDDEN, KIND
 from penstock.sql.query.spark_types import spark_type
 from penstock.sql.query.translate import watermark_delay_ms
 from penstock.sql.query.zones import SET_UTC, depends_on_zone, is_zoned
-from penstock.sql.run._changing import UPSERT, check_changing
+from penstock.sql.run._changing import check_changing
 from penstock.sql.run.catalog import Table, stored_columns
 
-KAFKA = ("kafka", "penstock", UPSERT)
-FILES = ("json", "csv", "parquet", "orc", "avro")
-SINKS_ONLY = ("print", "blackhole")
-DATAGEN, JDBC, FILESYSTEM = "datagen", "jdbc", "filesystem"
-CONNECTORS = (*KAFKA, *SINKS_ONLY, FILESYSTEM, DATAGEN, JDBC)
 _METADATA_TYPES = {
     "topic": "STRING",
     "partition": "INT",
@@ -49,81 +41,85 @@ _METADATA_TYPES = {
 _HIDDEN_TYPES = {"row-kind": "string", "partition": "int", "offset": "bigint"}
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 MARK = "penstock.metadata"
-_MONITORED = "source.monitor-interval"
-DRIFT, _IDLE = "scan.watermark.alignment.max-drift", "scan.idle-timeout"
-_OLD_KEYS = ("connector.", "format.", "update-mode")
-_OF_FILES = ("connector", "path", "format", _MONITORED)
+_NOT_IN_CSV = ("ARRAY", "MAP", "MULTISET", "ROW", "BYTES", "BINARY", "VARBINARY")
+_PARTITION_TYPES = ("STRING", "VARCHAR", "CHAR", "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "DATE")
 
 
-def check_connector(table: Table, options: dict[str, str], *, is_read: bool, is_batch: bool = False) -> str:
-    """Return the connector of a table.
+def check_use(table: Table, *, is_read: bool, is_batch: bool = False) -> None:
+    """Check that a statement can read or write a table.
 
     Raises:
-        ValueError: it is missing, unknown, or cannot do this; or an option does not fit it.
+        NoConnectorError: its options name no connector that there is.
+        WrongOptionError: an option is wrong, here or by itself.
+        ValueError: the connector cannot do this, or an option is missing.
     """
-    connector = options.get("connector")
-    if connector is None:
-        old = next((key for key in options if key.startswith(_OLD_KEYS)), None)
-        if old is not None:
-            raise WrongOptionError(
-                f"'{old}' is a key of Flink before 1.11, which penstock does not read. Write the newer keys: "
-                "'connector' = 'kafka', 'topic' = '...', 'format' = 'json'.",
-                old,
+    connector, name = table.connector, table.connector.name
+    if is_read and not connector.can_read:
+        raise ValueError(f"the connector '{name}' only writes, so the table cannot be read.")
+    if not is_read and not connector.can_write:
+        raise ValueError(f"the connector '{name}' only makes rows, so INSERT cannot write the table.")
+    if isinstance(connector, Kafka):
+        check_changing(table, connector, is_read=is_read, is_batch=is_batch)
+    else:
+        _check_no_metadata(table, is_read=is_read)
+    if isinstance(connector, Files):
+        _check_files(table, connector)
+    elif table.definition.partitioned_by and not is_read and not connector.takes_all_changes:
+        raise ValueError(f"PARTITIONED BY is for 'filesystem', and the connector is '{name}'. Leave it out.")
+
+
+def _check_no_metadata(table: Table, *, is_read: bool) -> None:
+    for column in table.definition.columns:
+        if isinstance(column, MetadataColumn) and (is_read or not column.virtual):
+            raise ValueError(
+                f"the connector '{table.connector.name}' has no metadata, so '{column.name}' cannot be "
+                f"{'read' if is_read else 'written'}."
             )
-        raise ValueError(f"the table '{table.definition.name}' has no option 'connector'.")
-    if connector not in CONNECTORS:
-        raise WrongOptionError(
-            f"there is no connector '{connector}'.{nearest(connector, CONNECTORS)} There are "
-            f"{', '.join(CONNECTORS)}.",
-            "connector",
+
+
+def _check_files(table: Table, files: Files) -> None:
+    """Check that files of this format and their folders can hold the columns."""
+    files.check_complete()
+    columns, partitions = stored_columns(table.definition), table.definition.partitioned_by
+    nested = next((each for each in columns if each.type.name in _NOT_IN_CSV), None)
+    if files.format == "csv" and nested is not None:
+        raise ValueError(
+            f"the column '{nested.name}' is {nested.type.name}, which the format 'csv' cannot hold."
         )
-    if is_read and connector in SINKS_ONLY:
-        raise ValueError(f"the connector '{connector}' only writes, so the table cannot be read.")
-    if connector == DATAGEN and not is_read:
-        raise ValueError("the connector 'datagen' only makes rows, so INSERT cannot write the table.")
-    if connector in (DATAGEN, JDBC):
-        return connector
-    check_changing(table, options, is_read=is_read, is_batch=is_batch)
-    if connector == FILESYSTEM:
-        _check_files(options)
-    return connector
+    types = {each.name: each.type.name for each in columns}
+    wrong = next((name for name in partitions if types.get(name) not in _PARTITION_TYPES), None)
+    if wrong is not None:
+        raise ValueError(
+            f"the column '{wrong}' of PARTITIONED BY is {types.get(wrong, 'computed')}. Its values are names "
+            "of folders: use a column of STRING, BOOLEAN, DATE or a whole number."
+        )
+    if types and types.keys() <= set(partitions):
+        raise ValueError("PARTITIONED BY names all columns, so files would have none. Leave one out.")
 
 
-def check_write(spark: Any, table: Table, connector: str, options: dict[str, str], rows: Any) -> None:
+def check_write(spark: Any, table: Table, rows: Any) -> None:
     """Check before a query starts what only the target can tell.
 
     Raises:
         ValueError: the target cannot be reached, or cannot take the rows.
+        OptionError: an option of a Kafka table does not fit.
         MissingExtraError: the target needs an extra that is not installed.
     """
-    if connector == "print" and rows.isStreaming and is_connect(spark):
+    connector = table.connector
+    if isinstance(connector, Print) and rows.isStreaming and is_connect(spark):
         raise ValueError(
             "a stream into 'print' needs Spark classic, because Spark Connect runs the query in another "
             "process. Use another connector, or SET 'execution.runtime-mode' = 'batch'."
         )
-    if connector == JDBC:
-        check_target(spark, options, table.definition.primary_key, rows)
-
-
-def _check_files(options: dict[str, str]) -> None:
-    if options.get("format") not in FILES or "path" not in options:
-        raise ValueError(f"the connector 'filesystem' needs 'path', and 'format': one of {', '.join(FILES)}.")
-    check_names_of_files(options)
-
-
-def check_names_of_files(options: Mapping[str, str]) -> None:
-    """Check the names of the options of a table of files.
-
-    Raises:
-        WrongOptionError: one is not known.
-    """
-    unknown = [key for key in options if key not in _OF_FILES]
-    if unknown:
-        raise WrongOptionError(
-            f"the connector 'filesystem' does not have the option '{unknown[0]}'."
-            f"{nearest(unknown[0], _OF_FILES)} It has {', '.join(_OF_FILES)}. Files of another layout: read "
-            "them with Spark, and register the DataFrame.",
-            unknown[0],
+    if isinstance(connector, Files):
+        check_folder(spark, connector.path)
+    elif isinstance(connector, Jdbc):
+        check_target(spark, connector.settings, table.definition.primary_key, rows)
+    elif isinstance(connector, Kafka):
+        here = not is_connect(spark)
+        is_stream = rows.isStreaming
+        check_options.check_write(
+            connector.config.write, connector.options, rows.schema, streaming=is_stream, is_planned_here=here
         )
 
 
@@ -173,15 +169,7 @@ def _declared(kind: FlinkType, column: str) -> str:
         raise ValueError(f"the column '{column}': {error}") from None
 
 
-def open_table(
-    spark: Any,
-    table: Table,
-    connector: str,
-    options: dict[str, str],
-    *,
-    streaming: bool,
-    hidden: Mapping[str, str] = _NOTHING,
-) -> Any:
+def open_table(spark: Any, table: Table, *, streaming: bool, hidden: Mapping[str, str] = _NOTHING) -> Any:
     """Return the stored columns of a table as a DataFrame, and hidden ones with the metadata of these keys.
 
     Files are read once, as in Flink, unless the table has `source.monitor-interval`. A value that does not
@@ -192,45 +180,41 @@ def open_table(
         OptionError: an option does not fit; nothing was asked for it.
         SchemaError: a column cannot be read.
     """
-    is_stream = streaming and (connector in KAFKA or _MONITORED in options)
-    reader = spark.readStream if is_stream else spark.read
-    schema = read_schema(table.definition)
-    if connector == DATAGEN:
+    connector, schema = table.connector, read_schema(table.definition)
+    if isinstance(connector, Datagen):
         from penstock.sql.connectors.datagen.source import open_datagen  # noqa: PLC0415 - loads without Spark
 
-        with_hints = replace(table.definition, options=tuple(options.items()))
-        return open_datagen(spark, with_hints, schema, streaming=streaming)
-    if connector == JDBC:
-        return open_jdbc(spark, options, schema)
-    if connector in KAFKA:
+        return open_datagen(spark, table.definition, connector.plan, schema, streaming=streaming)
+    if isinstance(connector, Jdbc):
+        return open_jdbc(spark, connector.settings, schema)
+    if isinstance(connector, Kafka):
         for column, key in hidden.items():
             schema = schema.add(column, parsed_type(_HIDDEN_TYPES[key]), nullable=True, metadata={MARK: key})
-        options = with_primary_key(table, options)
-        check_read(options, schema, streaming=streaming, is_planned_here=not is_connect(spark))
+        config, options = connector.config.read(streaming=streaming), connector.options
+        here = not is_connect(spark)
+        check_options.check_read(config, options, schema, streaming=streaming, is_planned_here=here)
+        reader = spark.readStream if streaming else spark.read
         return reader.format("penstock").schema(schema).options(**options).load()
-    name = options["format"]
-    if name in ("json", "csv"):  # without it Spark reads a wrong value as NULL
-        reader = reader.option("mode", "FAILFAST")
-    return reader.format(name).schema(schema).load(options["path"])
+    if isinstance(connector, Files):
+        return open_files(spark, connector, schema, streaming=streaming)
+    raise ValueError(f"the connector '{connector.name}' only writes, so the table cannot be read.")
 
 
-def with_idle_timeout(connector: str, options: dict[str, str], idle_timeout: str | None) -> dict[str, str]:
-    """Return the options of a read with the idle time-out of the session.
-
-    Only a table that aligns its topic partitions waits for them. Without that Spark's watermark follows the
-    fastest one, so an idle one holds nothing.
-    """
-    names = {key.lower() for key in options}
-    if connector in KAFKA and idle_timeout is not None and DRIFT in names and _IDLE not in names:
-        return {**options, _IDLE: idle_timeout}
-    return options
+def with_idle_timeout(table: Table, idle_timeout: str | None) -> Table:
+    """Return a table that is read with the idle time-out of the session, unless it has its own."""
+    if idle_timeout is None or not isinstance(table.connector, Kafka):
+        return table
+    options = parse.with_idle_timeout(table.connector.given, idle_timeout)
+    return table.hinted(tuple(options.items()))
 
 
-def with_primary_key(table: Table, options: dict[str, str]) -> dict[str, str]:
-    """Return the options of a table with its primary key, if its records are upserts."""
-    if options.get("connector") != UPSERT:
-        return options
-    return {**options, "primary-key": ";".join(table.definition.primary_key)}
+def for_target(table: Table, rows: Any) -> tuple[Table, Any]:
+    """Return a table as these rows are written into it, and the rows as it takes them."""
+    if isinstance(table.connector, Kafka):
+        table = table.hinted(((METADATA_COLUMNS.key, metadata_option(table.definition, rows.columns)),))
+    elif isinstance(table.connector, Files):
+        rows = checked_folders(rows, table.connector)
+    return table, rows
 
 
 def column_texts(

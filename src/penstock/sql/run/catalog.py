@@ -10,7 +10,9 @@ import contextlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
+from penstock.sql.connectors.described import Connector, described, kind_of
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import (
     AlterTable,
@@ -36,9 +38,22 @@ class Table:
     definition: CreateTable
     source: Source
 
+    @cached_property
+    def connector(self) -> Connector:
+        """Return what the options say, or raise what `described` raises."""
+        return described(self.definition)
+
     @property
-    def options(self) -> dict[str, str]:
-        return dict(self.definition.options)
+    def kind(self) -> type[Connector] | None:
+        """Return which connector the table has, without a check of its options."""
+        return kind_of(dict(self.definition.options))
+
+    def hinted(self, options: Options) -> Table:
+        """Return the table with the options of a hint, which replace its own ones."""
+        merged = tuple({**dict(self.definition.options), **dict(options)}.items())
+        if merged == self.definition.options:
+            return self
+        return replace(self, definition=replace(self.definition, options=merged))
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,7 @@ from penstock.sql.query.translate import is_flinks
 from penstock.sql.query.zones import local_rows
 from penstock.sql.run import _jobs as jobs
 from penstock.sql.run._binder import Found, SparkBinder
+from penstock.sql.run._changing import taken
 from penstock.sql.run._cuts import Notes
 from penstock.sql.run._described import described, flink_type, promise
 from penstock.sql.run._explain import (
@@ -443,27 +444,26 @@ class Session:
             else:
                 query = self._found(statement.query, source)
                 found, frame, sql, rows = Explanation("SELECT"), query.frame, query.sql, query.rows
-        options = add_reads(found, notes, self._catalog)
+        reads = add_reads(found, notes, self._catalog)
         if frame.isStreaming:
             add_changes(found, notes, rows)
             found.add("Warnings", warnings_of(notes, self._catalog))
             if isinstance(statement, Insert):
-                found.add("Changes", [f"{statement.table} takes {self._inserts.taken(write)}"])
+                found.add("Changes", [f"{statement.table} takes {taken(write.table)}"])
                 streams.append((write.name, notes))
         found.add(SQL_OF_SPARK, [sql])
         with without_reused_shuffles(self.spark):
-            add_plan(found, frame, options, notes.cuts)
+            add_plan(found, frame, reads, notes.cuts)
         return found
 
     def _explained_write(self, write: Write) -> Explanation:
-        connector, options = write.connector, write.options
-        found = Explanation(f"INSERT INTO {write.insert.table}: {promise(connector, options)}")
-        found.add("Writes", [option_text(*each) for each in options.items() if each[1]])
+        connector = write.table.connector
+        found = Explanation(f"INSERT INTO {write.insert.table}: {promise(connector)}")
+        found.add("Writes", [option_text(*each) for each in connector.options.items() if each[1]])
         if write.rows.isStreaming:
-            keys = self._inserts.keys_of(write)
-            found.add("Guarantee", guarantee(connector, options, keys))
+            found.add("Guarantee", guarantee(write.table))
             folder = self._settings.values.get(FOLDER)
-            found.add("Warnings", write_warnings(connector, options, keys, folder=folder))
+            found.add("Warnings", write_warnings(write.table, folder=folder))
         return found
 
     def drop(self, statement: Drop, source: Source) -> Result:

@@ -12,17 +12,9 @@ from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from typing import TypeVar
 
-from penstock.options.values import (
-    BOOLEAN,
-    DURATION,
-    LONG_MAX,
-    ValueType,
-    choice,
-    decimal,
-    integer,
-)
+from penstock.options.values import BOOLEAN, DURATION, LONG_MAX, ValueType, choice, decimal, integer
 from penstock.sql.connectors.datagen import values
-from penstock.sql.connectors.options import check_known, read_value
+from penstock.sql.connectors.options import WrongOptionError, check_known, read_value
 from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.language.statements import ComputedColumn, CreateTable, MetadataColumn, PhysicalColumn
 
@@ -110,9 +102,10 @@ def _check_rest(options: Mapping[str, str], read: set[str], columns: list[str], 
             continue
         name, _, option = key.removeprefix("fields.").rpartition(".")
         if name in computed:
-            raise ValueError(f"'{key}': the column '{name}' is computed. Leave the option out.")
+            raise WrongOptionError(f"'{key}': the column '{name}' is computed. Leave the option out.", key)
         if option in FIELD_OPTIONS and name in columns:
-            raise ValueError(f"'{key}': the column '{name}' cannot have '{option}' with its type and kind.")
+            message = f"'{key}': the column '{name}' cannot have '{option}' with its type and kind."
+            raise WrongOptionError(message, key)
     check_known(NAME, [key for key in options if key not in read], (*TABLE_OPTIONS, *_names(columns)))
 
 
@@ -138,7 +131,7 @@ class _Reader:
         made = self._sequence(path, kind) if is_sequence else self._random(path, kind)
         rate = self._value(path, "null-rate", _SHARE)
         if rate and not kind.nullable:
-            raise ValueError(f"'fields.{path}.null-rate': the column is NOT NULL.")
+            raise _wrong(path, "null-rate", "': the column is NOT NULL.")
         return values.Sparse(made, rate) if rate else made
 
     def _value(self, path: str, option: str, kind: ValueType[T]) -> T | None:
@@ -148,21 +141,22 @@ class _Reader:
 
     def _element(self, path: str, kind: FlinkType) -> values.Maker:
         if self._value(path, "kind", _KIND) == "sequence":
-            raise ValueError(f"'fields.{path}.kind': the elements of a collection cannot be a sequence.")
+            raise _wrong(path, "kind", "': the elements of a collection cannot be a sequence.")
         return self.maker(path, kind)
 
     def _sequence(self, path: str, kind: FlinkType) -> values.Maker:
         if kind.name not in _SEQUENCED:
-            raise ValueError(f"'fields.{path}.kind': a column of type {kind.name} cannot be a sequence.")
+            raise _wrong(path, "kind", f"': a column of type {kind.name} cannot be a sequence.")
         start = self._value(path, "start", _LONG)
         end = self._value(path, "end", _LONG)
         if start is None or end is None:
             raise ValueError(f"the sequence of '{path}' needs 'fields.{path}.start' and 'fields.{path}.end'.")
         if end < start:
-            raise ValueError(f"'fields.{path}.end' is {end}, which is before the start {start}.")
+            raise _wrong(path, "end", f"' is {end}, which is before the start {start}.")
         low, high = _whole_range(kind)
         if not low <= start <= end <= high:
-            raise ValueError(f"the sequence of '{path}' leaves the range of {kind.name}: {low} to {high}.")
+            message = f"the sequence of '{path}' leaves the range of {kind.name}: {low} to {high}."
+            raise WrongOptionError(message, f"fields.{path}.end")
         self.ends.append(end - start + 1)
         return values.Sequence(start, end)
 
@@ -208,18 +202,16 @@ class _Reader:
         least = 0 if low is None else math.ceil(low.scaleb(scale))
         largest = most if high is None else math.floor(high.scaleb(scale))
         if least < -most or largest > most:
-            raise ValueError(
-                f"'fields.{path}.min' and '.max' have to fit into DECIMAL({precision}, {scale})."
-            )
+            raise _wrong(path, "min", f"' and '.max' have to fit into DECIMAL({precision}, {scale}).")
         return values.Exact(*_ordered(path, least, largest))
 
     def _bytes(self, path: str, kind: FlinkType) -> values.Maker:
         length = self._value(path, "length", _LENGTH)
         declared = (kind.args[0] if kind.args else 1) if kind.name in _LENGTHS_NEEDED else None
         if kind.name in ("CHAR", "BINARY") and length not in (None, declared):
-            raise ValueError(f"'fields.{path}.length': {kind.name} has the fixed length {declared}.")
+            raise _wrong(path, "length", f"': {kind.name} has the fixed length {declared}.")
         if declared is not None and length is not None and length > declared:
-            raise ValueError(f"'fields.{path}.length' is {length}, and the column holds {declared} at most.")
+            raise _wrong(path, "length", f"' is {length}, and the column holds {declared} at most.")
         varies = False
         if kind.name not in ("CHAR", "BINARY"):
             varies = self._value(path, "var-len", BOOLEAN) or False
@@ -241,6 +233,11 @@ class _Reader:
         )
 
 
+def _wrong(path: str, option: str, rest: str) -> WrongOptionError:
+    key = f"fields.{path}.{option}"
+    return WrongOptionError(f"'{key}{rest}", key)
+
+
 def _whole_range(kind: FlinkType) -> tuple[int, int]:
     bits = _BITS.get(kind.name, 64)
     return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
@@ -248,5 +245,5 @@ def _whole_range(kind: FlinkType) -> tuple[int, int]:
 
 def _ordered(path: str, low: N, high: N) -> tuple[N, N]:
     if low > high:
-        raise ValueError(f"'fields.{path}.min' is {low}, which is above the maximum {high}.")
+        raise _wrong(path, "min", f"' is {low}, which is above the maximum {high}.")
     return low, high

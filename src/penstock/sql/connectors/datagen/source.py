@@ -38,19 +38,19 @@ _ROWS_PER_SPLIT, _SPLITS_MAX = 65_536, 256
 _SEEDS = 2**31
 
 
-def open_datagen(spark: Any, table: CreateTable, schema: StructType, *, streaming: bool) -> Any:
+def open_datagen(spark: Any, table: CreateTable, plan: Plan, schema: StructType, *, streaming: bool) -> Any:
     """Return the physical columns of a datagen table as a DataFrame, which has the same rows each time.
 
     Args:
         spark: a session, classic or Connect.
         table: its declaration, with the options of a hint.
+        plan: of the table.
         schema: of its physical columns.
         streaming: False for a batch, which needs an end.
 
     Raises:
-        ValueError: an option does not fit, or a batch would have no end.
+        ValueError: a batch would have no end.
     """
-    plan = plan_of(table)
     if plan.total is None and not streaming:
         raise ValueError(
             "a datagen table without an end cannot be read by a batch. Add 'number-of-rows' or a sequence, "

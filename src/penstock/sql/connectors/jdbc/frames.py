@@ -14,20 +14,20 @@ from penstock.changelog.row_kinds import ROW_KIND
 from penstock.errors import MaterializeError, PenstockError
 from penstock.spark.connect import is_connect
 from penstock.spark.process.short_errors import short_errors_of_batches
-from penstock.sql.connectors.jdbc.settings import JdbcSettings, connect_for, jdbc_settings
+from penstock.sql.connectors.jdbc.settings import JdbcSettings, connect_for
 from penstock.sql.connectors.sessions import first_line
 from penstock.sql.query.piece import quoted, spark_type
 from penstock.sql.query.rows import KIND
 
 
-def open_jdbc(spark: Any, options: dict[str, str], schema: Any) -> Any:
+def open_jdbc(spark: Any, settings: JdbcSettings, schema: Any) -> Any:
     """Return the declared columns of a table as a DataFrame, which each query reads again.
 
     Raises:
-        ValueError: an option is wrong, or the database cannot be reached or lacks the table or a column.
+        ValueError: the database cannot be reached or lacks the table or a column.
     """
-    frame = _opened(spark, jdbc_settings(options))
-    _check_columns(frame, schema.names, options)
+    frame = _opened(spark, settings)
+    _check_columns(frame, schema.names, settings)
     return frame.selectExpr(
         *(
             f"CAST({quoted(each.name)} AS {spark_type(each.dataType)}) AS {quoted(each.name)}"
@@ -36,17 +36,16 @@ def open_jdbc(spark: Any, options: dict[str, str], schema: Any) -> Any:
     )
 
 
-def check_target(spark: Any, options: dict[str, str], keys: tuple[str, ...], rows: Any) -> None:
+def check_target(spark: Any, settings: JdbcSettings, keys: tuple[str, ...], rows: Any) -> None:
     """Check before a query starts that its rows can be written.
 
     Raises:
         ValueError: as `open_jdbc`; or the database has no upserts here, or the table cannot hold the columns.
         MissingExtraError: there is no Python driver for upserts.
     """
-    settings = jdbc_settings(options)
     if not keys:
         # Spark would create a missing table, e.g. for a misspelt name.
-        _check_columns(_opened(spark, settings), rows.columns, options)
+        _check_columns(_opened(spark, settings), rows.columns, settings)
         return
     if rows.isStreaming and is_connect(spark):
         raise ValueError(
@@ -65,13 +64,12 @@ def check_target(spark: Any, options: dict[str, str], keys: tuple[str, ...], row
         raise ValueError(str(error)) from None
 
 
-def write_batch(options: dict[str, str], keys: tuple[str, ...], rows: Any) -> None:
+def write_batch(settings: JdbcSettings, keys: tuple[str, ...], rows: Any) -> None:
     """Write the rows of a batch query.
 
     Raises:
         MaterializeError: the database refused them.
     """
-    settings = jdbc_settings(options)
     if not keys:
         _Append(settings)(rows, 0)
         return
@@ -90,9 +88,8 @@ def write_batch(options: dict[str, str], keys: tuple[str, ...], rows: Any) -> No
         ) from error
 
 
-def stream_writer(options: dict[str, str], keys: tuple[str, ...], rows: Any) -> Any:
+def stream_writer(settings: JdbcSettings, keys: tuple[str, ...], rows: Any) -> Any:
     """Return a writer of a stream. Set its checkpoint and trigger, and start it."""
-    settings = jdbc_settings(options)
     if not keys:
         return rows.writeStream.foreachBatch(short_errors_of_batches(_Append(settings)))
     from penstock.spark.materialize import materialize  # noqa: PLC0415 - this module loads without Spark
@@ -137,11 +134,11 @@ def _opened(spark: Any, settings: JdbcSettings) -> Any:
     return frame
 
 
-def _check_columns(frame: Any, wanted: list[str], options: dict[str, str]) -> None:
+def _check_columns(frame: Any, wanted: list[str], settings: JdbcSettings) -> None:
     found = {name.lower() for name in frame.columns}
     missing = next((name for name in wanted if name.lower() not in found), None)
     if missing is not None:
         raise ValueError(
-            f"the table '{options['table-name']}' of the database does not have the column '{missing}'. It "
+            f"the table '{settings.table}' of the database does not have the column '{missing}'. It "
             f"has {', '.join(frame.columns)}."
         )

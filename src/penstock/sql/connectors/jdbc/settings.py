@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from penstock.extras import missing_extra
 from penstock.options.values import BOOLEAN, DURATION, LONG_MAX, ValueType, integer
-from penstock.sql.connectors.options import check_known, needed, read_value
+from penstock.sql.connectors.options import WrongOptionError, check_known, needed, read_value
 
 NAME = "jdbc"
 _URL, _TABLE, _DRIVER, _USER, _PASSWORD = "url", "table-name", "driver", "username", "password"
@@ -51,19 +51,8 @@ _USED: dict[str, ValueType[Any]] = {
     **dict.fromkeys(_PARTITIONED[2:], _BOUND),
     _PARTITIONED[1]: integer(1),
 }
-OPTIONS = (
-    "connector",
-    _URL,
-    _TABLE,
-    _DRIVER,
-    _USER,
-    _PASSWORD,
-    *_PARTITIONED,
-    _FETCH,
-    _BATCH,
-    _PARALLELISM,
-    *_NO_EFFECT,
-)
+_TUNING = (_FETCH, _BATCH, _PARALLELISM, *_NO_EFFECT)
+OPTIONS = ("connector", _URL, _TABLE, _DRIVER, _USER, _PASSWORD, *_PARTITIONED, *_TUNING)
 
 
 @dataclass(frozen=True)
@@ -100,6 +89,9 @@ def check_each(options: Mapping[str, str]) -> None:
     for key, kind in {**_NO_EFFECT, **_USED}.items():
         if kind is not None:
             read_value(options, key, kind)
+    if _URL in options and not options[_URL].strip().startswith("jdbc:"):
+        message = "the option 'url' has to begin with 'jdbc:', e.g. 'jdbc:postgresql://host:5432/shop'."
+        raise WrongOptionError(message, _URL)
 
 
 def jdbc_settings(options: Mapping[str, str]) -> JdbcSettings:
@@ -109,13 +101,8 @@ def jdbc_settings(options: Mapping[str, str]) -> JdbcSettings:
         ValueError: an option is missing, unknown or wrong.
     """
     check_each(options)
-    url = needed(NAME, options, _URL)
-    if not url.startswith("jdbc:"):
-        raise ValueError(
-            "the option 'url' has to begin with 'jdbc:', e.g. 'jdbc:postgresql://host:5432/shop'."
-        )
     return JdbcSettings(
-        url,
+        needed(NAME, options, _URL),
         needed(NAME, options, _TABLE),
         _spark_options(options),
         options.get(_USER),
@@ -142,7 +129,8 @@ def _partitioned(options: Mapping[str, str]) -> dict[str, str]:
         return {}
     if len(given) < len(_PARTITIONED):
         missing = next(key for key in _PARTITIONED if key not in options)
-        raise ValueError(f"'{given[0]}' is given without '{missing}'. Give all of {', '.join(_PARTITIONED)}.")
+        message = f"'{given[0]}' is given without '{missing}'. Give all of {', '.join(_PARTITIONED)}."
+        raise WrongOptionError(message, given[0])
     column, count, low, high = _PARTITIONED
     return {
         "partitionColumn": options[column],
