@@ -184,9 +184,12 @@ class ExactlyOnceWriter(_ExactlyOnce, ArrowWriter):
 
     @short_errors
     def abandon(self) -> None:
-        """Abort what is not decided if the messages of the tasks are lost, as after a restart."""
+        """Abort what is not decided, without messages of the tasks. A newer driver keeps the prefix."""
+        if self._mandate is None:  # no task has begun
+            return
         SinkReporter(self._config).failed()
-        self._driver_side.recover(self._query_id)
+        # All reports name the session of the mandate, also that of a task without rows.
+        self._driver_side.abort([TaskReport(self._query_id, self._batch_id, 0, self._mandate.session)])
 
 
 def _query_id_of_batch_write(config: SinkConfig) -> str:

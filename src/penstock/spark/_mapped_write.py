@@ -3,7 +3,7 @@
 Runs on the driver, and the function of `mapInArrow` on executors. The driver does what Spark does with a data
 source: it makes the writer, sends it to the tasks, and commits or aborts with their messages. Invariant: each
 task returns one message, and only the messages of the attempts that Spark takes reach the commit. If a task
-fails, the messages of the others are lost, so their transactions are found as after a restart.
+fails, the messages of the others are lost, so the driver asks the cluster for their transactions.
 """
 
 from __future__ import annotations
