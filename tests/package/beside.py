@@ -63,9 +63,6 @@ PROJECTS = (
     Project("delta-spark, with its PySpark", ("delta-spark==4.0.1", "pyspark==4.0.1"), ("sql", "spark")),
     Project("Great Expectations", ("great-expectations>=1",)),
     Project("kafka-python 2", ("kafka-python<3",), fits=False),
-    Project(
-        "kafka-python-ng, which has the same package", ("kafka-python-ng", "kafka-python==2.*"), fits=False
-    ),
     Project("Flink 2 (by Beam it needs pyarrow before 17)", ("apache-flink>=2",), fits=False),
 )
 
