@@ -50,6 +50,7 @@ def environment(folder: Path, version: str, wheel: Path, *more: str, limit_s: fl
 
     Raises:
         NoIndexError: it is missing, and no index of packages can be reached, or it takes too long.
+        CalledProcessError: pip reaches an index and cannot install the wheel beside this PySpark.
     """
     python = folder / "bin" / "python"
     if _pyspark_of(python) != version:
@@ -87,8 +88,9 @@ def _make(folder: Path, version: str, wheel: Path, limit_s: float | None) -> Non
         pip(folder / "bin" / "python", "install", *wanted, limit_s=limit_s)
     except subprocess.TimeoutExpired as error:
         raise NoIndexError(f"PySpark {version} was not installed within {error.timeout:.0f} s.") from error
-    except subprocess.CalledProcessError as error:
-        raise NoIndexError(f"pip could not install PySpark {version}. Its message stands above.") from error
+    except subprocess.CalledProcessError:
+        check_index()
+        raise  # the wheel and this PySpark do not fit: that is never skipped
 
 
 def check_index() -> None:

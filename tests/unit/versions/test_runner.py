@@ -83,7 +83,7 @@ def test_an_environment_gets_each_wheel_once_and_keeps_its_pyspark(
     )
 
 
-def test_what_pip_cannot_install_in_time_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_what_takes_too_long_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     errors = [subprocess.TimeoutExpired("pip", 150), subprocess.CalledProcessError(1, "pip")]
 
     def run(command: list[str], **_: object) -> None:
@@ -93,9 +93,10 @@ def test_what_pip_cannot_install_in_time_is_said(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(environments, "check_index", lambda: None)
     monkeypatch.setattr(environments, "_pyspark_of", lambda _: "")
     monkeypatch.setattr(subprocess, "run", run)
-    for text in ("was not installed within 150 s", "could not install PySpark 4.0.1"):
-        with pytest.raises(NoIndexError, match=text):
-            environments.environment(tmp_path / "new", "4.0.1", tmp_path / "wheel", limit_s=150)
+    with pytest.raises(NoIndexError, match="was not installed within 150 s"):
+        environments.environment(tmp_path / "new", "4.0.1", tmp_path / "wheel", limit_s=150)
+    with pytest.raises(subprocess.CalledProcessError):  # an index is there
+        environments.environment(tmp_path / "new", "4.0.1", tmp_path / "wheel", limit_s=150)
 
 
 def test_each_case_that_is_judged_exists() -> None:
