@@ -38,6 +38,8 @@ class FakeBinder:
     state_ttl: str | None = None
     deterministic = ("py_pure",)
     has_watermarks = False
+    waiting = ""
+    is_of_outer_join = False
 
     def __init__(self, tables: Mapping[str, Relation] = NO_TABLES) -> None:
         self.options: list[Options] = []
@@ -65,13 +67,17 @@ class FakeBinder:
     def kind_of_time(self, select: str, column: str) -> str:
         return self.time
 
-    def watermarks(self, select: str) -> frozenset[str] | None:
-        """Return the columns `ltz`, if a table has a watermark."""
+    def watermarks(self, select: str) -> dict[str, bool] | None:
+        """Return the columns `ltz`, if a table has a watermark. Rows of `waiting` wait for it."""
         if not self.has_watermarks:
             return None
         if select.startswith("SELECT * "):
-            return frozenset({"ltz"})
-        return frozenset(re.findall(r"\.`ltz` AS `(\w+)`", select))
+            return {"ltz": False}
+        found = re.findall(r"(`\w+`)\.`ltz` AS `(\w+)`", select)
+        return {name: table == self.waiting for table, name in found}
+
+    def has_outer_join(self, select: str) -> bool:
+        return self.is_of_outer_join
 
     def cut(self, step: Step, place: str = "") -> str:
         self.steps.append(step)

@@ -6,8 +6,10 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
+from pyspark.sql.types import StructField, TimestampType
 
 from penstock.errors import SqlError
+from penstock.spark.native import WAITS, WATERMARK
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import Fragment
 from penstock.sql.query.piece import Translated
@@ -120,3 +122,29 @@ def test_explain_of_each_insert_shows_what_was_found_in_the_view(
         bind(binder, "SELECT id FROM v")
     assert (len(first.hops), len(first.cuts), first.varying, first.drops_late_rows) == (1, 1, ["NOW"], True)
     assert second == first
+
+
+@pytest.mark.parametrize(
+    ("plan", "found"),
+    [
+        ("~Project [id#1]\n+- ~Join LeftOuter, (id#1 = id#2)\n   :- ~Relation", True),
+        ("~Join FullOuter, (id#1 = id#2)", True),
+        ("~Join Inner, (id#1 = id#2)", False),
+        ("~Join LeftSemi, (id#1 = id#2)", False),
+    ],
+)
+def test_rows_of_an_outer_join_are_known(monkeypatch: pytest.MonkeyPatch, plan: str, found: bool) -> None:
+    monkeypatch.setattr(_binder, "analyzed_plan", lambda _: plan)
+    assert SparkBinder(MagicMock(), catalog_of(), Settings()).has_outer_join("SELECT 1") is found
+
+
+def test_a_watermark_says_whether_a_row_comes_when_it_is_at_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_binder, "has_watermark", lambda _: True)
+    spark = MagicMock()
+    spark.sql.return_value.schema.fields = [
+        StructField("at", TimestampType(), metadata={WATERMARK: 0}),
+        StructField("waits", TimestampType(), metadata={WATERMARK: 0, **WAITS}),
+        StructField("plain", TimestampType(), metadata=WAITS),
+    ]
+    binder = SparkBinder(spark, catalog_of(), Settings())
+    assert binder.watermarks("SELECT 1") == {"at": False, "waits": True}

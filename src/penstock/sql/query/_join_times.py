@@ -170,13 +170,13 @@ def _column(entry: Entry) -> exp.Expr:
 
 
 def _marked(parts: Relations, side: Side) -> list[Entry]:
-    """Return the columns of a side that have a watermark."""
+    """Return the columns of a side that have a watermark, of which no row comes when it is at their time."""
     times = [each for each in side.entries if each.type == "timestamp"]
     if not times:
         return []
     shown = ", ".join(f"{each.text} AS `c{place}`" for place, each in enumerate(times))
-    names = parts.query.watermarks(f"SELECT {shown} FROM {side.source.text}") or frozenset()
-    return [each for place, each in enumerate(times) if f"c{place}" in names]
+    waits = parts.query.watermarks(f"SELECT {shown} FROM {side.source.text}") or {}
+    return [each for place, each in enumerate(times) if waits.get(f"c{place}") is False]
 
 
 def with_plain_times(parts: Relations, source: From, join: exp.Expr, keep: Entry | None = None) -> From:
@@ -190,7 +190,7 @@ def with_plain_times(parts: Relations, source: From, join: exp.Expr, keep: Entry
     if source.has_plain_times or marked is None:
         return source
     if source.scope is None and len(source.aliases) <= 1:
-        if keep is not None and marked == {keep.name}:
+        if keep is not None and marked.keys() == {keep.name}:
             return source
         _check_names(parts, source, join)
         query = parts.query.whole(f"SELECT * FROM {source.text}")

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _NESTED = ("array", "map", "struct")
 _COMPARISONS = (exp.EQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between)
+_OPERANDS = ("this", "expression", "low", "high")
 
 
 def conjuncts(tree: exp.Expr | None) -> list[exp.Expr]:
@@ -37,13 +38,19 @@ def conjuncts(tree: exp.Expr | None) -> list[exp.Expr]:
 
 
 def compared_values(tree: exp.Expr | None) -> list[exp.Expr]:
-    """Return the values that have to be there for ON to be true: those that it compares, but literals."""
-    compared = [each for each in conjuncts(tree) if type(each) in _COMPARISONS]
-    values = [each.args.get(name) for each in compared for name in ("this", "expression", "low", "high")]
+    """Return the values that have to be there for ON to be true.
+
+    They are those that it compares, but literals. Another condition is a value itself, because Spark may make
+    a comparison of it: `a IN (b)` and `NOT a <> b` are `a = b`.
+    """
+    values: list[exp.Expr | None] = []
+    for each in conjuncts(tree):
+        is_comparison = type(each) in _COMPARISONS
+        values += [each.args.get(name) for name in _OPERANDS] if is_comparison else [each]
     found: list[exp.Expr] = []
-    for each in values:
-        if each is not None and each.find(exp.Column) is not None and each not in found:
-            found.append(each)
+    for value in values:
+        if value is not None and value.find(exp.Column) is not None and value not in found:
+            found.append(value)
     return found
 
 

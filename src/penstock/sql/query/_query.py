@@ -168,12 +168,19 @@ class Query:
         except UnknownTypeError:
             return {}  # Spark refuses the query as a whole, with the same message
 
-    def watermarks(self, select: str) -> frozenset[str] | None:
-        """Return the columns of a query that have a watermark; None if it is not a stream with one."""
+    def watermarks(self, select: str) -> dict[str, bool] | None:
+        """Return the columns of a query that have a watermark, see `Binder.watermarks`."""
         try:
             return self.binder.watermarks(self.whole(select))
         except UnknownTypeError:
             return None  # Spark refuses the query as a whole, with the same message
+
+    def has_outer_join(self, select: str) -> bool:
+        """Return whether rows of a query come out of an outer join of Spark."""
+        try:
+            return self.binder.has_outer_join(self.whole(select))
+        except UnknownTypeError:
+            return False  # Spark refuses the query as a whole, with the same message
 
     def columns(self, select: str, tree: exp.Expr) -> list[tuple[str, str]]:
         """Return names and types of the columns of a query.
@@ -314,12 +321,12 @@ class Query:
         """
         sides = [left, right]
         parts = [self.window_parts(each.sql) for each in sides]
-        marks = [self.watermarks(each.sql) or frozenset() for each in sides]
+        marks = [self.watermarks(each.sql) or {} for each in sides]
         if not any((*parts, *marks)):
             return left, right
         names = [[name for name, _ in self.columns(each.sql, tree)] for each in sides]
         times = [
-            [(part.get(name), name in mark) for name in of_side if name not in each.rows.hidden]
+            [(part.get(name), mark.get(name)) for name in of_side if name not in each.rows.hidden]
             for each, part, mark, of_side in zip(sides, parts, marks, names, strict=True)
         ]
         if times[0] == times[1]:

@@ -198,8 +198,8 @@ class Relations(Parts):
         left, right = self.plain(left), self.plain(right)
         check_compared(self, left, right, join, is_inner=not side)
         is_of_streams = are_streams(self, left, right)
-        if is_of_streams and side == "FULL" and join.args.get("on") is None:
-            self.inner.refuse(join, "a FULL JOIN of streams needs ON with each comparison.")
+        if is_of_streams and side and join.args.get("on") is None:
+            self._check_using(left if side == "LEFT" else right, join, side)
         if is_of_streams:
             left = with_plain_times(self, left, join, times[0] if times else None)
             right = with_plain_times(self, right, join, times[1] if times else None)
@@ -208,6 +208,15 @@ class Relations(Parts):
         text = self.join_text(left, right, join, side, method)
         made = self._both(left, right, text)
         return replace(made, has_plain_times=is_of_streams and times is None)
+
+    def _check_using(self, kept: From, join: exp.Expr, side: str) -> None:
+        """Check an outer join of streams without ON: nothing says there that a NULL is equal to nothing."""
+        if side == "FULL":
+            self.inner.refuse(join, "a FULL JOIN of streams needs ON with each comparison.")
+        if self.query.has_outer_join(f"SELECT * FROM {kept.text}"):
+            self.inner.refuse(
+                join, f"a {side} JOIN of streams behind an outer join needs ON with each comparison."
+            )
 
     def _both(self, left: From, right: From, text: str) -> From:
         scope = None

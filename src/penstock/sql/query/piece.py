@@ -84,8 +84,15 @@ class Binder(Protocol):
             column: the name under which the rows have the column.
         """
 
-    def watermarks(self, select: str) -> frozenset[str] | None:
-        """Return the columns of a query that have a watermark; None if it is not a stream with one."""
+    def watermarks(self, select: str) -> dict[str, bool] | None:
+        """Return the columns of a query that have a watermark; None if it is not a stream with one.
+
+        Each has whether a row may come when the watermark is at its time exactly. A window takes such a row.
+        A join of Spark would drop it.
+        """
+
+    def has_outer_join(self, select: str) -> bool:
+        """Return whether rows of a query come out of an outer join of Spark: their times may be NULL."""
 
     def tables(self) -> list[str]:
         """Return the names of all tables and views, for messages."""

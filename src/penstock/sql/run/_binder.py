@@ -291,15 +291,19 @@ class SparkBinder:
         is_clock = re.search(rf"current_timestamp\(\) AS {re.escape(column)}#", analyzed_plan(frame))
         return "proctime" if column and is_clock else ""
 
-    def watermarks(self, select: str) -> frozenset[str] | None:
-        """Return the columns of a query that have a watermark; None if it is not a stream with one."""
+    def watermarks(self, select: str) -> dict[str, bool] | None:
         if self._settings.is_batch:
             return None
         frame = self._analysed(select)
         if not frame.isStreaming or not has_watermark(frame):
             return None
-        fields = [each for each in frame.schema.fields if not each.metadata.items() >= WAITS.items()]
-        return frozenset(field.name for field in fields if WATERMARK in field.metadata)
+        marked = [field for field in frame.schema.fields if WATERMARK in field.metadata]
+        return {field.name: field.metadata.items() >= WAITS.items() for field in marked}
+
+    def has_outer_join(self, select: str) -> bool:
+        return (
+            re.search(r"\bJoin (?:Left|Right|Full)Outer\b", analyzed_plan(self._analysed(select))) is not None
+        )
 
     def _analysed(self, select: str) -> Any:
         from pyspark.errors import PySparkException  # noqa: PLC0415 - lazy

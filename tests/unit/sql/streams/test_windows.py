@@ -166,6 +166,15 @@ def test_a_union_keeps_a_watermark_if_both_queries_have_it_in_the_same_column(
         assert [type(each) for each in binder.steps] == ([] if is_kept else [PlainTimes, PlainTimes])
 
 
+@pytest.mark.parametrize(("column", "is_kept"), [("t.ltz", True), ("u.ltz", False), ("u.ts", False)])
+def test_a_union_of_rows_that_wait_and_others_has_plain_times(column: str, is_kept: bool) -> None:
+    """Otherwise a window would take all times for those of the first query, and drop rows of the other one."""
+    binder = FakeBinder(STREAMS)
+    binder.has_watermarks, binder.waiting = True, "`t`"
+    translated(f"SELECT t.ltz FROM t UNION ALL SELECT {column} FROM {column[0]}", binder)
+    assert [type(each) for each in binder.steps] == ([] if is_kept else [PlainTimes, PlainTimes])
+
+
 def test_a_union_of_a_watermark_and_another_time_keeps_its_names() -> None:
     binder = FakeBinder(STREAMS)
     binder.has_watermarks = True
