@@ -119,7 +119,7 @@ def test_an_outer_join_of_spark_finds_no_null_equal_to_a_null() -> None:
         for each in values[:4]:
             assert f"({each}) IS NOT NULL" in sql
         assert "(`t`.`s` IN (`u`.`s`))) IS NOT NULL" in sql
-        assert "`t`.`d` <> `u`.`d`)) IS NOT NULL" in sql
+        assert "(NOT (`t`.`d` <> `u`.`d`))) IS NOT NULL" in sql
     assert "IS NOT NULL" not in cut(f"SELECT t.i FROM t JOIN u ON {condition}")[2]
 
 
