@@ -48,6 +48,7 @@ QUERIES = {
 MORE = {
     "windows of over": f"SELECT COUNT(*), SUM(n) FROM {TUMBLE.format('running')} {BY_WINDOW}",
     "windows of left": f"SELECT COUNT(*), COUNT(other) FROM {TUMBLE.format('pairs')} {BY_WINDOW}",
+    "full of a list": f"SELECT a.id, b.id FROM a FULL JOIN b ON b.k IN (a.k) AND a.k = b.k AND b.ts {WITHIN.format('a.ts')}",
     "joined windows": "SELECT x.k, y.k FROM of_a AS x FULL JOIN of_b AS y ON x.k = y.k AND x.s = y.s AND x.e = y.e",
 }
 Row = tuple[int, int | None, int]
@@ -138,6 +139,7 @@ ORACLES: dict[str, Callable[[], Table]] = {
     "sessions": sessions,
     "windows of over": lambda: by_window(iter(running())),
     "windows of left": windows_of_left,
+    "full of a list": full,
     "joined windows": joined_windows,
 }
 
@@ -181,6 +183,22 @@ def test_a_window_of_rows_that_wait_for_another_watermark_is_refused(tables: Scr
     found = tables.refusal(f"SELECT COUNT(*) FROM {TUMBLE.format('late')} {BY_WINDOW}")
     assert "'ts' has none here" in found
     assert "OVER behind a WHERE on it" in found
+
+
+def test_a_window_behind_a_union_with_rows_that_wait_is_refused(script: Script, tmp_path: Path) -> None:
+    without_delay = "id INT, k INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts"
+    declare(script.session, tmp_path, {"a": without_delay, "b": without_delay})
+    script(
+        "CREATE VIEW both_tables AS SELECT id, ts, COUNT(*) OVER (ORDER BY ts) AS n FROM a "
+        "UNION ALL SELECT id, ts, CAST(1 AS BIGINT) FROM b"
+    )
+    found = script.refusal(f"SELECT COUNT(*) FROM {TUMBLE.format('both_tables')} {BY_WINDOW}")
+    assert "'ts' has none here" in found
+
+
+def test_an_outer_join_by_using_behind_an_outer_join_is_refused(tables: Script) -> None:
+    found = tables.refusal("SELECT p.id FROM pairs AS p LEFT JOIN b USING (k, ts)")
+    assert "needs ON" in found
 
 
 @pytest.mark.parametrize(
