@@ -117,11 +117,16 @@ def _optimized_plan(df: Any) -> str:
     """Return the optimized plan as text. Spark Connect plans a stream at its start: the analyzed one."""
     if is_connect(df):
         return analyzed_plan(df)
-    # Spark asks an unanalysed plan whether it is a stream. The plan of a text cannot tell.
+    return explained(df, extended=True).partition(_OPTIMIZED)[2].partition("\n== ")[0]
+
+
+def explained(df: Any, *, extended: bool = False) -> str:
+    """Return what Spark prints for `explain`, on classic and on Connect. It raises Spark's error."""
     text = io.StringIO()
     with contextlib.redirect_stdout(text):
-        df.select("*").explain(extended=True)
-    return text.getvalue().partition(_OPTIMIZED)[2].partition("\n== ")[0]
+        # Spark asks an unanalysed plan whether it is a stream. The plan of a text cannot tell.
+        df.select("*").explain(extended=extended)
+    return text.getvalue()
 
 
 def analyzed_plan(df: Any) -> str:

@@ -6,8 +6,6 @@ each part of the planner adds its section.
 
 from __future__ import annotations
 
-import contextlib
-import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +13,7 @@ from typing import Any
 
 from penstock.options.config import DeliveryGuarantee
 from penstock.options.flink import DELIVERY_GUARANTEE
+from penstock.spark.native import explained
 from penstock.sql.connectors.described import Connector, Files, Jdbc, Kafka
 from penstock.sql.connectors.sessions import first_line
 from penstock.sql.language.source import without_secrets
@@ -135,16 +134,12 @@ def add_plan(
 
 def plan_text(frame: Any) -> str | None:
     """Return Spark's physical plan, on Spark classic and Connect; None if Spark refuses to show it."""
-    text = io.StringIO()
     try:
-        with contextlib.redirect_stdout(text):
-            # Spark asks an unanalysed plan whether it is a stream. The plan of a text cannot tell.
-            frame.select("*").explain()
+        return explained(frame)
     except Exception as error:
         if first_line(error) is None:
             raise
         return None  # through Connect, Spark takes a stream of SQL for a batch
-    return text.getvalue()
 
 
 def states(plan: str) -> list[str]:
