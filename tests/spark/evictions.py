@@ -17,11 +17,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.sql.run.session import Session
+from penstock.testing.tables import rows_left
+from tests.spark.queries import RowsOfBatches
 
 Event = tuple[str, dict[str, Any]]
 """A row, and its table."""
 Table = Counter[tuple[Any, ...]]
-KIND = "row_kind"
 
 
 def at(seconds: float | None) -> str | None:
@@ -78,21 +79,16 @@ def tables_left(
 
 
 class _Running:
-    """A query, and the rows of each of its micro-batches. One that runs again replaces its rows."""
+    """A query, and the rows of its micro-batches."""
 
     query: StreamingQuery
 
     def __init__(self, frame: DataFrame, checkpoint: Path) -> None:
         self._frame, self._checkpoint = frame, checkpoint
-        self._batches: dict[int, list[dict[str, Any]]] = {}
+        self._rows = RowsOfBatches()
 
     def start(self) -> None:
-        def take(batch: DataFrame, number: int) -> None:
-            names = [f"c{place}" for place in range(len(batch.columns) - (KIND in batch.columns))]
-            shown = batch.toDF(*names, *([KIND] if KIND in batch.columns else []))
-            self._batches[number] = [row.asDict() for row in shown.collect()]
-
-        writer = self._frame.writeStream.outputMode("append").foreachBatch(take)
+        writer = self._frame.writeStream.outputMode("append").foreachBatch(self._rows.take)
         self.query = writer.option("checkpointLocation", str(self._checkpoint)).start()
 
     def stop(self) -> None:
@@ -100,13 +96,7 @@ class _Running:
 
     def table(self) -> Table:
         """Return the rows that the changes leave."""
-        found: Table = Counter()
-        for _, rows in sorted(self._batches.items()):
-            for row in rows:
-                kind = row.pop(KIND, "+I")
-                found[tuple(row.values())] += 1 if kind in ("+I", "+U") else -1
-        assert min(found.values(), default=0) >= 0, "a row was taken back that was not there"
-        return +found
+        return Counter(rows_left(self._rows.rows()))
 
 
 def _write(folder: Path, number: int, step: list[Event]) -> None:

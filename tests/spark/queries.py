@@ -14,6 +14,8 @@ from typing import Any
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from penstock.types import ROW_KIND
+
 QUERY_TIMEOUT_S = 300
 
 
@@ -45,6 +47,29 @@ def run_available_now(stream: DataFrame, checkpoint: Path) -> list[list[Row]]:
     with stopped(query):
         assert query.awaitTermination(QUERY_TIMEOUT_S), "the query did not end by itself"
     return [batch for batch in batches if batch]
+
+
+class RowsOfBatches:
+    """The rows of each micro-batch of a query, for `foreachBatch`. One that runs again replaces its rows.
+
+    Two columns of a query may have one name, so all but the row kind have others here: `c0`, `c1` and so on.
+    """
+
+    def __init__(self) -> None:
+        self._batches: dict[int, list[Row]] = {}
+
+    def take(self, batch: DataFrame, number: int) -> None:
+        names = [name if name == ROW_KIND else f"c{place}" for place, name in enumerate(batch.columns)]
+        self._batches[number] = batch.toDF(*names).collect()
+
+    @property
+    def count(self) -> int:
+        """How many micro-batches have come."""
+        return len(self._batches)
+
+    def rows(self) -> list[Row]:
+        """Return all rows, in the order of their micro-batches."""
+        return [row for _, rows in sorted(self._batches.items()) for row in rows]
 
 
 @contextlib.contextmanager

@@ -7,7 +7,6 @@ is what its changes leave.
 from __future__ import annotations
 
 import re
-import threading
 from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # it has no types
@@ -20,6 +19,7 @@ from penstock.sql.run.session import Session
 from penstock.testing.streams import run_to_end
 from penstock.testing.tables import rows_left
 from tests.judges.sql.corpus import Answer, Places, Script
+from tests.spark.queries import RowsOfBatches, stopped
 from tests.spark.sql_answers import plain, zoned
 from tests.waiting import wait_until
 
@@ -71,36 +71,22 @@ def _rows_with_a_restart(frame: DataFrame, checkpoint: str) -> list[Row]:
     """Return the rows of a stream that is stopped behind its second micro-batch, and then continues.
 
     A micro-batch that the stop has cut off runs again. Then only the rows of its second run count.
-    Two columns of a query may have one name, so they have others here.
     """
-    names = [name if name == KIND else f"c{place}" for place, name in enumerate(frame.columns)]
-    batches: dict[int, list[Row]] = {}
-    is_begun = threading.Event()
-
-    def take(batch: DataFrame, number: int) -> None:
-        batches[number] = batch.toDF(*names).collect()
-        if len(batches) > 1:
-            is_begun.set()
+    batches = RowsOfBatches()
 
     def start() -> StreamingQuery:
-        return frame.writeStream.option("checkpointLocation", checkpoint).foreachBatch(take).start()
+        return frame.writeStream.option("checkpointLocation", checkpoint).foreachBatch(batches.take).start()
 
-    query = start()
-    try:
+    with stopped(start()) as query:
         wait_until(
-            lambda: is_begun.is_set() or not query.isActive or _is_idle(query, bool(batches)),
+            lambda: batches.count > 1 or not query.isActive or _is_idle(query, bool(batches.count)),
             "the second micro-batch",
         )
         if not query.isActive:
             run_to_end(query)  # raises why
-    finally:
-        query.stop()
-    query = start()
-    try:
+    with stopped(start()) as query:
         run_to_end(query)
-    finally:
-        query.stop()
-    return [row for _, rows in sorted(batches.items()) for row in rows]
+    return batches.rows()
 
 
 def _is_idle(query: StreamingQuery, has_begun: bool) -> bool:
