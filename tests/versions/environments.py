@@ -17,6 +17,7 @@ from pathlib import Path
 
 from penstock.devbroker.ivy import Coordinate
 from penstock.devbroker.jars import KAFKA_VERSION, JarSet, ensure_jars
+from tests.environments import new_environment, pip
 from tests.jars import spark_kafka_connector_jars
 
 ROOT = Path(__file__).parents[2]
@@ -83,9 +84,9 @@ def _make(folder: Path, version: str, wheel: Path, limit_s: float | None) -> Non
     if version.startswith("3."):  # the extras with Spark need PySpark 4
         wanted = [f"pyspark=={version}", str(wheel), "pandas>=2.2,<3"]
     shutil.rmtree(folder, ignore_errors=True)
-    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    python = new_environment(folder)
     try:
-        pip(folder / "bin" / "python", "install", *wanted, limit_s=limit_s)
+        pip(python, "install", *wanted, limit_s=limit_s)
     except subprocess.TimeoutExpired as error:
         raise NoIndexError(f"PySpark {version} was not installed within {error.timeout:.0f} s.") from error
     except subprocess.CalledProcessError:
@@ -106,12 +107,6 @@ def check_index() -> None:
         )
     if done.returncode:
         raise NoIndexError(f"pip could not download py4j: {done.stderr.decode().strip()[-300:]}")
-
-
-def pip(python: Path, *what: str, limit_s: float | None = None) -> None:
-    """Run pip of an environment."""
-    command = [str(python), "-m", "pip", "--disable-pip-version-check", "--quiet", *what]
-    subprocess.run(command, check=True, timeout=limit_s)
 
 
 def connector_path(version: str) -> dict[str, str]:
