@@ -23,7 +23,7 @@ from penstock.options.by_hand import ByHand
 from tests import judge, quick_jvm
 from tests.fix_broker import MakeTopic
 from tests.jars import kafka_tools_jars
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, wait_until
 
 _PROGRAM = """
 import os, signal, sys
@@ -105,8 +105,16 @@ def test_no_command_denies_it(stuck: Stuck, command: tuple[str, ...]) -> None:
 def test_what_lag_says_to_run_ends_it(stuck: Stuck, monkeypatch: pytest.MonkeyPatch) -> None:
     judge.commit_offsets(stuck.bootstrap, stuck.topic, stuck.topic, {0: 0, 1: 1})
     blocked = ("lag", "--group", stuck.topic, "--blocked-after", "0")
-    shown = stuck.run(*blocked).stdout
-    assert f"{stuck.name} is not a transaction of penstock. If its program no longer runs" in shown
+    advice = f"{stuck.name} is not a transaction of penstock. If its program no longer runs"
+    looks: list[str] = []
+
+    def names_the_program() -> bool:
+        looks.append(stuck.run(*blocked).stdout)
+        return advice in looks[-1]
+
+    # A look gives up on a busy coordinator after a moment, so that `lag --watch` goes on.
+    wait_until(names_the_program, f"lag to name {stuck.name}")
+    shown = looks[-1]
     assert shown.count(stuck.name) == 2 + 2, "a sentence for each topic partition, one about the command"
     command = re.search(r"`penstock (.*)`", shown)
     assert command is not None
