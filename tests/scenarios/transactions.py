@@ -1,4 +1,4 @@
-"""Scenarios of transactions with both protocols: epochs, ends, take-over, time-outs, offsets, markers."""
+"""Scenarios of transactions with both protocols: epochs, ends, take-over, time-outs, markers."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from confluent_kafka import TopicPartition as Place
 from kafka.protocol.admin import ListTransactionsRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 from kafka.protocol.producer import (
-    AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
     InitProducerIdRequest,
-    TxnOffsetCommitRequest,
 )
 
 from penstock.client.cluster.log_offsets import committed_offsets
@@ -37,7 +35,7 @@ from tests.waiting import wait_until
 OK = codes.NO_ERROR
 V1, V2 = TransactionProtocol.V1, TransactionProtocol.V2
 _PRODUCE_VERSION = {V1: 11, V2: 12}
-_GROUP, _TRANSACTION = 0, 1
+_TRANSACTION = 1
 
 
 def both(function: Callable[[Cluster, TransactionProtocol], None]) -> None:
@@ -48,7 +46,8 @@ def both(function: Callable[[Cluster, TransactionProtocol], None]) -> None:
             function(cluster, protocol)
 
         made: Scenario = run
-        SCENARIOS[f"transactions-{function.__name__}-{protocol.name}"] = made
+        room = function.__module__.rpartition(".")[2]
+        SCENARIOS[f"{room}-{function.__name__}-{protocol.name}"] = made
 
 
 class Writer:
@@ -379,42 +378,6 @@ def transactions_are_listed_by_their_state_and_producer(cluster: Cluster) -> Non
     assert listed(producer_id_filters=[writer.identity.producer_id]) == {writer.name}
     assert listed(state_filters=["Empty"]) == set()
     assert listed(duration_filter=3_600_000) == set()
-
-
-# ----- offsets in transactions
-
-
-def commit_offset(cluster: Cluster, writer: Writer, group: str, topic: str, offset: int) -> int:
-    """Commit an offset of a group in the transaction. Return the error code."""
-    it = writer.identity
-    producer = {"producer_id": it.producer_id, "producer_epoch": it.producer_epoch}
-    kind = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
-    part = kind.TxnOffsetCommitRequestPartition(
-        partition_index=0, committed_offset=offset, committed_leader_epoch=-1, committed_metadata=""
-    )
-    request = TxnOffsetCommitRequest(
-        transactional_id=writer.name, group_id=group, **producer, generation_id=-1, member_id="",
-        group_instance_id=None, topics=[kind(name=topic, partitions=[part])],
-        max_version=4 if writer.protocol is V1 else 5,
-    )  # fmt: skip
-    if writer.protocol is V1:
-        added = AddOffsetsToTxnRequest(transactional_id=writer.name, group_id=group, **producer)
-        assert cluster.ask(added, coordinator(cluster, writer.name, _TRANSACTION)).error_code == OK
-    answer = cluster.ask(request, coordinator(cluster, group, _GROUP))
-    return int(answer.topics[0].partitions[0].error_code)
-
-
-@both
-def offsets_in_a_transaction_count_when_it_is_committed(
-    cluster: Cluster, protocol: TransactionProtocol
-) -> None:
-    topic, group, writer = cluster.topic(), unique("group"), Writer(cluster, protocol)
-    place = TopicPartition(topic, 0)
-    for offset, is_commit, expected in ((5, True, {place: 5}), (9, False, {place: 5})):
-        assert commit_offset(cluster, writer, group, topic, offset) == OK
-        assert writer.end(is_commit=is_commit) is EndState.DONE
-        # The client waits while a transaction may still change the offset.
-        assert committed_offsets(cluster.connections, group, [place]) == expected
 
 
 # ----- librdkafka

@@ -61,6 +61,11 @@ INIT_TRANSACTIONAL_PRODUCER = Versions("InitProducerId", 0, 5)
 """Version 6 is for two-phase commit and not stable (KIP-939)."""
 ADD_PARTITIONS_TO_TXN = Versions("AddPartitionsToTxn", 0, 3)
 """Version 4 and newer are for brokers (KIP-890)."""
+ADD_OFFSETS_TO_TXN = Versions("AddOffsetsToTxn")
+TXN_OFFSET_COMMIT_V1 = Versions("TxnOffsetCommit", 3, 4)
+"""Names the member and its generation (KIP-447). The group was added to the transaction before."""
+TXN_OFFSET_COMMIT_V2 = Versions("TxnOffsetCommit", 5)
+"""Adds the group to the transaction (KIP-890)."""
 END_TXN_V1 = Versions("EndTxn", 0, 4)
 END_TXN_V2 = Versions("EndTxn", 5)
 """Gives the producer a new epoch with each transaction (KIP-890)."""
@@ -71,6 +76,10 @@ FIND_COORDINATORS = Versions("FindCoordinator", 4)
 """Takes many keys in one request (KIP-699). A broker without it cannot list transactions either (KIP-664)."""
 DESCRIBE_GROUPS = Versions("DescribeGroups", 0, 5)
 """Describes a group that does not exist, too. From 6 on that is an error (KIP-1043)."""
+JOIN_GROUP = Versions("JoinGroup", 4)
+"""Gives a new member its id before it joins (KIP-394). So an answer that is lost leaves no member behind."""
+LEAVE_GROUP = Versions("LeaveGroup", 3)
+"""Answers about each member (KIP-345)."""
 OFFSET_COMMIT = Versions("OffsetCommit", 0, 9)
 """Names topics. From 10 on a topic is named by its id only (KIP-848)."""
 OFFSET_FETCH = Versions("OffsetFetch", 0, 9)

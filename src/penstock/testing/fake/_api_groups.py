@@ -15,6 +15,7 @@ _GROUP = 0
 _NAMES_IDS = 10
 _MANY_GROUPS = 8
 _ADDS_GROUPS = 5
+_NAMES_MEMBERS = 3
 _GROUP_ID_NOT_FOUND_SINCE = 6
 
 
@@ -23,11 +24,13 @@ def _refusal(call: Call, group_id: str, operation: str) -> int:
 
 
 def offset_commit(call: Call) -> Fields:
-    """Commit offsets from outside of a group."""
+    """Commit offsets, from outside of a group or as its member."""
     body = call.body
     code = _refusal(call, body.group_id, "READ")
-    if not code and (body.member_id or body.generation_id_or_member_epoch >= 0):
-        code = codes.UNKNOWN_MEMBER_ID
+    if not code:
+        group = call.state.groups.of(body.group_id)
+        generation = body.generation_id_or_member_epoch
+        code = group.commit_refusal(body.member_id, generation, is_transactional=False)
     return {"topics": _commit(call, code, None)}
 
 
@@ -44,12 +47,16 @@ def txn_offset_commit(call: Call) -> Fields:
             code = transactions.verify_group(name, body.producer_id, body.producer_epoch, body.group_id)
     if code == codes.PRODUCER_FENCED:
         code = codes.INVALID_PRODUCER_EPOCH
+    if not code and call.version >= _NAMES_MEMBERS:
+        group = call.state.groups.of(body.group_id)
+        code = group.commit_refusal(body.member_id, body.generation_id, is_transactional=True)
     return {"topics": _commit(call, code, body.producer_id)}
 
 
 def _commit(call: Call, code: int, producer_id: int | None) -> list[Fields]:
     group = call.state.groups.of(call.body.group_id)
     target = group.offsets if producer_id is None or code else group.pending.setdefault(producer_id, {})
+    order = group.next_order()
     has_ids = call.api == "OffsetCommit" and call.version >= _NAMES_IDS
     topics: list[Fields] = []
     for topic in call.body.topics:
@@ -60,7 +67,7 @@ def _commit(call: Call, code: int, producer_id: int | None) -> list[Fields]:
             refused = code or (found if isinstance(found, int) else codes.NO_ERROR)
             if not refused and not isinstance(found, int):
                 target[found.topic.name, found.index] = Committed(
-                    each.committed_offset, each.committed_leader_epoch, each.committed_metadata
+                    each.committed_offset, each.committed_leader_epoch, each.committed_metadata, order
                 )
             answers.append({"partition_index": each.partition_index, "error_code": refused})
         ids = {"topic_id": topic.topic_id} if has_ids else {}
@@ -123,18 +130,32 @@ def _answer(index: int, found: Committed, code: int) -> Fields:
 
 
 def describe_groups(call: Call) -> Fields:
-    """Describe groups, none of which has a member."""
-    groups = []
-    for group_id in call.body.groups:
-        code = _refusal(call, group_id, "DESCRIBE")
-        is_known = group_id in call.state.groups.by_id
-        if not code and not is_known and call.version >= _GROUP_ID_NOT_FOUND_SINCE:
-            code = codes.GROUP_ID_NOT_FOUND
-        fields: dict[str, Any] = {
-            "error_code": code, "group_id": group_id, "group_state": "Empty" if is_known else "Dead",
-            "protocol_type": "", "protocol_data": "", "members": [],
+    """Describe groups, with the member that one may have."""
+    return {"groups": [_described(call, group_id) for group_id in call.body.groups]}
+
+
+def _described(call: Call, group_id: str) -> Fields:
+    code = _refusal(call, group_id, "DESCRIBE")
+    group = call.state.groups.by_id.get(group_id)
+    if not code and group is None and call.version >= _GROUP_ID_NOT_FOUND_SINCE:
+        code = codes.GROUP_ID_NOT_FOUND
+    member = group.member if group is not None and not code else None
+    fields: dict[str, Any] = {
+        "error_code": code, "group_id": group_id, "group_state": "Dead" if group is None else "Empty",
+        "protocol_type": "", "protocol_data": "", "members": [],
+    }  # fmt: skip
+    if member is not None:
+        fields |= {
+            "group_state": "Stable",
+            "protocol_type": member.protocol_type,
+            "protocol_data": member.protocol_name,
+            "members": [
+                {
+                    "member_id": member.member_id, "client_id": "", "client_host": "",
+                    "member_metadata": member.metadata, "member_assignment": member.assignment,
+                }
+            ],
         }  # fmt: skip
-        if call.body.include_authorized_operations and not code:
-            fields["authorized_operations"] = call.state.rights.operations(call.user, "GROUP", group_id)
-        groups.append(fields)
-    return {"groups": groups}
+    if call.body.include_authorized_operations and not code:
+        fields["authorized_operations"] = call.state.rights.operations(call.user, "GROUP", group_id)
+    return fields

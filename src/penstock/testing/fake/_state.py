@@ -131,8 +131,9 @@ class State:
         return [node for node_id, node in sorted(self.nodes.items()) if node_id not in self.stopped]
 
     def expire(self) -> None:
-        """Do what is due by now: abort transactions, forget producers."""
+        """Do what is due by now: abort transactions, drop silent members, forget producers."""
         self.transactions.expire()
+        self.groups.expire(self.now_ms)
         if self.now_ms < self._forgets_at_ms:
             return
         self._forgets_at_ms = self.now_ms + int(self.properties["producer.id.expiration.check.interval.ms"])
