@@ -103,7 +103,7 @@ docs: $(SETUP) ## Write the generated pages
 
 ci: export PROFILE = usual
 ci: lint types arch $(JARS) ## The checks above, and all tests (35 minutes). .ci/run runs it
-	@$(BIN)/python -m tests.suites unit rest spark chaos
+	@$(BIN)/python -m tests.suites unit rest spark older chaos
 
 kafka-python: $(SETUP) $(JARS) ## tests/contract on both ends of the range of kafka-python (ARGS=--kafka: and on real brokers)
 	$(BIN)/python -m tests.contract.both_ends $(ARGS)

@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 
-def new_environment(folder: Path, python: str = sys.executable) -> Path:
+def new_environment(folder: Path, python: str = sys.executable, *, has_pip: bool = True) -> Path:
     """Make an environment, and return its Python."""
-    subprocess.run([python, "-m", "venv", str(folder)], check=True)
+    subprocess.run([python, "-m", "venv", *(() if has_pip else ("--without-pip",)), str(folder)], check=True)
     return folder / "bin" / "python"
 
 

@@ -1,6 +1,7 @@
-"""Environments with one PySpark and penstock's wheel, and the jars of older Kafkas and of Spark's connector.
+"""Environments with one PySpark and penstock, and the jars of older Kafkas and of Spark's connector.
 
-Environments stay, and get each new wheel. The wheel never replaces the PySpark of an environment.
+Those of `make versions` have penstock's wheel and what it declares. They stay, and get each new wheel. The
+wheel never replaces the PySpark of an environment. Those of `make older` see this checkout and its packages.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,7 +41,7 @@ def build_wheel(folder: Path) -> Path:
         return Path(shutil.move(wheel, folder / wheel.name))  # perhaps another file system
 
 
-def environment(folder: Path, version: str, wheel: Path, *more: str, limit_s: float | None = None) -> Path:
+def environment(folder: Path, version: str, wheel: Path, *more: str) -> Path:
     """Return the Python of the environment with this PySpark and the wheel; make it if it is missing.
 
     Args:
@@ -47,16 +49,15 @@ def environment(folder: Path, version: str, wheel: Path, *more: str, limit_s: fl
         version: of PySpark.
         wheel: of penstock.
         more: packages that a judge needs there.
-        limit_s: how long making it may take.
 
     Raises:
-        NoIndexError: it is missing, and no index of packages can be reached, or it takes too long.
+        NoIndexError: it is missing, and no index of packages can be reached.
         CalledProcessError: pip reaches an index and cannot install the wheel beside this PySpark.
     """
     python = folder / "bin" / "python"
     if _pyspark_of(python) != version:
         check_index()
-        _make(folder, version, wheel, limit_s)
+        _make(folder, version, wheel)
     installed, digest = folder / "penstock.sha256", hashlib.sha256(wheel.read_bytes()).hexdigest()
     if not installed.exists() or installed.read_text() != digest:
         installed.unlink(missing_ok=True)
@@ -65,6 +66,38 @@ def environment(folder: Path, version: str, wheel: Path, *more: str, limit_s: fl
         installed.write_text(digest)
     if more:
         pip(python, "install", *more)
+    return _checked(python, version)
+
+
+def cheap_environment(folder: Path, version: str, limit_s: float) -> Path:
+    """Return the Python of an environment where this PySpark is in front of what this Python has.
+
+    It sees this checkout and its packages, so it costs the download of PySpark and nothing else. It does not
+    show whether the wheel is right.
+
+    Args:
+        folder: of the environment.
+        version: of PySpark.
+        limit_s: how long making it may take.
+
+    Raises:
+        NoIndexError: it is missing, and no index of packages can be reached, or it takes too long.
+    """
+    python = folder / "bin" / "python"
+    if _pyspark_of(python) != version:
+        check_index()
+        shutil.rmtree(folder, ignore_errors=True)
+        new_environment(folder, has_pip=False)
+        what = ("--python", str(python), "install", "--no-compile", f"pyspark=={version}")
+        _install(Path(sys.executable), version, limit_s, *what)
+        [site] = folder.glob("lib/python*/site-packages")
+        ours = sysconfig.get_path("purelib")
+        # PySpark stays in front of it. A link to this checkout is followed.
+        (site / "checkout.pth").write_text(f"import site; site.addsitedir({ours!r})\n")
+    return _checked(python, version)
+
+
+def _checked(python: Path, version: str) -> Path:
     found = _pyspark_of(python)
     assert found == version, f"expected PySpark {version}, got {found}"
     return python
@@ -79,14 +112,17 @@ def _pyspark_of(python: Path) -> str:
     return done.stdout.strip()
 
 
-def _make(folder: Path, version: str, wheel: Path, limit_s: float | None) -> None:
+def _make(folder: Path, version: str, wheel: Path) -> None:
     wanted = [f"pyspark=={version}", f"{wheel}[sql,cli,connect]"]
     if version.startswith("3."):  # the extras with Spark need PySpark 4
         wanted = [f"pyspark=={version}", str(wheel), "pandas>=2.2,<3"]
     shutil.rmtree(folder, ignore_errors=True)
-    python = new_environment(folder)
+    _install(new_environment(folder), version, None, "install", *wanted)
+
+
+def _install(pip_of: Path, version: str, limit_s: float | None, *what: str) -> None:
     try:
-        pip(python, "install", *wanted, limit_s=limit_s)
+        pip(pip_of, *what, limit_s=limit_s)
     except subprocess.TimeoutExpired as error:
         raise NoIndexError(f"PySpark {version} was not installed within {error.timeout:.0f} s.") from error
     except subprocess.CalledProcessError:

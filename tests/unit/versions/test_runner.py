@@ -8,8 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow
 import pytest
 
+import penstock
 from tests.versions import __main__ as command
 from tests.versions import environments, results
 from tests.versions.environments import NoIndexError
@@ -53,7 +55,6 @@ def test_only_the_run_of_ci_is_skipped_without_an_index(
     def unreachable() -> None:
         raise NoIndexError("There is none.")
 
-    monkeypatch.setattr(command, "check_index", unreachable)
     monkeypatch.setattr(environments, "check_index", unreachable)
     monkeypatch.setattr(environments, "_pyspark_of", lambda _: "")
     assert command.main(["--quick"]) == 0
@@ -84,26 +85,52 @@ def test_an_environment_gets_each_wheel_once_and_keeps_its_pyspark(
 
 
 def test_only_what_takes_too_long_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    errors = [subprocess.TimeoutExpired("pip", 150), subprocess.CalledProcessError(1, "pip")]
+    errors = [subprocess.TimeoutExpired("pip", 90), subprocess.CalledProcessError(1, "pip")]
 
     def run(command: list[str], **_: object) -> None:
-        if "pip" in command:
+        if "install" in command:
             raise errors.pop(0)
 
     monkeypatch.setattr(environments, "check_index", lambda: None)
     monkeypatch.setattr(environments, "_pyspark_of", lambda _: "")
     monkeypatch.setattr(subprocess, "run", run)
-    with pytest.raises(NoIndexError, match="was not installed within 150 s"):
-        environments.environment(tmp_path / "new", "4.0.1", tmp_path / "wheel", limit_s=150)
+    with pytest.raises(NoIndexError, match="was not installed within 90 s"):
+        environments.cheap_environment(tmp_path / "new", "4.0.1", 90)
     with pytest.raises(subprocess.CalledProcessError):  # an index is there
-        environments.environment(tmp_path / "new", "4.0.1", tmp_path / "wheel", limit_s=150)
+        environments.cheap_environment(tmp_path / "new", "4.0.1", 90)
+
+
+def test_a_cheap_environment_has_another_pyspark_and_else_what_this_one_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def install(_: Path, *what: str, limit_s: float) -> None:
+        assert what[-1] == "pyspark==4.0.1"
+        assert limit_s == 90
+        [site] = tmp_path.glob("new/lib/python*/site-packages")
+        for name, text in {
+            "pyspark/__init__.py": "__version__ = 'another'",
+            "pyspark-4.0.1.dist-info/METADATA": "Metadata-Version: 2.1\nName: pyspark\nVersion: 4.0.1\n",
+        }.items():
+            (site / name).parent.mkdir()
+            (site / name).write_text(text)
+
+    monkeypatch.setattr(environments, "check_index", lambda: None)
+    monkeypatch.setattr(environments, "pip", install)
+    for _ in range(2):  # the second finds it
+        python = environments.cheap_environment(tmp_path / "new", "4.0.1", 90)
+        monkeypatch.setattr(environments, "pip", None)
+    program = (
+        "import pyspark, penstock, pyarrow; print(pyspark.__version__, pyarrow.__file__, penstock.__file__)"
+    )
+    found = subprocess.run([python, "-c", program], check=True, capture_output=True, text=True).stdout.split()
+    assert found == ["another", pyarrow.__file__, penstock.__file__]
 
 
 def test_each_case_that_is_judged_exists() -> None:
     for each in ("installed", "reads", "writes", "tables", "moves", "oldest"):
         importlib.import_module(f"tests.versions.probe.{each}")
     assert set(OUTPUTS) <= set(CASES)
-    assert set(command.QUICK_CASES) <= set(names_for("classic"))
+    assert {name for names in command.QUICK.values() for name in names} <= set(names_for("classic"))
     assert MOVED not in names_for("classic")
     assert "stop after the batch" in set(names_for("classic")) - set(names_for("connect"))
 

@@ -62,7 +62,8 @@ def _cdc(probe: Probe) -> Any:
         connection.execute("CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT)")
         connection.commit()
     target = SqlTable("customers", lambda: sqlite3.connect(file), "sqlite")
-    writer = changelog.materialize(changes.drop("o", "p"), ["id"], target)
+    query_id = "the-copy" if probe.is_connect else None  # only Connect has to be told
+    writer = changelog.materialize(changes.drop("o", "p"), ["id"], target, query_id=query_id)
     for _ in range(2):
         probe.run_into(writer.option("checkpointLocation", probe.checkpoint("cdc")))
     with contextlib.closing(sqlite3.connect(file)) as connection:
