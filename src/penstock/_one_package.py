@@ -1,17 +1,21 @@
-"""Find out that another project's package `penstock` shares the folder of this one.
+"""Find out that another project's package shares the folder of `penstock`, or that of `kafka`.
 
-Runs in every process that imports penstock, once. A package index has a distribution `penstock` of somebody
-else. Installed beside this one, which is `pyspark-penstock`, it overwrites files of this package, and pip
-removes them with it. Invariant: costs one listing of a folder, once in a process.
+Runs in every process that imports penstock, once, and in those that connect to Kafka. A package index has a
+distribution `penstock` of somebody else. Installed beside this one, which is `pyspark-penstock`, it
+overwrites files of this package, and pip removes them with it. kafka-python-ng does the same to kafka-python.
+Invariant: each check costs one listing of a folder, once in a process.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from functools import cache
 
 _OTHERS = "penstock-"
+_NG = "kafka_python_ng-"
 _SUFFIX = ".dist-info"
+_KAFKA_PYTHON = "kafka-python>=3.0.5,<3.1"
 
 
 @cache
@@ -27,13 +31,8 @@ def check_one_package(file: str = __file__) -> None:
         ImportError: there is one.
     """
     site = os.path.dirname(os.path.dirname(file))  # noqa: PTH120 - pathlib is not loaded yet
-    try:
-        names = os.listdir(site)  # noqa: PTH208
-    except OSError:  # in an archive
-        return
-    for name in names:
-        if name.startswith(_OTHERS) and name.endswith(_SUFFIX) and _is_other(os.path.join(site, name)):  # noqa: PTH118
-            found = name.removeprefix(_OTHERS).removesuffix(_SUFFIX)
+    for found in _installed(site, _OTHERS):
+        if _is_other(os.path.join(site, f"{_OTHERS}{found}{_SUFFIX}")):  # noqa: PTH118
             raise ImportError(
                 f"Two projects have a package `penstock`, and both are installed in {site}: "
                 f"pyspark-penstock, and penstock {found}, which is another project. Each overwrites "
@@ -41,6 +40,39 @@ def check_one_package(file: str = __file__) -> None:
                 "--force-reinstall --no-deps. A program that needs both needs two environments.",
                 name="penstock",
             )
+
+
+@cache
+def check_one_kafka() -> None:
+    """Check that kafka-python-ng is not installed in the folder of kafka-python.
+
+    Raises:
+        ImportError: it is.
+    """
+    from importlib.util import find_spec  # noqa: PLC0415 - `import penstock` needs it not
+
+    spec = find_spec("kafka")
+    for folder in (spec and spec.submodule_search_locations) or ():
+        site = os.path.dirname(folder)  # noqa: PTH120
+        for found in _installed(site, _NG):
+            raise ImportError(
+                f"Two projects have a package `kafka`, and both are installed in {site}: kafka-python, which "
+                f"penstock needs, and kafka-python-ng {found}. Each overwrites files of the other. Nothing "
+                "was read or written. Run pip uninstall kafka-python-ng, then pip install --force-reinstall "
+                f"--no-deps '{_KAFKA_PYTHON}'. A program that needs both needs two environments.",
+                name="kafka",
+            )
+
+
+def _installed(site: str, beginning: str) -> Iterator[str]:
+    """Return the versions of the distributions whose name begins so."""
+    try:
+        names = os.listdir(site)  # noqa: PTH208
+    except OSError:  # in an archive
+        return
+    for name in names:
+        if name.startswith(beginning) and name.endswith(_SUFFIX):
+            yield name.removeprefix(beginning).removesuffix(_SUFFIX)
 
 
 def _is_other(info: str) -> bool:

@@ -1,10 +1,11 @@
-"""Another project's package `penstock` beside ours is said in one sentence."""
+"""Another project's `penstock` beside ours, or kafka-python-ng, is said in one sentence."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -91,3 +92,45 @@ def test_a_package_that_python_finds_before_ours_is_named(tmp_path: Path) -> Non
         "import pyspark_penstock: ImportError pyspark-penstock needs its own package `penstock`, and Python "
         f"loads another one from {other / 'penstock'}: another project has that name too."
     )
+
+
+def tried_with_kafka(site: Path, program: str) -> str:
+    """Link kafka-python into a folder, import what needs it, and return the last line of the error."""
+    import kafka  # noqa: PLC0415 - only its folder is looked at
+
+    site.mkdir(exist_ok=True)
+    (site / "kafka").symlink_to(Path(kafka.__file__).parent)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(SOURCE), str(site)])},
+    )
+    return done.stderr.strip().rpartition("\n")[2]
+
+
+@pytest.mark.parametrize("module", ["penstock.client.net.connection", "penstock.spark._reads"])
+def test_kafka_python_ng_beside_kafka_python_is_named(tmp_path: Path, module: str) -> None:
+    site = tmp_path / "site"
+    (site / "kafka_python_ng-2.2.3.dist-info").mkdir(parents=True)
+    (site / "kafka_python-3.0.12.dist-info").mkdir()
+    assert tried_with_kafka(site, f"import {module}") == (
+        f"ImportError: Two projects have a package `kafka`, and both are installed in {site}: kafka-python, "
+        "which penstock needs, and kafka-python-ng 2.2.3. Each overwrites files of the other. Nothing was "
+        "read or written. Run pip uninstall kafka-python-ng, then pip install --force-reinstall --no-deps "
+        f"'{required_kafka_python()}'. A program that needs both needs two environments."
+    )
+
+
+def test_kafka_python_alone_or_ng_elsewhere_is_right(tmp_path: Path) -> None:
+    (tmp_path / "site" / "kafka_python-3.0.12.dist-info").mkdir(parents=True)
+    (tmp_path / "elsewhere" / "kafka_python_ng-2.2.3.dist-info").mkdir(parents=True)
+    program = f"import sys; sys.path.append({str(tmp_path / 'elsewhere')!r}); import penstock.client"
+    assert tried_with_kafka(tmp_path / "site", program) == ""
+
+
+def required_kafka_python() -> str:
+    project = tomllib.loads((SOURCE.parent / "pyproject.toml").read_text())["project"]
+    [found] = [each for each in project["dependencies"] if each.startswith("kafka-python")]
+    return str(found)
