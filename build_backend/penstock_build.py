@@ -46,7 +46,8 @@ def _has_compiler() -> bool:
 def _zig_settings() -> dict[str, str]:
     # The baseline CPU, because a wheel may be installed on other machines than the one that built it.
     compiler = f"{shlex.quote(sys.executable)} -m ziglang cc -mcpu=baseline"
-    shared = "-bundle -undefined dynamic_lookup" if sys.platform == "darwin" else "-shared"
+    # Zig ignores `-bundle`, which Python's own settings have on a Mac, and then crashes for want of a `main`.
+    shared = "-shared -undefined dynamic_lookup" if sys.platform == "darwin" else "-shared"
     return {"CC": compiler, "LDSHARED": f"{compiler} {shared}", "LDCXXSHARED": f"{compiler} {shared}"}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
+import sys
 import sysconfig
 from pathlib import Path
 from types import ModuleType
@@ -29,6 +30,18 @@ def test_a_compiler_is_fetched_where_there_is_none(
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setattr(shutil, "which", lambda _name: compiler)
     assert any("ziglang" in requirement for requirement in backend._with_zig([])) == is_fetched
+
+
+@pytest.mark.parametrize("platform", ["linux", "darwin"])
+def test_zig_links_shared_libraries(
+    backend: ModuleType, monkeypatch: pytest.MonkeyPatch, platform: str
+) -> None:
+    monkeypatch.setattr(sys, "platform", platform)
+    settings = backend._zig_settings()
+    assert "ziglang cc" in settings["CC"]
+    for name in ("LDSHARED", "LDCXXSHARED"):
+        assert " -shared" in settings[name]
+        assert "-bundle" not in settings[name], "zig 0.17.1 ignores it, and crashes"
 
 
 def test_missing_headers_are_named(
