@@ -437,6 +437,14 @@ def test_connect(connect_spark: Any, tmp_path: Path) -> None:
         )
         run(changes, tmp_path)
     assert written(connect_spark, tmp_path) == expected(batches)
+    refused = changes.writeStream.foreachBatch(
+        lambda rows, _: rows.write.format("noop").mode("append").save()
+    )
+    with (
+        pytest.raises(Exception, match="On Spark Connect this is also the message of a `foreachBatch`"),
+        stopped(refused.option("checkpointLocation", str(tmp_path / "other")).start()) as query,
+    ):
+        query.awaitTermination(QUERY_TIMEOUT_S)
     all_rows = connect_spark.read.schema(OUT).parquet(str(tmp_path / "out"))
     counts = changelog.aggregate(all_rows, ["k"], {"n": "count(*)"}, collapse=True)
     assert {row.k for row in counts.collect()} == {k for k, _ in as_changelog_of(connect_spark, tmp_path)}

@@ -50,6 +50,7 @@ INPUTS: dict[str, list[Record]] = {
     "fixed": _values(300),
     "json": [Record(_item(each), partition=each % 3) for each in range(100)],
     "cdc": _changes(),
+    "cdc-upsert": [],
     "waves": [],
     "stream-in": [],
     "once-in": [],

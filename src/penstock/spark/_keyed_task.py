@@ -108,7 +108,9 @@ class KeyedTask:
             shown = without_secrets(place or "")
             raise StateError(
                 f"The state in {shown} is given to a query that is not a stream and has no batches. "
-                "Nothing was written. Leave `state` out.",
+                "Nothing was written. Leave `state` out. On Spark Connect this is also the message of a "
+                "`foreachBatch`, such as that of materialize, because Spark does not tell its tasks their "
+                "batch. There, write the changes into an upsert topic, and read it in a second query.",
                 path=shown,
             )
         operator = self.operator

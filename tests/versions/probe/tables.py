@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import functions as F
 
 from penstock import changelog
-from tests.versions.probe.base import Probe, case
+from tests.versions.probe.base import Probe, case, raises
 
 
 @case("aggregate")
@@ -62,14 +62,37 @@ def _cdc(probe: Probe) -> Any:
         connection.execute("CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT)")
         connection.commit()
     target = SqlTable("customers", lambda: sqlite3.connect(file), "sqlite")
-    query_id = "the-copy" if probe.is_connect else None  # only Connect has to be told
-    writer = changelog.materialize(changes.drop("o", "p"), ["id"], target, query_id=query_id)
+    changes = changes.drop("o", "p")
+    if probe.is_connect:
+        changes = _over_a_topic(probe, changes, target)
+    writer = changelog.materialize(changes, ["id"], target, query_id=CONNECT_ID if probe.is_connect else None)
     for _ in range(2):
         probe.run_into(writer.option("checkpointLocation", probe.checkpoint("cdc")))
     with contextlib.closing(sqlite3.connect(file)) as connection:
         found = connection.execute("SELECT id, name FROM customers ORDER BY id").fetchall()
     assert found == [(each, f"second {each}") for each in range(10) if each % 3], found
     return {}
+
+
+CONNECT_ID = "the-copy"
+"""Only Connect has to be told it."""
+
+
+def _over_a_topic(probe: Probe, changes: Any, target: Any) -> Any:
+    """Connect's `foreachBatch` does not tell tasks their batch. So a topic stands before it, and no state."""
+    refused = changelog.materialize(changes, ["id"], target, query_id=CONNECT_ID)
+    with raises("is given to a query that is not a stream", "Nothing was written"):
+        probe.run_into(refused.option("checkpointLocation", probe.checkpoint("cdc-refused")))
+    upsert = {
+        "connector": "upsert-kafka",
+        "primary-key": "id",
+        "key.format": "json",
+        "value.format": "json",
+    }
+    writer = changes.writeStream.format("penstock").options(**probe.sink("cdc-upsert"), **upsert)
+    probe.run_into(writer.option("checkpointLocation", probe.checkpoint("cdc-upsert")))
+    reader = probe.spark.readStream.format("penstock").schema("id BIGINT, name STRING, row_kind STRING")
+    return reader.options(**probe.source("cdc-upsert", **upsert)).load()
 
 
 def _with(probe: Probe, name: str, **more: str) -> str:
