@@ -47,6 +47,27 @@ def test_a_repeated_batch_is_there_once_and_a_failed_one_not_at_all(
     assert open_transactions(broker, f"{topic}-p-") == []
 
 
+def test_what_a_task_opens_after_its_batch_failed_is_aborted_by_the_next_batch(
+    spark: SparkSession, broker: DevCluster, make_topic: MakeTopic
+) -> None:
+    """The driver does not wait for tasks that Spark still stops. The record stands for what one writes."""
+    topic, server = make_topic(1), broker.bootstrap_servers
+    rows = spark.range(0, 10, 1, 2).selectExpr("CAST(id AS STRING) AS key", "CAST(id AS STRING) AS value")
+    with pytest.raises(Exception, match="no more"):
+        save(rows.withColumn("value", F.expr("raise_error('no more')")), options_of(broker, topic))
+    late = judge.transactional_producer(server, f"{topic}-p-1-4")
+    late.begin_transaction()
+    late.produce(topic, b"late")
+    judge.flush(late)
+    assert open_transactions(broker, f"{topic}-p-") == [f"{topic}-p-1-4"]
+
+    save(rows, options_of(broker, topic))
+
+    assert open_transactions(broker, f"{topic}-p-") == []
+    found = [record.value or b"" for record in judge.consume_all(server, topic)]
+    assert sorted(map(int, found)) == [*range(10)]
+
+
 def test_records_are_those_of_the_data_source(
     spark: SparkSession, broker: DevCluster, make_topic: MakeTopic
 ) -> None:

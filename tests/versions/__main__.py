@@ -82,7 +82,9 @@ def _environments(given: argparse.Namespace) -> dict[str, Path]:
         more = speed.NEEDED if given.speed else ()
 
         def made(version: str) -> Path:
-            return environment(given.environments / version, version, wheel, *more)
+            name = f"{version}-{Path(given.python).name}" if given.python else version
+            base = given.python or sys.executable
+            return environment(given.environments / name, version, wheel, *more, base=base)
 
     with ThreadPoolExecutor(2) as pool:
         return dict(zip(given.versions, pool.map(made, given.versions), strict=True))
@@ -93,6 +95,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("versions", nargs="*", default=VERSIONS)
     parser.add_argument("--environments", type=Path, default=ROOT / ".venv" / "versions")
     parser.add_argument("--wheel", type=Path, help="an own wheel; without it, one is built")
+    parser.add_argument("--python", help="of the environments, e.g. python3.13; without it, this one")
     parser.add_argument("--kind", choices=KINDS, action="append")
     parser.add_argument("--case", action="append", default=[])
     parser.add_argument(

@@ -41,7 +41,7 @@ def build_wheel(folder: Path) -> Path:
         return Path(shutil.move(wheel, folder / wheel.name))  # perhaps another file system
 
 
-def environment(folder: Path, version: str, wheel: Path, *more: str) -> Path:
+def environment(folder: Path, version: str, wheel: Path, *more: str, base: str = sys.executable) -> Path:
     """Return the Python of the environment with this PySpark and the wheel; make it if it is missing.
 
     Args:
@@ -49,6 +49,7 @@ def environment(folder: Path, version: str, wheel: Path, *more: str) -> Path:
         version: of PySpark.
         wheel: of penstock.
         more: packages that a judge needs there.
+        base: the Python that a new environment gets.
 
     Raises:
         NoIndexError: it is missing, and no index of packages can be reached.
@@ -57,7 +58,7 @@ def environment(folder: Path, version: str, wheel: Path, *more: str) -> Path:
     python = folder / "bin" / "python"
     if _pyspark_of(python) != version:
         check_index()
-        _make(folder, version, wheel)
+        _make(folder, version, wheel, base)
     installed, digest = folder / "penstock.sha256", hashlib.sha256(wheel.read_bytes()).hexdigest()
     if not installed.exists() or installed.read_text() != digest:
         installed.unlink(missing_ok=True)
@@ -112,12 +113,12 @@ def _pyspark_of(python: Path) -> str:
     return done.stdout.strip()
 
 
-def _make(folder: Path, version: str, wheel: Path) -> None:
+def _make(folder: Path, version: str, wheel: Path, base: str) -> None:
     wanted = [f"pyspark=={version}", f"{wheel}[sql,cli,connect]"]
     if version.startswith("3."):  # the extras with Spark need PySpark 4
         wanted = [f"pyspark=={version}", str(wheel), "pandas>=2.2,<3"]
     shutil.rmtree(folder, ignore_errors=True)
-    _install(new_environment(folder), version, None, "install", *wanted)
+    _install(new_environment(folder, base), version, None, "install", *wanted)
 
 
 def _install(pip_of: Path, version: str, limit_s: float | None, *what: str) -> None:

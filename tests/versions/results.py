@@ -32,9 +32,10 @@ class Key(NamedTuple):
 def keep(key: Key, found: Found, python: Path) -> None:
     """Write what came of a whole run into the file and the page."""
     lines = json.loads(FILE.read_text()) if FILE.exists() else {}
-    lines[" ".join(key)] = {
+    version = _output(str(python), "-c", "import platform; print(platform.python_version())")
+    lines[" ".join((*key, version.rpartition(".")[0]))] = {
         **key._asdict(),
-        "python": _output(str(python), "-c", "import platform; print(platform.python_version())"),
+        "python": version,
         "right": found.right,
         "of": found.right + len(found.wrong),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
