@@ -68,12 +68,18 @@ def test_an_interruption_shows_what_ran_until_then(
     assert [line.split()[0] for line in shown.splitlines() if line] == ["first", "total"]
 
 
-def folders_of(target: str) -> list[str]:
-    """Return the folders of tests that the suites of a target give to pytest."""
+def recipes_of(target: str) -> dict[str, str]:
+    """Return the commands of the suites of a target."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     [run] = re.findall(rf"^{target}:.*\n\t@.*-m tests\.suites (.+)$", makefile, re.MULTILINE)
-    recipes = [re.findall(rf"^{suite}:.*\n\t(.*)$", makefile, re.MULTILINE)[0] for suite in run.split()]
-    return [folder for recipe in recipes for folder in re.findall(r" tests/(\w+)", recipe)]
+    return {suite: re.findall(rf"^{suite}:.*\n\t(.*)$", makefile, re.MULTILINE)[0] for suite in run.split()}
+
+
+def folders_of(target: str) -> list[str]:
+    """Return the folders of tests that the suites of a target give to pytest."""
+    return [
+        folder for recipe in recipes_of(target).values() for folder in re.findall(r" tests/(\w+)", recipe)
+    ]
 
 
 def folders_with_tests(tests: Path) -> set[str]:
@@ -85,6 +91,7 @@ def test_make_ci_runs_each_folder_of_tests_once() -> None:
     assert sorted(folders_of("ci")) == sorted(folders_with_tests(ROOT / "tests"))
     assert folders_with_tests(ROOT / "tests") == KINDS
     assert set(folders_of("test")) <= KINDS
+    assert recipes_of("ci")["older"].endswith("-m tests.versions --quick")
     assert (ROOT / ".ci" / "run").read_text().splitlines()[-1] == "exec make ci"
 
 
