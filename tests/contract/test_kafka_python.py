@@ -51,7 +51,7 @@ from penstock.client._logins import TokenId
 from penstock.client.net import error_codes, versions
 from penstock.client.net._transport import ConnectionManager, FrameParser
 from penstock.client.net.broker_errors import is_retriable_code
-from penstock.client.produce import _verdicts as producer_verdicts
+from penstock.client.produce import verdicts as producer_verdicts
 from penstock.client.settings import ConnectionSettings
 from penstock.security.kerberos import KerberosLogin
 from penstock.testing.fake._apis import served_apis

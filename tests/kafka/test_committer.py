@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.client.net.connection import close_shared_connections
-from penstock.client.produce._batches import ProducerBatch
 from penstock.client.produce._filling import FillingBatches
+from penstock.client.produce.batches import ProducerBatch
 from penstock.client.transactions.steps import EndState, TransactionProtocol, Transactions
 from penstock.errors import (
     PrefixChangedError,

@@ -124,7 +124,7 @@ def ask_group_coordinator(
     def error(key: str, _: Coordinator, code: int) -> PenstockError:
         return error_from_code(code, f"{what} of group {key!r}", group_id=key)
 
-    locator = _cache(_of_groups, connections, CoordinatorKind.GROUP)
+    locator = group_coordinators(connections)
     question = Question(lambda asked: build(), read_reply, error, kind_of)
     return ask(connections, [group_id], locator, question, timeout_ms=timeout_ms).value_or_raise(group_id)
 
@@ -198,6 +198,10 @@ _of_groups: _Caches = weakref.WeakKeyDictionary()
 
 def transaction_coordinators(connections: KafkaConnections) -> Coordinators:
     return _cache(_of_transactions, connections, CoordinatorKind.TRANSACTION)
+
+
+def group_coordinators(connections: KafkaConnections) -> Coordinators:
+    return _cache(_of_groups, connections, CoordinatorKind.GROUP)
 
 
 def _cache(caches: _Caches, connections: KafkaConnections, kind: CoordinatorKind) -> Coordinators:

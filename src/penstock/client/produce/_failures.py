@@ -6,8 +6,8 @@ Runs on the executor. Pure. Invariant: "not written" is said only when it is cer
 from __future__ import annotations
 
 from penstock.client.net import error_codes as codes
-from penstock.client.produce._batches import ProducerBatch
-from penstock.client.produce._verdicts import describe
+from penstock.client.produce.batches import ProducerBatch
+from penstock.client.produce.verdicts import describe
 from penstock.errors import PenstockError, ProduceError
 
 _RETRY = "; the task fails, and writes all its rows again when Spark retries it."

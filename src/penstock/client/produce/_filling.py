@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
-from penstock.client.produce._batches import ProducerBatch
+from penstock.client.produce.batches import ProducerBatch
 from penstock.client.produce.idempotence import NO_SEQUENCE, SequenceNumbers, advance_sequence
 from penstock.client.settings import ProduceSettings
 from penstock.codec import RecordBatchBuilder, RecordBatchDecoder, RecordColumns

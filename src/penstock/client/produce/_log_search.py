@@ -26,10 +26,10 @@ from penstock.client.net import error_codes as codes
 from penstock.client.net.broker_errors import is_retriable, is_retriable_code
 from penstock.client.net.connection import PendingResponse
 from penstock.client.produce import _failures as failures
-from penstock.client.produce._delivery import DeliveryQueue, LeaderOf
-from penstock.client.produce._requests import log_end, log_end_request, search_request
-from penstock.client.produce._verdicts import describe
+from penstock.client.produce.delivery import DeliveryQueue, LeaderOf
 from penstock.client.produce.idempotence import ProducerIdentity
+from penstock.client.produce.requests import log_end, log_end_request, search_request
+from penstock.client.produce.verdicts import describe
 from penstock.codec import BatchHeaders
 from penstock.errors import CorruptBatchError, PenstockError
 from penstock.types import TopicPartition

@@ -18,9 +18,9 @@ from penstock.client.cluster.metadata import cluster_view
 from penstock.client.net.broker_errors import error_from_code
 from penstock.client.net.connection import KafkaConnections, connections_for
 from penstock.client.net.error_codes import CLUSTER_AUTHORIZATION_FAILED
-from penstock.client.produce._requests import init_producer_id_request
 from penstock.client.produce.idempotence import ANONYMOUS, ProducerIdentity
 from penstock.client.produce.producer import Producer
+from penstock.client.produce.requests import init_producer_id_request
 from penstock.client.settings import ConnectionSettings, ProduceSettings
 from penstock.errors import ProduceError
 

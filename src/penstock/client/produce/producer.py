@@ -32,15 +32,15 @@ from penstock.client.cluster.metadata import TopicMetadata
 from penstock.client.net.broker_errors import is_retriable
 from penstock.client.net.connection import PendingResponse
 from penstock.client.produce import _failures as failures
-from penstock.client.produce._batches import ProducerBatch
-from penstock.client.produce._delivery import DeliveryLimits, DeliveryQueue, PlannedRequest
 from penstock.client.produce._filling import FillingBatches
 from penstock.client.produce._log_search import LogSearches
-from penstock.client.produce._requests import is_by_name, produce_answers, produce_request
 from penstock.client.produce._topics import ProducerTopics, TopicSource
-from penstock.client.produce._verdicts import Verdict
+from penstock.client.produce.batches import ProducerBatch
+from penstock.client.produce.delivery import DeliveryLimits, DeliveryQueue, PlannedRequest
 from penstock.client.produce.figures import ProduceFigures
 from penstock.client.produce.idempotence import ANONYMOUS, ProducerIdentity, SequenceNumbers
+from penstock.client.produce.requests import is_by_name, produce_answers, produce_request
+from penstock.client.produce.verdicts import Verdict
 from penstock.client.settings import ProduceSettings
 from penstock.codec import RecordColumns
 from penstock.errors import PenstockError, ProduceError

@@ -228,29 +228,12 @@ class Transactions:
         """
         if identity.protocol is not TransactionProtocol.V1 or not topic_partitions:
             return
-        topics: dict[str, list[int]] = {}
-        for topic, partition in sorted(set(topic_partitions)):
-            topics.setdefault(topic, []).append(partition)
 
         def build(asked: Asked) -> Any:
-            topic_class = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
-            return AddPartitionsToTxnRequest(
-                v3_and_below_transactional_id=identity.transactional_id,
-                v3_and_below_producer_id=identity.producer_id,
-                v3_and_below_producer_epoch=identity.producer_epoch,
-                v3_and_below_topics=[topic_class(name=name, partitions=at) for name, at in topics.items()],
-                **versions.ADD_PARTITIONS_TO_TXN.bounds,
-            )
+            return add_partitions_request(identity, topic_partitions)
 
         def read(response: Any, asked: Asked) -> Iterator[Reply[str, None]]:
-            said = {
-                partition.partition_error_code
-                for topic in response.results_by_topic_v3_and_below
-                for partition in topic.results_by_partition
-            }
-            # The one with the reason; for the others the broker did not even try.
-            said -= {codes.OPERATION_NOT_ATTEMPTED}
-            yield Reply(identity.transactional_id, max(said, key=abs, default=0), None)
+            yield Reply(identity.transactional_id, add_partitions_code(response), None)
 
         def error(_: str, code: int) -> PenstockError:
             return step_error(identity, code, "Adding topic partitions to the transaction")
@@ -274,19 +257,11 @@ class Transactions:
 
         def build(asked: Asked) -> Any:
             (name,) = asked
-            identity = by_name[name]
-            is_v1 = identity.protocol is TransactionProtocol.V1
-            return EndTxnRequest(
-                transactional_id=identity.transactional_id,
-                producer_id=identity.producer_id,
-                producer_epoch=identity.producer_epoch,
-                committed=is_commit,
-                **(versions.END_TXN_V1 if is_v1 else versions.END_TXN_V2).bounds,
-            )
+            return end_request(by_name[name], is_commit=is_commit)
 
         def read(response: Any, asked: Asked) -> Iterator[Reply[str, TransactionIdentity]]:
             (name,) = asked
-            yield Reply(name, _end_code(response.error_code), _next_identity(by_name[name], response))
+            yield Reply(name, _end_code(response.error_code), next_identity(by_name[name], response))
 
         def error(name: str, code: int) -> PenstockError:
             what = "Committing the transaction" if is_commit else "Aborting the transaction"
@@ -368,6 +343,47 @@ class Transactions:
         return list(found.values())
 
 
+def add_partitions_request(
+    identity: TransactionIdentity, topic_partitions: Collection[TopicPartition]
+) -> Any:
+    """Return the request that adds topic partitions to a transaction of protocol V1."""
+    topics: dict[str, list[int]] = {}
+    for topic, partition in sorted(set(topic_partitions)):
+        topics.setdefault(topic, []).append(partition)
+    topic_class = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
+    return AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=identity.transactional_id,
+        v3_and_below_producer_id=identity.producer_id,
+        v3_and_below_producer_epoch=identity.producer_epoch,
+        v3_and_below_topics=[topic_class(name=name, partitions=at) for name, at in topics.items()],
+        **versions.ADD_PARTITIONS_TO_TXN.bounds,
+    )
+
+
+def add_partitions_code(response: Any) -> int:
+    """Return 0 if all topic partitions are in the transaction, else the error code with the reason."""
+    said = {
+        partition.partition_error_code
+        for topic in response.results_by_topic_v3_and_below
+        for partition in topic.results_by_partition
+    }
+    # The one with the reason; for the others the broker did not even try.
+    said -= {codes.OPERATION_NOT_ATTEMPTED}
+    return max(said, key=abs, default=codes.NO_ERROR)
+
+
+def end_request(identity: TransactionIdentity, *, is_commit: bool) -> Any:
+    """Return the request that commits or aborts a transaction."""
+    is_v1 = identity.protocol is TransactionProtocol.V1
+    return EndTxnRequest(
+        transactional_id=identity.transactional_id,
+        producer_id=identity.producer_id,
+        producer_epoch=identity.producer_epoch,
+        committed=is_commit,
+        **(versions.END_TXN_V1 if is_v1 else versions.END_TXN_V2).bounds,
+    )
+
+
 def _list_request() -> Any:
     return ListTransactionsRequest(
         state_filters=[state.value for state in sorted(_OPEN_STATES, key=lambda state: state.value)],
@@ -389,7 +405,7 @@ def _description(answer: Any) -> TransactionDescription:
     )
 
 
-def _next_identity(identity: TransactionIdentity, response: Any) -> TransactionIdentity:
+def next_identity(identity: TransactionIdentity, response: Any) -> TransactionIdentity:
     """Return the producer's identity after this EndTxn: with V2 another epoch, or another producer id."""
     if identity.protocol is TransactionProtocol.V1 or response.producer_id < 0:
         return identity

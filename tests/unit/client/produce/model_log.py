@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import functools
 
-from penstock.client.produce._batches import ProducerBatch
-from penstock.client.produce._delivery import Answer
+from penstock.client.produce.batches import ProducerBatch
+from penstock.client.produce.delivery import Answer
 from penstock.testing.fake._batches import Batch
 from penstock.testing.fake._log import PartitionLog
 from tests.scenarios.cluster import NOW_MS, batch

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.client.produce._batches import FORGOTTEN_AFTER_MS, REFUSALS_MAX, ProducerBatch
-from penstock.client.produce._delivery import Answer, DeliveryLimits, DeliveryQueue, PlannedRequest
-from penstock.client.produce._verdicts import Verdict
+from penstock.client.produce.batches import FORGOTTEN_AFTER_MS, REFUSALS_MAX, ProducerBatch
+from penstock.client.produce.delivery import Answer, DeliveryLimits, DeliveryQueue, PlannedRequest
 from penstock.client.produce.idempotence import SEQUENCE_LIMIT, ProducerIdentity, SequenceNumbers
+from penstock.client.produce.verdicts import Verdict
 from penstock.types import TopicPartition
 
 TP = TopicPartition("t", 0)

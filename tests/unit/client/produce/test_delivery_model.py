@@ -13,10 +13,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from penstock.client.produce._batches import ProducerBatch
-from penstock.client.produce._delivery import Answer, DeliveryLimits, DeliveryQueue, PlannedRequest
-from penstock.client.produce._verdicts import Verdict
+from penstock.client.produce.batches import ProducerBatch
+from penstock.client.produce.delivery import Answer, DeliveryLimits, DeliveryQueue, PlannedRequest
 from penstock.client.produce.idempotence import SEQUENCE_LIMIT, ProducerIdentity, SequenceNumbers
+from penstock.client.produce.verdicts import Verdict
 from penstock.types import TopicPartition
 from tests.examples import examples
 from tests.unit.client.produce.model_log import ModelLog

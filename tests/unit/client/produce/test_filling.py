@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.client.produce._batches import ProducerBatch
 from penstock.client.produce._filling import FillingBatches
+from penstock.client.produce.batches import ProducerBatch
 from penstock.client.produce.idempotence import ANONYMOUS, SEQUENCE_LIMIT, ProducerIdentity, SequenceNumbers
 from penstock.client.settings import ProduceSettings
 from penstock.codec import HEADERS_TYPE, RecordBatchDecoder, RecordColumns

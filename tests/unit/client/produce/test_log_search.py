@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from penstock.client.net.connection import PendingResponse
-from penstock.client.produce._batches import ProducerBatch
 from penstock.client.produce._log_search import LogSearches
+from penstock.client.produce.batches import ProducerBatch
 from penstock.errors import AuthenticationError, BrokerUnavailableError, PenstockError, ProduceError
 from penstock.types import TopicPartition
 from tests.unit.client.produce.test_delivery import TP, Driver

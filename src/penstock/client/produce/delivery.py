@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from penstock.client.produce._batches import ProducerBatch, TopicPartitionQueue
-from penstock.client.produce._verdicts import Verdict, describe, judge, may_be_written
+from penstock.client.produce.batches import ProducerBatch, TopicPartitionQueue
+from penstock.client.produce.verdicts import Verdict, describe, judge, may_be_written
 from penstock.types import TopicPartition
 
 

@@ -14,8 +14,8 @@ from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
 
 from penstock.client.net import versions
 from penstock.client.net.error_codes import NO_ERROR
-from penstock.client.produce._batches import ProducerBatch
-from penstock.client.produce._delivery import Answer
+from penstock.client.produce.batches import ProducerBatch
+from penstock.client.produce.delivery import Answer
 from penstock.client.produce.idempotence import ANONYMOUS, ProducerIdentity
 from penstock.types import TopicPartition
 

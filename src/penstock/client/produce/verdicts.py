@@ -10,7 +10,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from penstock.client.net import error_codes as codes
-from penstock.client.produce._batches import ProducerBatch
+from penstock.client.produce.batches import ProducerBatch
 
 CORRUPTION_ATTEMPTS_MAX = 3
 """The network may damage bytes once or twice; more often is another fault."""

@@ -1,0 +1,56 @@
+"""Decode what a broker has sent. Runs on the executor. Pure."""
+
+from __future__ import annotations
+
+from penstock.client.fetch.requests import FetchedPartition
+from penstock.client.net import error_codes as codes
+from penstock.client.settings import FetchSettings
+from penstock.codec import RecordBatchDecoder, scan_batches
+from penstock.continuous.messages import Fetched
+from penstock.continuous.records import RECORD_COLUMNS
+from penstock.errors import FetchError
+from penstock.types import TopicPartition
+
+
+def decoded(
+    place: TopicPartition,
+    at: int,
+    fetched: FetchedPartition,
+    settings: FetchSettings,
+    *,
+    read_committed: bool,
+    raw_headers: bool,
+) -> Fetched:
+    """Return the records that begin at offset `at`, as a list of Arrow batches.
+
+    Each response has all aborted transactions of its own range, so no decoder is kept between responses.
+
+    Raises:
+        CorruptBatchError: a checksum or a length does not hold.
+        FetchError: the decoder disagrees with the batch headers.
+    """
+    scanned = scan_batches(fetched.records, *place)
+    if scanned.next_offset is None or scanned.next_offset <= at:
+        return Fetched(place, codes.NO_ERROR, at)
+    decoder = RecordBatchDecoder(
+        *place,
+        starting_offset=at,
+        stopping_offset=scanned.next_offset,
+        columns=RECORD_COLUMNS,
+        read_committed=read_committed,
+        check_crcs=settings.check_crcs,
+        raw_headers=raw_headers,
+    )
+    rows = list(decoder.decode(fetched.records, fetched.aborted_transactions))
+    if (rest := decoder.flush()) is not None:
+        rows.append(rest)
+    if decoder.next_offset != scanned.next_offset:
+        raise FetchError(
+            f"Decoding {place} from offset {at} ended at offset {decoder.next_offset}, but the batch headers "
+            f"end at {scanned.next_offset}. The transaction is aborted, so none of these records was "
+            "written. This is a defect of penstock; please report it.",
+            topic=place.topic,
+            partition=place.partition,
+            offset=at,
+        )
+    return Fetched(place, codes.NO_ERROR, scanned.next_offset, rows, len(fetched.records))

@@ -1,0 +1,45 @@
+"""Say why a task has ended. Runs on the executor. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.client.net import error_codes as codes
+from penstock.client.net.broker_errors import error_from_code
+from penstock.continuous.loop import End, Outcome
+from penstock.errors import OffsetOutOfRangeError, PenstockError, ProducerFencedError, TransactionError
+
+_NOTHING = "Its open transactions are not committed, so no record is lost or written twice."
+
+
+def error_of(outcome: Outcome, transactional_ids: Sequence[str], group_id: str) -> PenstockError:
+    """Return the error of a task that was not told to stop."""
+    facts: dict[str, Any] = {"group_id": group_id}
+    ids = ", ".join(transactional_ids)
+    what = f"A continuous task with the transactional ids {ids} has ended: {outcome.what}"
+    if outcome.error_code:
+        what += f" ({codes.NAMES.get(outcome.error_code, outcome.error_code)})"
+    if outcome.end is End.FENCED:
+        return ProducerFencedError(
+            f"{what}. Another producer has taken such an id, or the broker has aborted a transaction after "
+            f"transaction.timeout.ms. {_NOTHING}",
+            **facts,
+        )
+    if outcome.end is End.PLAN_OVER:
+        return TransactionError(
+            f"{what}. Another plan of the query, or another query with the consumer group {group_id!r}, is "
+            f"the present one. {_NOTHING}",
+            **facts,
+        )
+    if outcome.error_code == codes.OFFSET_OUT_OF_RANGE:
+        return OffsetOutOfRangeError(
+            f"{what}. The records were deleted before they were read, or the topic or the offsets of the "
+            f"group were changed. {_NOTHING} Set the group's offset to one that the log holds, and start the "
+            "query again.",
+            **facts,
+        )
+    error = error_from_code(outcome.error_code or codes.UNKNOWN_SERVER_ERROR, what, **facts)
+    return type(error)(
+        f"{error.message} {_NOTHING} Remove the cause, and start the query again.", **error.facts
+    )

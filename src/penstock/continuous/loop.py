@@ -1,0 +1,306 @@
+"""The loop of one continuous task: read, fill a transaction, end it with the offsets, again.
+
+Runs on the executor. Pure: no I/O, time comes in as an argument, leaders through a function. `plan` returns
+the requests to send now, `answer` takes what came of one. So kills and lost, late and doubled answers are
+simulated (tests/unit/continuous). What is promised as long as every other owner of the topic partitions runs
+this loop too:
+
+- Each record of the source takes effect in one committed transaction, in order within its topic partition.
+- When the loop was stopped, none of its transactions is open. After another end the next start of its ids
+  aborts what is open.
+
+It rests on the order of a start: take every transactional id, and only then read the group's offsets. Taking
+an id aborts its open transaction and fences its older producer, so the offsets are final until this loop
+moves them. A plan that moves topic partitions to other tasks is a new generation of the group; the group's
+coordinator refuses the offsets of the old one, whose transaction is then never committed.
+
+    PAUSED -> TAKING ids -> READING offsets -> RUNNING -> ENDED
+      ^---------- a fault that another start cures ----'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from penstock.client.net import error_codes as codes
+from penstock.client.net.broker_errors import is_retriable_code
+from penstock.client.produce.delivery import DeliveryLimits, LeaderOf
+from penstock.client.transactions.steps import TransactionIdentity, is_fencing
+from penstock.continuous._pipeline import Content, Pipeline, Transaction
+from penstock.continuous._reader import Reader
+from penstock.continuous.messages import Done, Fault, Fetch, ReadPositions, Refused, Reply, Request, TakeId
+from penstock.types import TopicPartition
+
+_PLAN_OVER = frozenset((codes.ILLEGAL_GENERATION, codes.UNKNOWN_MEMBER_ID))
+_CURED_BY_A_START = frozenset(
+    (
+        codes.NO_ERROR,
+        codes.UNKNOWN_SERVER_ERROR,
+        codes.INVALID_PRODUCER_ID_MAPPING,
+        codes.INVALID_TXN_STATE,
+        codes.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        codes.DUPLICATE_SEQUENCE_NUMBER,
+        codes.UNKNOWN_PRODUCER_ID,
+        codes.TRANSACTION_ABORTABLE,
+    )
+)
+_FIRST_PAUSE_MS = 20
+_LONGEST_PAUSE_MS = 1_000
+
+
+class Phase(Enum):
+    """What the loop is doing."""
+
+    PAUSED = "waits before a start"
+    TAKING = "takes its transactional ids"
+    READING = "reads the group's offsets"
+    RUNNING = "reads and writes"
+    ENDED = "has ended"
+
+
+class End(Enum):
+    """Why a loop has ended."""
+
+    STOPPED = "it was told to stop"
+    FENCED = "another producer has taken its transactional id"
+    PLAN_OVER = "another plan is the present one"
+    FAILED = "it cannot go on"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The end of a loop."""
+
+    end: End
+    error_code: int = codes.NO_ERROR
+    what: str = ""
+
+
+@dataclass(frozen=True)
+class LoopSettings:
+    """What a loop does, and its limits.
+
+    Attributes:
+        transactional_ids: one for each lane.
+        starting_positions: of every topic partition of this task; used where the group has no offset.
+        commit_interval_ms: the age at which a transaction is ended.
+        max_transaction_bytes: the size at which it is ended earlier, and nothing more is read into it.
+        transaction_timeout_ms: when the broker aborts a transaction.
+        faults_max: how many faults in a row, without a committed transaction between them, end the loop.
+        delivery: how batches are sent.
+    """
+
+    transactional_ids: tuple[str, ...]
+    starting_positions: Mapping[TopicPartition, int]
+    commit_interval_ms: int = 20
+    max_transaction_bytes: int = 8 << 20
+    transaction_timeout_ms: int = 10_000
+    faults_max: int = 30
+    delivery: DeliveryLimits = field(
+        default_factory=lambda: DeliveryLimits(retry_backoff_ms=1, retry_backoff_max_ms=100)
+    )
+
+
+class Loop:
+    """Decides what one task does next.
+
+    Args:
+        settings: what to do.
+        new_content: makes the empty content of a transaction.
+        leader_of: the broker that leads a topic partition; None: unknown now.
+    """
+
+    def __init__(
+        self, settings: LoopSettings, new_content: Callable[[], Content], leader_of: LeaderOf
+    ) -> None:
+        self.phase = Phase.PAUSED
+        self.outcome: Outcome | None = None
+        self.committed: dict[TopicPartition, int] = {}
+        """The offsets of the transactions that this loop has committed."""
+        self.transaction_count = 0
+        self.start_count = 0
+        self.last_fault = ""
+        self._settings = settings
+        self._new_content = new_content
+        self._leader_of = leader_of
+        self._is_stopping = False
+        self._resume_at_ms = 0
+        self._faults = 0
+        self._under_way: set[Request] = set()
+        self._identities: dict[str, TransactionIdentity] = {}
+        self._pipeline: Pipeline | None = None
+        self._reader = Reader({}, leader_of, 0)
+        self._content = new_content()
+        self._filled: dict[TopicPartition, int] = {}
+        self._filled_since_ms = 0
+
+    @property
+    def has_ended(self) -> bool:
+        """Return whether there is nothing more to do; `outcome` says why."""
+        return self.phase is Phase.ENDED
+
+    def stop(self) -> None:
+        """Read nothing more, end the transactions in order, then end. `plan` then says what to send."""
+        self._is_stopping = True
+
+    def plan(self, now_ms: int) -> list[Request]:
+        """Return the requests to send now, in this order."""
+        requests: list[Request] = []
+        try:
+            self._plan(requests, now_ms)
+        except Fault as fault:
+            self._on_fault(fault, now_ms)
+            return []
+        self._under_way.update(requests)
+        return requests
+
+    def _plan(self, requests: list[Request], now_ms: int) -> None:
+        if self.phase is Phase.PAUSED and self._is_stopping and not self.start_count:
+            self._finish(Outcome(End.STOPPED))  # it has opened no transaction
+        elif self.phase is Phase.PAUSED and now_ms >= self._resume_at_ms:
+            self.phase = Phase.TAKING
+            self.start_count += 1
+            requests += [TakeId(name) for name in self._settings.transactional_ids]
+        elif self.phase is Phase.READING and not self._under_way:
+            requests.append(ReadPositions())
+        elif self.phase is Phase.RUNNING and self._pipeline is not None:
+            requests += self._pipeline.plan(now_ms, self._leader_of)
+            if self._filled and self._is_due(now_ms) and self._pipeline.may_close:
+                self._pipeline.close(self._content, self._filled, now_ms)
+                self._content, self._filled = self._new_content(), {}
+                requests += self._pipeline.plan(now_ms, self._leader_of)
+            if self._may_read:
+                requests += self._reader.plan(now_ms)
+            if self._is_stopping and not self._filled and self._pipeline.is_empty:
+                self._finish(Outcome(End.STOPPED))
+
+    @property
+    def _may_read(self) -> bool:
+        """Return whether there is room for more. So a slow target holds the source back."""
+        return not self._is_stopping and self._content.size_bytes < self._settings.max_transaction_bytes
+
+    def _is_due(self, now_ms: int) -> bool:
+        is_old = now_ms - self._filled_since_ms >= self._settings.commit_interval_ms
+        return is_old or self._is_stopping or self._content.size_bytes >= self._settings.max_transaction_bytes
+
+    def answer(self, request: Request, reply: Reply, now_ms: int) -> None:
+        """Take what came of a request. A second answer, or one of an earlier start, changes nothing."""
+        if request not in self._under_way:
+            return
+        self._under_way.remove(request)
+        try:
+            self._answer(request, reply, now_ms)
+        except Fault as fault:
+            self._on_fault(fault, now_ms)
+
+    def _answer(self, request: Request, reply: Reply, now_ms: int) -> None:
+        if isinstance(request, Fetch):
+            self._fetched(request, reply, now_ms)
+        elif isinstance(request, TakeId):
+            self._identities[request.transactional_id] = _value(request, reply)
+            if len(self._identities) == len(self._settings.transactional_ids):
+                self._taken()
+        elif isinstance(request, ReadPositions):
+            self._begin(_value(request, reply))
+        elif self._pipeline is not None and (
+            (ended := self._pipeline.answer(request, reply, now_ms)) is not None
+        ):
+            self._on_committed(ended)
+
+    def next_wakeup_ms(self, now_ms: int) -> int | None:
+        """Return when `plan` has something to do without another answer; None: only after an answer."""
+        if self.phase is Phase.PAUSED:
+            return now_ms if self._is_stopping and not self.start_count else self._resume_at_ms
+        if self.phase is not Phase.RUNNING or self._pipeline is None:
+            return None  # `plan` has sent what it waits for
+        due = [self._pipeline.next_wakeup_ms()]
+        if self._may_read:
+            due.append(self._reader.next_wakeup_ms())
+        if self._filled and self._pipeline.may_close:
+            due.append(self._filled_since_ms + self._settings.commit_interval_ms)
+        return min((each for each in due if each is not None), default=None)
+
+    # ----- a start
+
+    def _taken(self) -> None:
+        if self._is_stopping:
+            self._finish(Outcome(End.STOPPED))  # taking the ids has aborted what was open
+            return
+        self.phase = Phase.READING
+
+    def _begin(self, found: Mapping[TopicPartition, int]) -> None:
+        positions = dict(self._settings.starting_positions)
+        for topic_partition in positions:
+            at, ours = found.get(topic_partition), self.committed.get(topic_partition)
+            if ours is not None and (at is None or at < ours):
+                raise Fault(
+                    codes.OFFSET_OUT_OF_RANGE,
+                    f"this task has committed offset {ours} of {topic_partition}, but the group is at {at}",
+                )
+            if at is not None:
+                positions[topic_partition] = at
+        settings = self._settings
+        identities = [self._identities[name] for name in settings.transactional_ids]
+        self._pipeline = Pipeline(identities, settings.delivery, settings.transaction_timeout_ms)
+        self._reader = Reader(positions, self._leader_of, settings.commit_interval_ms // 4)
+        self.phase = Phase.RUNNING
+
+    # ----- while it runs
+
+    def _fetched(self, request: Fetch, reply: Reply, now_ms: int) -> None:
+        for fetched in self._reader.answer(request, reply, now_ms):
+            if not self._filled:
+                self._filled_since_ms = now_ms
+            self._content.add(fetched.topic_partition, fetched.rows)
+            self._filled[fetched.topic_partition] = fetched.next_offset
+
+    def _on_committed(self, transaction: Transaction) -> None:
+        self.transaction_count += 1
+        self._faults = 0
+        for topic_partition, offset in transaction.positions.items():
+            assert offset > self.committed.get(topic_partition, -1), "not in order"  # noqa: S101  # the rule of END
+            self.committed[topic_partition] = offset
+
+    # ----- ends
+
+    def _on_fault(self, fault: Fault, now_ms: int) -> None:
+        self.last_fault = fault.what
+        self._faults += 1
+        code = fault.error_code
+        if is_fencing(code):
+            self._finish(Outcome(End.FENCED, code, fault.what))
+        elif code in _PLAN_OVER:
+            self._finish(Outcome(End.PLAN_OVER, code, fault.what))
+        elif self._faults > self._settings.faults_max or not (
+            code in _CURED_BY_A_START or is_retriable_code(code)
+        ):
+            self._finish(Outcome(End.FAILED, code, fault.what))
+        else:
+            self.phase = Phase.PAUSED
+            pause_ms = min(_LONGEST_PAUSE_MS, _FIRST_PAUSE_MS << min(self._faults - 1, 16))
+            self._resume_at_ms = now_ms + pause_ms
+            self._forget()
+
+    def _finish(self, outcome: Outcome) -> None:
+        self.outcome = outcome
+        self.phase = Phase.ENDED
+        self._forget()
+
+    def _forget(self) -> None:
+        self._under_way.clear()
+        self._identities.clear()
+        self._pipeline = None
+        self._content, self._filled = self._new_content(), {}
+
+
+def _value(request: Request, reply: Reply) -> Any:
+    """Return the value of an answer, without which no start goes on."""
+    name = type(request).__name__
+    if isinstance(reply, Refused):
+        raise Fault(reply.error_code, f"{name} was refused")
+    if not isinstance(reply, Done):
+        raise Fault(codes.NO_ERROR, f"{name} got no answer: {reply.problem}")
+    return reply.value

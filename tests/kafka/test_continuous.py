@@ -1,0 +1,172 @@
+"""Continuous tasks on the real broker: kills, tasks that stand still, new plans."""
+
+from __future__ import annotations
+
+import pickle
+import random
+import signal
+import subprocess
+import sys
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.client.cluster.log_offsets import committed_offsets
+from penstock.client.cluster.membership import Membership, OnlyMember
+from penstock.client.net.connection import KafkaConnections
+from penstock.client.settings import ConnectionSettings
+from penstock.client.transactions.steps import TransactionProtocol, Transactions
+from penstock.continuous.task import ContinuousPlan
+from penstock.types import TopicPartition
+from tests import judge
+from tests.fix_broker import MakeTopic
+from tests.waiting import PATIENCE_S, wait_until
+
+V1, V2 = TransactionProtocol.V1, TransactionProtocol.V2
+PARTITIONS, KEYS, CHUNK = 4, 7, 50
+
+
+class Query:
+    """A query that copies one topic into another, by processes."""
+
+    def __init__(self, bootstrap: str, make_topic: MakeTopic) -> None:
+        self.bootstrap = bootstrap
+        self.source, self.target = make_topic(PARTITIONS, suffix="-in"), make_topic(3, suffix="-out")
+        self.places = {TopicPartition(self.source, index): 0 for index in range(PARTITIONS)}
+        self.settings = ConnectionSettings((bootstrap,), "continuous")
+        self.connections = KafkaConnections(self.settings)
+        self.group = self.source
+        self.member = OnlyMember(self.connections, self.group, session_timeout_ms=300_000)
+        self.written: list[judge.Record] = []
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self.chance = random.Random(7)
+
+    def write(self, chunks: int = 1) -> None:
+        """Write records with keys, some without one, to all partitions."""
+        for _ in range(chunks):
+            records = [
+                judge.Record(
+                    b"%d" % (len(self.written) + number),
+                    key=b"key %d" % (number % KEYS) if number % 3 else None,
+                    partition=self.chance.randrange(PARTITIONS),
+                )
+                for number in range(CHUNK)
+            ]
+            self.written += judge.produce(self.bootstrap, self.source, *records)
+
+    def start(
+        self,
+        membership: Membership,
+        *,
+        task: int = 0,
+        tasks: int = 1,
+        lanes: int = 1,
+        protocol: TransactionProtocol = V2,
+        shift: int = 0,
+    ) -> subprocess.Popen[bytes]:
+        """Start the process of a task, which reads each topic partition of its share."""
+        mine = {place: at for place, at in self.places.items() if (place.partition + shift) % tasks == task}
+        ids = tuple(f"{self.source}-{task}-{lane}" for lane in range(lanes))
+        plan = ContinuousPlan(
+            self.settings, mine, self.target, ids, membership, protocol, commit_interval_ms=10
+        )
+        command = [sys.executable, "-m", "tests.kafka.continuous_job"]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.processes.append(process)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(pickle.dumps(plan))
+        process.stdin.close()
+        assert process.stdout.readline() == b"runs\n"
+        return process
+
+    def offset_sum(self) -> int:
+        return sum(committed_offsets(self.connections, self.group, self.places).values())
+
+    def await_all(self) -> None:
+        wait_until(lambda: self.offset_sum() == len(self.written), "all is copied", progress=self.offset_sum)
+
+    def await_more(self, before: int) -> None:
+        wait_until(lambda: self.offset_sum() > before, "the task commits")
+
+    def stop(self, process: subprocess.Popen[bytes]) -> None:
+        process.terminate()
+        assert process.wait(PATIENCE_S) == 0
+
+    def check(self) -> None:
+        """Fail unless each record is there once, in order for each key and partition of the source."""
+        open_now = Transactions(self.connections).list_open(lambda name: name.startswith(self.source))
+        assert not open_now
+        found = judge.consume_all(self.bootstrap, self.target)
+        place_of = {record.value: record.partition for record in self.written}
+
+        def ordered(records: list[judge.Record]) -> dict[tuple[int | None, bytes | None], list[bytes | None]]:
+            by_key = defaultdict(list)
+            for each in records:
+                by_key[place_of[each.value], each.key].append(each.value)
+            return by_key
+
+        assert len(found) == len(self.written)
+        assert ordered(found) == ordered(self.written)
+
+    def close(self) -> None:
+        for process in self.processes:
+            process.kill()
+            process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
+        self.connections.close()
+
+
+@pytest.fixture
+def query(bootstrap: str, make_topic: MakeTopic) -> Iterator[Query]:
+    made = Query(bootstrap, make_topic)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(("protocol", "lanes"), [(V2, 1), (V2, 2), (V1, 2)])
+def test_a_killed_task_is_followed_by_another(
+    query: Query, protocol: TransactionProtocol, lanes: int
+) -> None:
+    membership = query.member.renew()
+    for _ in range(3):
+        before = query.offset_sum()
+        process = query.start(membership, protocol=protocol, lanes=lanes)
+        writer = threading.Thread(target=query.write, args=(10,))
+        writer.start()
+        query.await_more(before)
+        process.kill()
+        writer.join()
+    last = query.start(membership, protocol=protocol, lanes=lanes)
+    query.await_all()
+    query.stop(last)
+    query.check()
+
+
+def test_a_plan_takes_topic_partitions_from_tasks_that_stand_still(query: Query) -> None:
+    first_plan = query.member.renew()
+    old = [query.start(first_plan, task=task, tasks=2) for task in range(2)]
+    query.write(4)
+    query.await_all()
+    query.write(2)
+    for process in old:
+        process.send_signal(signal.SIGSTOP)
+    second_plan = query.member.renew()
+    # Each topic partition goes to the other task, whose transactional id the old owner does not have.
+    new = [query.start(second_plan, task=task, tasks=2, shift=1) for task in range(2)]
+    query.write(2)
+    query.await_all()
+    for process in old:
+        process.send_signal(signal.SIGCONT)
+    query.write(2)
+    query.await_all()
+    for process in old:
+        assert process.wait(PATIENCE_S) == 1
+        assert process.stdout is not None
+        assert process.stdout.read().split(b":")[0] in (b"ProducerFencedError", b"TransactionError")
+    for process in new:
+        query.stop(process)
+    query.check()

@@ -1,0 +1,292 @@
+"""Tasks, their plans and a network in virtual time, around the model of Kafka. One seed is one history.
+
+Everything that can go wrong does: answers are late, lost or doubled, requests arrive after their connection
+broke, tasks are killed, or stand still for a while and go on beside their successors, and new plans move
+topic partitions from task to task while tasks of the old plan live.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import json
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import cast
+
+from penstock.client.produce.batches import ProducerBatch
+from penstock.client.produce.idempotence import SequenceNumbers
+from penstock.client.transactions.steps import TransactionIdentity, TransactionProtocol
+from penstock.continuous.loop import End, Loop, LoopSettings
+from penstock.continuous.messages import Done, Fetch, Lost, Produce, Reply, Request
+from penstock.types import TopicPartition
+from tests.unit.continuous.model_kafka import BROKER, ModelKafka
+
+SOURCE, TARGET = "source", "target"
+TARGETS = 2
+_BATCH_RECORDS = 4
+
+
+class Records:
+    """Records of the source, which go to the two partitions of the target in turn."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[int, int]] = []
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.rows)
+
+    def add(self, topic_partition: TopicPartition, rows: object) -> None:
+        self.rows += cast("list[tuple[int, int]]", rows)
+
+    def build(self, sequences: SequenceNumbers, now_ms: int) -> Iterable[ProducerBatch]:
+        for partition in range(TARGETS):
+            place = TopicPartition(TARGET, partition)
+            rows = [row for row in self.rows if row[1] % TARGETS == partition]
+            for first in range(0, len(rows), _BATCH_RECORDS):
+                batch = rows[first : first + _BATCH_RECORDS]
+                sequence = sequences.take(place, len(batch))
+                yield ProducerBatch(place, json.dumps(batch).encode(), len(batch), sequence, now_ms)
+
+
+@dataclass
+class Faults:
+    """How often something goes wrong, for each request or each second."""
+
+    lost: float = 0.01
+    doubled: float = 0.02
+    slow: float = 0.03
+    refused: float = 0.05
+    kills_a_second: float = 0.7
+    plans_a_second: float = 0.3
+
+
+@dataclass(eq=False)
+class Task:
+    """A task of a plan: its loop, and what its connections still carry."""
+
+    index: int
+    generation: int
+    loop: Loop
+    is_alive: bool = True
+    stands_until_ms: int = 0
+    arrivals_ms: dict[type, int] = field(default_factory=dict)
+    identities: set[tuple[str, int]] = field(default_factory=set)
+    """The ids and producer epochs that it has got."""
+
+
+class Simulation:
+    """A history of one query."""
+
+    def __init__(
+        self,
+        seed: int,
+        *,
+        protocol: TransactionProtocol = TransactionProtocol.V2,
+        lanes: int = 1,
+        tasks: int = 2,
+        partitions: int = 3,
+        faults: Faults | None = None,
+    ) -> None:
+        self.chance = random.Random(seed)
+        self.faults = faults or Faults()
+        self.kafka = ModelKafka(self.chance, protocol, timeout_ms=2_000)
+        self.kafka.refuses = self.faults.refused
+        self.places = [TopicPartition(SOURCE, index) for index in range(partitions)]
+        self.kafka.source = dict.fromkeys(self.places, 0)
+        self.lanes, self.task_count = lanes, tasks
+        self.now_ms = 0
+        self.tasks: list[Task] = []
+        self.is_faulty = True
+        self.is_stopping = False
+        self._events: list[tuple[int, int, Callable[[], None]]] = []
+        self._numbers = itertools.count()
+        self._assignment = 0
+
+    # ----- the course of events
+
+    def run(self, duration_ms: int) -> Simulation:
+        """Let everything happen for so long, then let the tasks catch up and stop. Check what is written."""
+        self.begin_plan()
+        self.each_while(duration_ms, self._some_records, lambda: self.chance.randint(1, 30))
+        self.each_while(duration_ms, self._kill_or_freeze, self._pause(self.faults.kills_a_second))
+        self.each_while(duration_ms, self.begin_plan, self._pause(self.faults.plans_a_second))
+        self._until(lambda: self.now_ms >= duration_ms, duration_ms + 60_000)
+        self.is_faulty, self.kafka.refuses = False, 0.0
+        self._until(self._is_caught_up, self.now_ms + 60_000)
+        self.is_stopping = True
+        for task in self.tasks:
+            task.loop.stop()
+            self._pump(task)
+        self._until(lambda: not any(task.is_alive for task in self.tasks), self.now_ms + 60_000)
+        self.check()
+        return self
+
+    def check(self) -> None:
+        """Fail unless each record is written once, in order."""
+        seen: list[tuple[int, int]] = []
+        for partition in range(TARGETS):
+            seen += self.kafka.committed(TopicPartition(TARGET, partition))
+        wanted = [(place.partition, at) for place, end in self.kafka.source.items() for at in range(end)]
+        assert len(seen) == len(set(seen)), f"records are doubled: {len(seen) - len(set(seen))}"
+        assert set(seen) == set(wanted), f"records are lost: {len(set(wanted) - set(seen))}"
+        for partition in range(TARGETS):
+            records = self.kafka.committed(TopicPartition(TARGET, partition))
+            for place in self.places:
+                of_place = [record for record in records if record[0] == place.partition]
+                assert of_place == sorted(of_place), "records of a topic partition are out of order"
+
+    def begin_plan(self) -> None:
+        """Start a plan that gives the topic partitions to other tasks. Those of the old plan live on."""
+        self.kafka.generation += 1
+        self._assignment += 1
+        for index in range(self.task_count):
+            self._start(index)
+
+    def _start(self, index: int) -> None:
+        mine = [
+            place for place in self.places if (place.partition + self._assignment) % self.task_count == index
+        ]
+        settings = LoopSettings(
+            tuple(f"query-{index}-{lane}" for lane in range(self.lanes)),
+            dict.fromkeys(mine, 0),
+            commit_interval_ms=10,
+            max_transaction_bytes=60,
+            transaction_timeout_ms=1_500,
+        )
+        task = Task(index, self.kafka.generation, Loop(settings, Records, lambda _: BROKER))
+        self.tasks.append(task)
+        self._at(self.now_ms + self.chance.randint(0, 50), lambda: self._pump(task))
+
+    def _some_records(self) -> None:
+        place = self.chance.choice(self.places)
+        self.kafka.source[place] += self.chance.randint(1, 6)
+
+    def _kill_or_freeze(self) -> None:
+        task = self.chance.choice(self.tasks)
+        if not task.is_alive:
+            return
+        if self.chance.random() < 0.5:
+            task.is_alive = False
+            if self.chance.random() < 0.2:
+                return  # with its driver: only another plan starts it again
+            self._at(self.now_ms + self.chance.randint(1, 200), lambda: self._retry(task))
+        else:
+            task.stands_until_ms = self.now_ms + self.chance.choice([5, 100, 700, 3_000])
+            self._at(task.stands_until_ms, lambda: self._pump(task))
+            if self.chance.random() < 0.5:  # Spark takes it for dead
+                self._at(self.now_ms + self.chance.randint(1, 200), lambda: self._retry(task))
+
+    def _retry(self, task: Task) -> None:
+        """Start a task again, as Spark does, unless another plan has begun or the query stops."""
+        if task.generation == self.kafka.generation and not self.is_stopping:
+            self._start(task.index)
+
+    def _is_caught_up(self) -> bool:
+        running = {
+            task.index for task in self.tasks if task.is_alive and task.generation == self.kafka.generation
+        }
+        if len(running) < self.task_count:
+            self.begin_plan()
+        return all(
+            self.kafka.offsets.get(place, (0, 0))[1] == end for place, end in self.kafka.source.items()
+        )
+
+    # ----- a task and its network
+
+    def _pump(self, task: Task) -> None:
+        if not task.is_alive or self.now_ms < task.stands_until_ms:
+            return
+        for request in task.loop.plan(self.now_ms):
+            self._send(task, request)
+        if (outcome := task.loop.outcome) is not None:
+            task.is_alive = False
+            assert outcome.end is not End.FAILED, outcome.what
+            if outcome.end is End.STOPPED:
+                is_open = self.kafka.open_transactions() & task.identities
+                assert not is_open, "a transaction is open after the stop"
+            others = [each for each in self.tasks if each.is_alive and each.index == task.index]
+            if outcome.end is End.FENCED and not others:
+                self._at(self.now_ms + 20, lambda: self._retry(task))
+        elif (wakeup_ms := task.loop.next_wakeup_ms(self.now_ms)) is not None:
+            assert wakeup_ms > self.now_ms, "the loop turns without a pause"
+            self._at(wakeup_ms, lambda: self._pump(task))
+
+    def _send(self, task: Task, request: Request) -> None:
+        delay_ms = self.chance.choice([0, 1, 1, 2, 3])
+        if self._happens(self.faults.slow):
+            delay_ms += self.chance.choice([20, 200])
+        if self._happens(self.faults.lost):
+            # The connection breaks. What is on its way may arrive much later, beside those of the next one.
+            if self.chance.random() < 0.6:
+                at_ms = self.now_ms + self.chance.choice([0, 10, 400, 2_500])
+                self._at(at_ms, lambda: self._arrive(task, request, answers=False))
+            self._at(self.now_ms + delay_ms + 1, lambda: self._answer(task, request, Lost()))
+            task.arrivals_ms.pop(_channel(request), None)
+            return
+        at_ms = max(self.now_ms + delay_ms, task.arrivals_ms.get(_channel(request), 0))
+        task.arrivals_ms[_channel(request)] = at_ms
+        self._at(at_ms, lambda: self._arrive(task, request, answers=True))
+
+    def _arrive(self, task: Task, request: Request, *, answers: bool) -> None:
+        reply = self.kafka.handle(request, task.generation, self.now_ms)
+        if reply is None:  # the client asks again until it is done
+            if task.is_alive and answers:
+                self._at(self.now_ms + 3, lambda: self._arrive(task, request, answers=True))
+            return
+        if not answers:
+            return
+        for _ in range(1 + self._happens(self.faults.doubled)):
+            at_ms = self.now_ms + self.chance.choice([0, 1, 1, 2])
+            self._at(at_ms, lambda: self._answer(task, request, reply))
+
+    def _answer(self, task: Task, request: Request, reply: Reply) -> None:
+        if task.is_alive and self.now_ms < task.stands_until_ms:
+            self._at(task.stands_until_ms, lambda: self._answer(task, request, reply))
+        elif task.is_alive:
+            if isinstance(reply, Done) and isinstance(reply.value, TransactionIdentity):
+                task.identities.add((reply.value.transactional_id, reply.value.producer_epoch))
+            task.loop.answer(request, reply, self.now_ms)
+            self._pump(task)
+
+    # ----- time
+
+    def _happens(self, often: float) -> bool:
+        return self.is_faulty and self.chance.random() < often
+
+    def _pause(self, a_second: float) -> Callable[[], int]:
+        return lambda: int(self.chance.expovariate(a_second) * 1_000) + 1
+
+    def each_while(self, until_ms: int, do: Callable[[], None], pause_ms: Callable[[], int]) -> None:
+        """Do something again and again, until a time."""
+
+        def step() -> None:
+            if self.now_ms < until_ms:
+                do()
+                self._at(self.now_ms + pause_ms(), step)
+
+        self._at(self.now_ms + pause_ms(), step)
+
+    def _at(self, at_ms: int, do: Callable[[], None]) -> None:
+        heapq.heappush(self._events, (at_ms, next(self._numbers), do))
+
+    def _until(self, is_reached: Callable[[], bool], limit_ms: int) -> None:
+        while self._events and not is_reached():
+            self.now_ms, _, do = heapq.heappop(self._events)
+            assert self.now_ms < limit_ms, f"nothing went on for a minute: {self._state()}"
+            do()
+        assert is_reached(), f"nothing is left to do: {self._state()}"
+
+    def _state(self) -> str:
+        lines = [
+            f"{task.index}/{task.generation} {task.loop.phase} {task.loop.last_fault}"
+            for task in self.tasks
+            if task.is_alive
+        ]
+        return f"{lines}, group {self.kafka.offsets}, source {self.kafka.source}"
+
+
+def _channel(request: Request) -> type:
+    return type(request) if isinstance(request, (Fetch, Produce)) else Request

@@ -1,0 +1,63 @@
+"""The loop in many histories of kills, lost and late answers, standing tasks and new plans."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.client.transactions.steps import TransactionProtocol
+from penstock.continuous import _pipeline
+from penstock.continuous._pipeline import Stage, Transaction
+from penstock.continuous.loop import End
+from tests.examples import examples
+from tests.unit.continuous.simulation import Faults, Simulation
+
+HISTORIES = examples(60)
+_DURATION_MS = 4_000
+V1, V2 = TransactionProtocol.V1, TransactionProtocol.V2
+ROUGH = Faults(refused=0.3, kills_a_second=5)
+"""What the order rules are for: retries, and restarts right after them."""
+
+
+@pytest.mark.hypothesis
+@pytest.mark.parametrize("protocol", [V1, V2])
+@pytest.mark.parametrize("lanes", [1, 2, 3])
+@pytest.mark.parametrize("faults", [Faults(), ROUGH], ids=["usual", "rough"])
+def test_each_record_is_written_once_and_in_order(
+    protocol: TransactionProtocol, lanes: int, faults: Faults
+) -> None:
+    for seed in range(HISTORIES):
+        Simulation(seed, protocol=protocol, lanes=lanes, faults=faults).run(_DURATION_MS)
+
+
+def test_the_histories_hold_what_they_are_for() -> None:
+    tasks = [task for seed in range(10) for task in Simulation(seed).run(_DURATION_MS).tasks]
+    outcomes = [task.loop.outcome for task in tasks if task.loop.outcome is not None]
+    assert {outcome.end for outcome in outcomes} == {End.STOPPED, End.FENCED, End.PLAN_OVER}
+    assert any(task.loop.start_count > 1 and task.loop.transaction_count for task in tasks)
+    assert max(task.loop.transaction_count for task in tasks) > 20
+
+
+@pytest.mark.parametrize(
+    ("stage", "found"),
+    [
+        (Stage.PRODUCE, "out of order"),
+        (Stage.COMMIT_OFFSETS, "records are doubled|but the group is at"),
+        (Stage.END, "not in order"),  # the loop itself asserts this
+    ],
+)
+def test_without_the_order_rule_of_a_stage_two_lanes_go_wrong(
+    stage: Stage, found: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rule = _pipeline.may_begin
+
+    def broken(of: Stage, before: Transaction | None) -> bool:
+        return of is stage or rule(of, before)
+
+    monkeypatch.setattr(_pipeline, "may_begin", broken)
+
+    def run_all() -> None:
+        for seed in range(200):
+            Simulation(seed, lanes=2, faults=ROUGH).run(_DURATION_MS)
+
+    with pytest.raises(AssertionError, match=found):
+        run_all()

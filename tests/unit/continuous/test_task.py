@@ -1,0 +1,263 @@
+"""A task on the fake Kafka: copies, faults of the network and of the cluster, functions, stops."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from penstock.client.cluster.log_offsets import committed_offsets
+from penstock.client.cluster.membership import Membership, OnlyMember
+from penstock.client.net import error_codes as codes
+from penstock.client.net.connection import KafkaConnections
+from penstock.client.settings import ConnectionSettings, FetchSettings
+from penstock.client.transactions.steps import TransactionProtocol
+from penstock.continuous.task import ContinuousPlan, ContinuousTask
+from penstock.errors import OffsetOutOfRangeError, PenstockError, ProducerFencedError, TransactionError
+from penstock.testing import FakeKafka
+from penstock.testing.fake.control import Action, Close, LoseAnswer, Refuse
+from penstock.testing.judge import committed_records
+from penstock.types import TopicPartition
+from tests import judge
+from tests.waiting import wait_until
+
+SOURCE, TARGET, GROUP = "source", "target", "group"
+V1, V2 = TransactionProtocol.V1, TransactionProtocol.V2
+PLACES = {TopicPartition(SOURCE, index): 0 for index in range(2)}
+
+
+class Copy:
+    """A plan on a fake cluster, and the topics that it copies."""
+
+    def __init__(self, fake: FakeKafka) -> None:
+        self.fake = fake
+        self.settings = ConnectionSettings(
+            tuple(fake.bootstrap_servers.split(",")), "copy", reconnect_backoff_ms=5, request_timeout_ms=2_000
+        )
+        self.connections = KafkaConnections(self.settings)
+        self.written: list[bytes] = []
+        self.plan = ContinuousPlan(
+            self.settings,
+            PLACES,
+            TARGET,
+            ("copy-0-0",),
+            Membership(GROUP),
+            V2,
+            fetch=FetchSettings(fetch_max_wait_ms=50),
+            commit_interval_ms=5,
+        )
+
+    def write(self, count: int = 50) -> None:
+        """Write so many records to each partition of the source."""
+        before = len(self.written) // len(PLACES)
+        for partition in range(len(PLACES)):
+            values = [b"%d-%06d" % (partition, before + number) for number in range(count)]
+            records = [judge.Record(value, partition=partition) for value in values]
+            judge.produce(self.fake.bootstrap_servers, SOURCE, *records)
+            self.written += values
+
+    @property
+    def is_done(self) -> bool:
+        """Return whether the group is at the end of the source."""
+        ends = {place: len(self.written) // len(PLACES) for place in PLACES}
+        return committed_offsets(self.connections, GROUP, PLACES) == ends
+
+    @contextmanager
+    def running(self, **changes: Any) -> Iterator[Running]:
+        """Run a task, and stop it at the end."""
+        running = Running(replace(self.plan, **changes))
+        try:
+            yield running
+        finally:
+            running.stop()
+
+    def check(self) -> None:
+        """Fail unless each record is there once, in order, and nothing is open."""
+        found = [each.value or b"" for each in committed_records(self.fake, TARGET)]
+        for partition in range(len(PLACES)):
+            prefix = b"%d-" % partition
+            of_partition = [each for each in self.written if each.startswith(prefix)]
+            assert [each for each in found if each.startswith(prefix)] == of_partition
+
+
+class Running:
+    """A task on a thread of its own."""
+
+    def __init__(self, plan: ContinuousPlan) -> None:
+        self.task = ContinuousTask(plan)
+        self.error: BaseException | None = None
+        self._should_stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self.task.run(self._should_stop.is_set)
+        except BaseException as error:  # noqa: BLE001  # the test looks at it
+            self.error = error
+
+    @property
+    def has_ended(self) -> bool:
+        return not self._thread.is_alive()
+
+    def stop(self) -> None:
+        self._should_stop.set()
+        self._thread.join(60)
+        assert self.has_ended
+
+    def fails_with(self, kind: type[PenstockError]) -> PenstockError:
+        wait_until(lambda: self.has_ended, "the task ends")
+        assert isinstance(self.error, kind), self.error
+        return self.error
+
+
+@pytest.fixture
+def copy() -> Iterator[Copy]:
+    with FakeKafka() as fake:
+        fake.create_topic(SOURCE, len(PLACES))
+        fake.create_topic(TARGET, 3)
+        made = Copy(fake)
+        yield made
+        made.connections.close()
+
+
+@pytest.mark.parametrize("protocol", [V1, V2])
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_records_are_copied_while_they_are_written(
+    copy: Copy, protocol: TransactionProtocol, lanes: int
+) -> None:
+    ids = tuple(f"copy-0-{lane}" for lane in range(lanes))
+    with copy.running(protocol=protocol, transactional_ids=ids) as running:
+        for _ in range(3):
+            copy.write(20)
+            wait_until(lambda: copy.is_done, "all is copied")
+    assert running.error is None
+    assert running.task.loop.start_count == 1
+    assert running.task.loop.transaction_count > 1
+    copy.check()
+
+
+@pytest.mark.parametrize(
+    ("protocol", "api", "action"),
+    [
+        *[(V1, api, LoseAnswer()) for api in ("AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn")],
+        *[(V2, api, LoseAnswer()) for api in ("Produce", "TxnOffsetCommit", "EndTxn")],
+        *[(V2, api, Close(is_handled=True)) for api in ("Produce", "TxnOffsetCommit", "EndTxn")],
+        *[(V2, api, Close()) for api in ("Fetch", "EndTxn")],
+    ],
+    ids=str,
+)
+def test_a_lost_answer_neither_loses_nor_doubles_a_record(
+    copy: Copy, protocol: TransactionProtocol, action: Action, api: str
+) -> None:
+    copy.write()
+    control = copy.fake.control(api, action)
+    settings = replace(copy.settings, request_timeout_ms=300)
+    with copy.running(protocol=protocol, connection=settings) as running:
+        wait_until(lambda: copy.is_done, "all is copied")
+    assert control.seen
+    assert running.error is None
+    copy.check()
+
+
+@pytest.mark.parametrize(
+    ("api", "code"),
+    [
+        ("TxnOffsetCommit", codes.CONCURRENT_TRANSACTIONS),
+        ("TxnOffsetCommit", codes.NOT_COORDINATOR),
+        ("EndTxn", codes.COORDINATOR_LOAD_IN_PROGRESS),
+        ("AddOffsetsToTxn", codes.COORDINATOR_NOT_AVAILABLE),
+        ("Fetch", codes.NOT_LEADER_OR_FOLLOWER),
+    ],
+)
+def test_a_refusal_that_passes_needs_no_new_start(copy: Copy, api: str, code: int) -> None:
+    copy.write()
+    control = copy.fake.control(api, Refuse(code), times=3)
+    protocol = V1 if api == "AddOffsetsToTxn" else V2
+    with copy.running(protocol=protocol) as running:
+        wait_until(lambda: copy.is_done, "all is copied")
+    assert len(control.seen) == 3
+    assert running.task.loop.start_count == 1
+    copy.check()
+
+
+def test_a_function_makes_the_records(copy: Copy) -> None:
+    copy.write(10)
+
+    def odd(batch: pa.RecordBatch) -> pa.RecordBatch:
+        numbers = pc.cast(pc.binary_slice(batch.column("value"), 2, 8).cast("string"), "int32")
+        return batch.filter(pc.equal(pc.bit_wise_and(numbers, 1), 1))
+
+    with copy.running(function=odd):
+        wait_until(lambda: copy.is_done, "all is copied")
+    copy.written = [each for each in copy.written if int(each[2:]) % 2]
+    copy.check()
+
+
+def test_an_error_of_a_function_ends_the_task_and_leaves_nothing_open(copy: Copy) -> None:
+    def fails(batch: pa.RecordBatch) -> pa.RecordBatch:
+        if any(each.as_py() == b"1-000007" for each in batch.column("value")):
+            raise ValueError("the function does not like this")
+        return batch
+
+    with copy.running(function=fails) as running:
+        copy.write(2)
+        wait_until(lambda: copy.is_done, "the first records are copied")
+        copy.write(10)
+        wait_until(lambda: running.has_ended, "the task ends")
+    assert isinstance(running.error, ValueError)
+    transaction = copy.fake.transaction("copy-0-0")
+    assert transaction is not None
+    assert transaction.state in ("CompleteCommit", "CompleteAbort", "Empty")
+    with copy.running():
+        wait_until(lambda: copy.is_done, "all is copied")
+    copy.check()
+
+
+def test_a_second_attempt_takes_the_place_of_the_first(copy: Copy) -> None:
+    copy.write()
+    with copy.running() as first:
+        wait_until(lambda: copy.is_done, "all is copied")
+        with copy.running():
+            copy.write()
+            wait_until(lambda: copy.is_done, "all is copied")
+            first.fails_with(ProducerFencedError)
+    copy.check()
+
+
+def test_an_older_plan_commits_nothing(copy: Copy) -> None:
+    member = OnlyMember(copy.connections, GROUP)
+    with copy.running(membership=member.renew()) as old:
+        copy.write()
+        wait_until(lambda: copy.is_done, "all is copied")
+        # The new plan has other ids. Only the generation tells it from the old one.
+        with copy.running(membership=member.renew(), transactional_ids=("copy-1-0",)):
+            copy.write()
+            wait_until(lambda: copy.is_done, "all is copied")
+            assert "present one" in old.fails_with(TransactionError).message
+    copy.check()
+
+
+def test_records_that_are_gone_are_an_error(copy: Copy) -> None:
+    copy.write(10)
+    judge.delete_records(copy.fake.bootstrap_servers, SOURCE, {0: 5})
+    with copy.running() as running:
+        error = running.fails_with(OffsetOutOfRangeError)
+    assert "source-0" in error.message
+
+
+def test_a_group_that_was_set_back_is_an_error(copy: Copy) -> None:
+    with copy.running() as running:
+        copy.write()
+        wait_until(lambda: copy.is_done, "all is copied")
+        judge.commit_offsets(copy.fake.bootstrap_servers, GROUP, SOURCE, {0: 3})
+        copy.fake.control("EndTxn", Close(), times=1)  # so that it starts again
+        copy.write()
+        error = running.fails_with(PenstockError)
+    assert "has committed offset 50" in error.message
