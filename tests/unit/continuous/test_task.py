@@ -117,14 +117,26 @@ class Running:
         return self.error
 
 
-@pytest.fixture
-def copy() -> Iterator[Copy]:
-    with FakeKafka() as fake:
+@contextmanager
+def copy_on(brokers: int) -> Iterator[Copy]:
+    with FakeKafka(brokers) as fake:
         fake.create_topic(SOURCE, len(PLACES))
         fake.create_topic(TARGET, 3)
         made = Copy(fake)
         yield made
         made.connections.close()
+
+
+@pytest.fixture
+def copy() -> Iterator[Copy]:
+    with copy_on(1) as made:
+        yield made
+
+
+@pytest.fixture
+def made_of_three() -> Iterator[Copy]:
+    with copy_on(3) as made:
+        yield made
 
 
 @pytest.mark.parametrize("protocol", [V1, V2])
@@ -174,6 +186,8 @@ def test_a_lost_answer_neither_loses_nor_doubles_a_record(
         ("EndTxn", codes.COORDINATOR_LOAD_IN_PROGRESS),
         ("AddOffsetsToTxn", codes.COORDINATOR_NOT_AVAILABLE),
         ("Fetch", codes.NOT_LEADER_OR_FOLLOWER),
+        # So a leader tells a producer that its last transaction is still being ended.
+        ("Produce", codes.NOT_ENOUGH_REPLICAS),
     ],
 )
 def test_a_refusal_that_passes_needs_no_new_start(copy: Copy, api: str, code: int) -> None:
@@ -261,3 +275,49 @@ def test_a_group_that_was_set_back_is_an_error(copy: Copy) -> None:
         copy.write()
         error = running.fails_with(PenstockError)
     assert "has committed offset 50" in error.message
+
+
+def test_a_producer_id_that_has_used_up_its_epochs_is_replaced(copy: Copy) -> None:
+    """With protocol V2 each transaction takes an epoch: at 50 a second they last for 11 minutes."""
+    with copy.running() as running:
+        copy.write(1)
+        wait_until(lambda: copy.is_done, "the first transaction is ended")
+        transaction = copy.fake.transaction("copy-0-0")
+        assert transaction is not None
+        old_id = transaction.producer_id
+    transaction.epoch = 32_763
+    with copy.running() as running:
+        for _ in range(5):
+            copy.write(1)
+            wait_until(lambda: copy.is_done, "all is copied")
+    assert transaction.producer_id != old_id
+    assert running.task.loop.start_count == 1
+    copy.check()
+
+
+def test_leaders_and_coordinators_move(made_of_three: Copy) -> None:
+    copy = made_of_three
+    with copy.running() as running:
+        for node_id in (2, 3, 1):
+            copy.write(10)
+            for topic, partition in ((SOURCE, 0), (SOURCE, 1), (TARGET, 0), (TARGET, 1)):
+                copy.fake.move_leader(topic, partition, node_id)
+            copy.fake.move_transaction_coordinator("copy-0-0", node_id)
+            copy.fake.move_group_coordinator(GROUP, node_id)
+            copy.write(10)
+            wait_until(lambda: copy.is_done, "all is copied")
+    assert running.error is None
+    copy.check()
+
+
+def test_a_broker_that_stops_is_replaced(made_of_three: Copy) -> None:
+    copy = made_of_three
+    with copy.running() as running:
+        for node_id in copy.fake.node_ids:
+            copy.write(10)
+            copy.fake.stop_broker(node_id)
+            copy.write(10)
+            wait_until(lambda: copy.is_done, "all is copied")
+            copy.fake.start_broker(node_id)
+    assert running.error is None
+    copy.check()

@@ -1,0 +1,177 @@
+"""What the loop plans, step by step, with answers that the test gives."""
+
+from __future__ import annotations
+
+from penstock.client.net import error_codes as codes
+from penstock.client.produce.delivery import Answer
+from penstock.client.transactions.steps import TransactionIdentity
+from penstock.continuous.loop import End, Loop, LoopSettings, Phase
+from penstock.continuous.messages import (
+    CommitOffsets,
+    Done,
+    EndTransaction,
+    Fetch,
+    Fetched,
+    Lost,
+    Produce,
+    ReadPositions,
+    Refused,
+    Reply,
+    Request,
+    TakeId,
+)
+from penstock.types import TopicPartition
+from tests.unit.continuous.simulation import Records
+
+PLACE = TopicPartition("source", 0)
+
+
+class Driver:
+    """A loop with a clock. It answers everything but what the test keeps."""
+
+    def __init__(self, *kept: type[Request], lanes: int = 1) -> None:
+        self.kept: list[Request] = []
+        self.sent: list[Request] = []
+        self.now_ms = 0
+        self._kept_kinds = kept
+        self._end = 0
+        ids = tuple(f"id-{lane}" for lane in range(lanes))
+        settings = LoopSettings(ids, {PLACE: 0}, commit_interval_ms=10, max_transaction_bytes=20)
+        self.loop = Loop(settings, Records, lambda _: 1)
+
+    def turn(self, records: int = 0) -> list[Request]:
+        """Let 5 ms pass, with so many records in each answer to a Fetch. Return what was sent."""
+        self.now_ms += 5
+        sent: list[Request] = []
+        while requests := self.loop.plan(self.now_ms):
+            sent += requests
+            for request in requests:
+                if isinstance(request, self._kept_kinds):
+                    self.kept.append(request)
+                else:
+                    self.loop.answer(request, self._reply(request, records), self.now_ms)
+        self.sent += sent
+        return sent
+
+    def answer(self, reply: Reply) -> None:
+        """Answer the request that was kept first."""
+        self.loop.answer(self.kept.pop(0), reply, self.now_ms)
+
+    def _reply(self, request: Request, records: int) -> Reply:
+        if isinstance(request, TakeId):
+            return Done(TransactionIdentity(request.transactional_id, 1, 1))
+        if isinstance(request, ReadPositions):
+            return Done({PLACE: self._end})
+        if isinstance(request, Fetch):
+            at = request.offsets[PLACE]
+            rows = [(0, offset) for offset in range(at, at + records)]
+            return Done([Fetched(PLACE, codes.NO_ERROR, at + records, rows, records)])
+        if isinstance(request, Produce):
+            return Done([(batch, Answer(codes.NO_ERROR, 0)) for batch in request.planned.batches.values()])
+        if isinstance(request, CommitOffsets):
+            self._end = request.positions[PLACE]
+        if isinstance(request, EndTransaction):
+            return Done(TransactionIdentity(request.identity.transactional_id, 1, 1))
+        return Done()
+
+
+def kinds(requests: list[Request]) -> list[type[Request]]:
+    return [type(request) for request in requests]
+
+
+def test_ids_are_taken_before_the_offsets_are_read() -> None:
+    driver = Driver(TakeId, lanes=2)
+    assert kinds(driver.turn()) == [TakeId, TakeId]
+    driver.answer(Done(TransactionIdentity("id-0", 1, 1)))
+    assert driver.turn() == []
+    driver.answer(Done(TransactionIdentity("id-1", 1, 1)))
+    assert kinds(driver.turn())[0] is ReadPositions
+
+
+def test_a_slow_target_holds_the_source_back() -> None:
+    driver = Driver(EndTransaction)
+    for _ in range(3):
+        driver.turn(records=9)
+    assert kinds(driver.kept) == [EndTransaction]
+    for _ in range(10):
+        driver.turn(records=9)
+    fetched = [request for request in driver.sent if isinstance(request, Fetch)]
+    for _ in range(10):
+        assert driver.turn(records=9) == []
+    last = fetched[-1].offsets[PLACE]
+    first = driver.loop.committed.get(PLACE, 0)
+    assert last - first < 3 * 20 + 9  # one that is ended, one that is filled, and one answer
+    driver.answer(Done(TransactionIdentity("id-0", 1, 1)))
+    assert Fetch in kinds(driver.turn(records=9))
+
+
+def test_nothing_is_committed_after_offsets_were_refused() -> None:
+    driver = Driver(CommitOffsets)
+    for _ in range(4):
+        driver.turn(records=3)
+    driver.answer(Refused(codes.ILLEGAL_GENERATION))
+    assert driver.turn(records=3) == []
+    assert EndTransaction not in kinds(driver.sent)
+    assert driver.loop.outcome is not None
+    assert driver.loop.outcome.end is End.PLAN_OVER
+
+
+def test_an_end_without_an_answer_is_not_sent_again_but_starts_again() -> None:
+    driver = Driver(EndTransaction)
+    for _ in range(4):
+        driver.turn(records=3)
+    assert kinds(driver.kept) == [EndTransaction]
+    driver.answer(Lost())
+    assert driver.loop.phase is Phase.PAUSED
+    begun_again = []
+    for _ in range(20):
+        begun_again += kinds(driver.turn())
+    assert begun_again[:2] == [TakeId, ReadPositions]
+    assert EndTransaction not in begun_again
+
+
+def test_a_late_answer_of_an_earlier_start_changes_nothing() -> None:
+    driver = Driver(EndTransaction)
+    for _ in range(4):
+        driver.turn(records=3)
+    late = driver.kept[0]
+    driver.answer(Lost())
+    for _ in range(20):
+        driver.turn()
+    driver.loop.answer(late, Done(TransactionIdentity("id-0", 1, 99)), driver.now_ms)
+    assert driver.loop.transaction_count == 0
+    assert driver.loop.phase is Phase.RUNNING
+
+
+def test_a_loop_that_never_began_stops_at_once() -> None:
+    driver = Driver()
+    driver.loop.stop()
+    assert driver.turn() == []
+    assert driver.loop.has_ended
+
+
+def test_a_stop_after_a_fault_takes_the_ids_so_that_nothing_stays_open() -> None:
+    driver = Driver(EndTransaction)
+    for _ in range(4):
+        driver.turn(records=3)
+    driver.answer(Lost())
+    driver.loop.stop()
+    stopped = []
+    for _ in range(20):
+        stopped += kinds(driver.turn())
+    assert stopped == [TakeId]
+    assert driver.loop.outcome is not None
+    assert driver.loop.outcome.end is End.STOPPED
+
+
+def test_faults_without_a_transaction_between_them_end_the_loop() -> None:
+    driver = Driver(TakeId)
+    for _ in range(10_000):
+        driver.turn()
+        if driver.loop.has_ended:
+            break
+        if driver.kept:
+            driver.answer(Lost("the network is gone"))
+    assert driver.loop.outcome is not None
+    assert driver.loop.outcome.end is End.FAILED
+    assert "the network is gone" in driver.loop.outcome.what
