@@ -14,6 +14,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+import pyspark
 from pyspark.sql import SparkSession
 
 from tests.versions.probe.base import CASES, Probe, names_for
@@ -50,7 +51,8 @@ def session(kind: str, folder: Path) -> Any:
     os.environ["PYSPARK_PYTHON"] = sys.executable  # and not the `python3` of the path
     builder: Any = SparkSession.builder
     if kind == "connect":
-        builder = builder.remote("local[2]")
+        # Spark 4.0 loses a Python worker now and then (SPARK-52642). A cluster runs the task again, as here.
+        builder = builder.remote("local[2,4]" if pyspark.__version__.startswith("4.0.") else "local[2]")
     else:
         builder = builder.master("local[2]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.sql.shuffle.partitions", "2").config("spark.sql.session.timeZone", "UTC")
