@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from penstock.client.net import error_codes as codes
 from penstock.client.produce.delivery import Answer
 from penstock.client.transactions.steps import TransactionIdentity
@@ -49,7 +51,7 @@ class Driver:
                 if isinstance(request, self._kept_kinds):
                     self.kept.append(request)
                 else:
-                    self.loop.answer(request, self._reply(request, records), self.now_ms)
+                    self.loop.answer(request, self.reply(request, records), self.now_ms)
         self.sent += sent
         return sent
 
@@ -57,7 +59,7 @@ class Driver:
         """Answer the request that was kept first."""
         self.loop.answer(self.kept.pop(0), reply, self.now_ms)
 
-    def _reply(self, request: Request, records: int) -> Reply:
+    def reply(self, request: Request, records: int) -> Reply:
         if isinstance(request, TakeId):
             return Done(TransactionIdentity(request.transactional_id, 1, 1))
         if isinstance(request, ReadPositions):
@@ -175,3 +177,23 @@ def test_faults_without_a_transaction_between_them_end_the_loop() -> None:
     assert driver.loop.outcome is not None
     assert driver.loop.outcome.end is End.FAILED
     assert "the network is gone" in driver.loop.outcome.what
+
+
+@pytest.mark.parametrize("stage", [Produce, CommitOffsets, EndTransaction])
+def test_with_two_lanes_a_stage_waits_for_that_of_the_transaction_before(stage: type[Request]) -> None:
+    driver = Driver(stage, lanes=2)
+    for _ in range(10):
+        driver.turn(records=2)
+    first = driver.kept[0]
+    assert isinstance(first, (Produce, CommitOffsets, EndTransaction))
+    of_other_lane = [each for each in driver.kept if _lane(each) != _lane(first)]
+    assert of_other_lane == []
+    while driver.kept:
+        driver.loop.answer(driver.kept[0], driver.reply(driver.kept.pop(0), 2), driver.now_ms)
+    driver.turn(records=2)
+    assert {_lane(each) for each in driver.kept} - {_lane(first)}, "then it is its turn"
+
+
+def _lane(request: Request) -> str | None:
+    assert isinstance(request, (Produce, CommitOffsets, EndTransaction))
+    return request.identity.transactional_id
