@@ -10,6 +10,7 @@ import sys
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from penstock.client.net.connection import KafkaConnections
 from penstock.client.settings import ConnectionSettings
 from penstock.client.transactions.steps import TransactionProtocol, Transactions
 from penstock.continuous.task import ContinuousPlan
+from penstock.devbroker import DevCluster
 from penstock.types import TopicPartition
 from tests import judge
 from tests.fix_broker import MakeTopic
@@ -170,3 +172,23 @@ def test_a_plan_takes_topic_partitions_from_tasks_that_stand_still(query: Query)
     for process in new:
         query.stop(process)
     query.check()
+
+
+def test_a_broker_that_is_killed_comes_back(mortal_broker: DevCluster, make_topic: MakeTopic) -> None:
+    def make(partitions: int = 1, **changes: Any) -> str:
+        return make_topic(partitions, cluster=mortal_broker, **changes)
+
+    query = Query(mortal_broker.bootstrap_servers, make)
+    try:
+        process = query.start(query.member.renew(), lanes=2)
+        query.write(2)
+        query.await_all()
+        query.write(2)
+        mortal_broker.kill()
+        mortal_broker.restart()
+        query.write(2)
+        query.await_all()
+        query.stop(process)
+        query.check()
+    finally:
+        query.close()

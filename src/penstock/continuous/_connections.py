@@ -21,10 +21,12 @@ from penstock.client.cluster.metadata import (
     fetch_metadata,
     leader_in,
 )
+from penstock.client.net import error_codes as codes
+from penstock.client.net.backoff import UNKNOWN_TOPIC_GRACE_MS
 from penstock.client.net.broker_errors import is_retriable
 from penstock.client.net.connection import KafkaConnections, PendingResponse
 from penstock.client.settings import ConnectionSettings
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, TopicPartitionsRemovedError
 from penstock.types import TopicPartition
 
 _LOOK_UP_MS = 5_000
@@ -45,6 +47,7 @@ class TaskConnections:
         self._produce = KafkaConnections(replace(settings, client_id=f"{settings.client_id}-produce"))
         self._topics: dict[str, TopicMetadata] = {}
         self._stale: set[str] = set()
+        self._missing_since: dict[str, float] = {}
         self._refreshed_at = 0.0
         try:
             view = cluster_view(self.coordination)
@@ -83,7 +86,11 @@ class TaskConnections:
         self._stale.update(topics)
 
     def refresh(self) -> None:
-        """Ask the cluster about what is stale, at most every 50 ms. No answer is not an error."""
+        """Ask the cluster about what is stale, at most every 50 ms. No answer is not an error.
+
+        Raises:
+            TopicPartitionsRemovedError: a topic was deleted, or deleted and created again.
+        """
         if not self._stale or time.monotonic() - self._refreshed_at < _REFRESH_PAUSE_S:
             return
         self._refreshed_at = time.monotonic()
@@ -95,8 +102,26 @@ class TaskConnections:
             if not is_retriable(error):
                 raise
             return
-        self._topics |= {name: topic for name, topic in found.items() if not topic.error_code}
-        self._stale.clear()
+        for name, topic in found.items():
+            if topic.error_code == codes.UNKNOWN_TOPIC_OR_PARTITION:
+                self._check_missing(name)
+            elif not topic.error_code:
+                _check_same(self._topics[name], topic)
+                self._topics[name] = topic
+                self._missing_since.pop(name, None)
+                self._stale.discard(name)
+
+    def _check_missing(self, topic: str) -> None:
+        """Raise if a topic has been missing for longer than a broker may be behind."""
+        missing_since = self._missing_since.setdefault(topic, time.monotonic())
+        if time.monotonic() - missing_since < UNKNOWN_TOPIC_GRACE_MS / 1000:
+            return
+        raise TopicPartitionsRemovedError(
+            f"Topic {topic!r} does not exist any more: it was deleted while a continuous task used it. Its "
+            "records are gone. The open transaction is not committed. Create the topic again, and start a "
+            "new query with another consumer group.",
+            topic=topic,
+        )
 
     # ----- requests
 
@@ -128,3 +153,15 @@ class TaskConnections:
         """Look a coordinator up again if the code says that it has moved, or (None) no answer came."""
         coordinators = group_coordinators if is_group else transaction_coordinators
         coordinators(self.coordination).failed([key], error_code)
+
+
+def _check_same(before: TopicMetadata, now: TopicMetadata) -> None:
+    if None in (before.topic_id, now.topic_id) or before.topic_id == now.topic_id:
+        return
+    raise TopicPartitionsRemovedError(
+        f"Topic {before.topic!r} was deleted and created again while a continuous task used it (topic id "
+        f"{before.topic_id}, now {now.topic_id}). The offsets of the old topic are not valid in the new one. "
+        "Nothing was read from the new topic or written to it. Start a new query with another consumer "
+        "group.",
+        topic=before.topic,
+    )

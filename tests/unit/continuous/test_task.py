@@ -18,8 +18,15 @@ from penstock.client.net import error_codes as codes
 from penstock.client.net.connection import KafkaConnections
 from penstock.client.settings import ConnectionSettings, FetchSettings
 from penstock.client.transactions.steps import TransactionProtocol
+from penstock.continuous import _connections
 from penstock.continuous.task import ContinuousPlan, ContinuousTask
-from penstock.errors import OffsetOutOfRangeError, PenstockError, ProducerFencedError, TransactionError
+from penstock.errors import (
+    OffsetOutOfRangeError,
+    PenstockError,
+    ProducerFencedError,
+    TopicPartitionsRemovedError,
+    TransactionError,
+)
 from penstock.testing import FakeKafka
 from penstock.testing.fake.control import Action, Close, LoseAnswer, Refuse
 from penstock.testing.judge import committed_records
@@ -321,3 +328,28 @@ def test_a_broker_that_stops_is_replaced(made_of_three: Copy) -> None:
             copy.fake.start_broker(node_id)
     assert running.error is None
     copy.check()
+
+
+@pytest.mark.parametrize("topic", [SOURCE, TARGET])
+def test_a_topic_that_is_created_again_is_an_error(copy: Copy, topic: str) -> None:
+    with copy.running() as running:
+        copy.write()
+        wait_until(lambda: copy.is_done, "all is copied")
+        copy.fake.delete_topic(topic)
+        copy.fake.create_topic(topic, 3)
+        judge.produce(copy.fake.bootstrap_servers, SOURCE, *[judge.Record(b"new", partition=0)] * 99)
+        error = running.fails_with(TopicPartitionsRemovedError)
+    assert f"{topic!r} was deleted and created again" in error.message
+
+
+@pytest.mark.parametrize("topic", [SOURCE, TARGET])
+def test_a_topic_that_is_deleted_is_an_error(copy: Copy, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_connections, "UNKNOWN_TOPIC_GRACE_MS", 500)
+    with copy.running() as running:
+        copy.write()
+        wait_until(lambda: copy.is_done, "all is copied")
+        copy.fake.delete_topic(topic)
+        if topic == TARGET:
+            judge.produce(copy.fake.bootstrap_servers, SOURCE, b"more")
+        error = running.fails_with(TopicPartitionsRemovedError)
+    assert f"{topic!r} does not exist any more" in error.message
