@@ -28,7 +28,9 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Protocol
 
+from penstock.client.cluster.coordinators import DID_NOTHING
 from penstock.client.net import error_codes as codes
+from penstock.client.net.backoff import doubled
 from penstock.client.produce.batches import ProducerBatch
 from penstock.client.produce.delivery import DeliveryLimits, DeliveryQueue, LeaderOf
 from penstock.client.produce.idempotence import SequenceNumbers
@@ -51,14 +53,7 @@ from penstock.types import TopicPartition
 
 _FIRST_PAUSE_MS = 1
 _LONGEST_PAUSE_MS = 100
-_CHANGED_NOTHING = frozenset(
-    (
-        codes.CONCURRENT_TRANSACTIONS,
-        codes.COORDINATOR_LOAD_IN_PROGRESS,
-        codes.COORDINATOR_NOT_AVAILABLE,
-        codes.NOT_COORDINATOR,
-    )
-)
+_CHANGED_NOTHING = DID_NOTHING | {codes.CONCURRENT_TRANSACTIONS}
 """A coordinator that answers so has done nothing that a repetition would not do the same."""
 
 
@@ -232,7 +227,7 @@ class Pipeline:
             if reply.error_code not in _CHANGED_NOTHING:
                 raise Fault(reply.error_code, f"{name} was refused")
             transaction.asked = None
-            pause_ms = min(_LONGEST_PAUSE_MS, _FIRST_PAUSE_MS << min(transaction.refusals, 16))
+            pause_ms = doubled(_FIRST_PAUSE_MS, transaction.refusals, _LONGEST_PAUSE_MS)
             transaction.retry_at_ms = now_ms + pause_ms
             transaction.refusals += 1
             return None

@@ -26,6 +26,7 @@ from enum import Enum
 from typing import Any
 
 from penstock.client.net import error_codes as codes
+from penstock.client.net.backoff import doubled
 from penstock.client.net.broker_errors import is_retriable_code
 from penstock.client.produce.delivery import DeliveryLimits, LeaderOf
 from penstock.client.transactions.steps import TransactionIdentity, is_fencing
@@ -280,8 +281,7 @@ class Loop:
             self._finish(Outcome(End.FAILED, code, fault.what))
         else:
             self.phase = Phase.PAUSED
-            pause_ms = min(_LONGEST_PAUSE_MS, _FIRST_PAUSE_MS << min(self._faults - 1, 16))
-            self._resume_at_ms = now_ms + pause_ms
+            self._resume_at_ms = now_ms + doubled(_FIRST_PAUSE_MS, self._faults - 1, _LONGEST_PAUSE_MS)
             self._forget()
 
     def _finish(self, outcome: Outcome) -> None:

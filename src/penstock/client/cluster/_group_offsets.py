@@ -13,6 +13,7 @@ from typing import Any
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
 
 from penstock.client.cluster.coordinators import ask_group_coordinator
+from penstock.client.cluster.leaders import by_topic
 from penstock.client.net import error_codes as codes
 from penstock.client.net import versions
 from penstock.client.net.broker_errors import error_from_code
@@ -91,27 +92,41 @@ def commit_offsets(
 
 
 def _offset_commit(group_id: str, positions: Mapping[TopicPartition, int]) -> Any:
-    request = OffsetCommitRequest
-    topic = request.OffsetCommitRequestTopic
-    by_topic: dict[str, list[Any]] = {}
-    for topic_partition in sorted(positions):
-        by_topic.setdefault(topic_partition.topic, []).append(
-            topic.OffsetCommitRequestPartition(
-                partition_index=topic_partition.partition,
-                committed_offset=positions[topic_partition],
-                committed_leader_epoch=-1,
-                committed_metadata="",
-            )
-        )
-    return request(
+    topic = OffsetCommitRequest.OffsetCommitRequestTopic
+    return OffsetCommitRequest(
         **versions.OFFSET_COMMIT.bounds,
         group_id=group_id,
         generation_id_or_member_epoch=_NO_GENERATION,
         member_id="",
         group_instance_id=None,
         retention_time_ms=-1,
-        topics=[topic(name=name, partitions=partitions) for name, partitions in by_topic.items()],
+        topics=committed_topics(topic, topic.OffsetCommitRequestPartition, positions),
     )
+
+
+def committed_topics(topic: Any, partition: Any, positions: Mapping[TopicPartition, int]) -> list[Any]:
+    """Return the topics of a request that commits offsets.
+
+    Args:
+        topic: kafka-python's class of a topic in the request.
+        partition: its class of a topic partition.
+        positions: the next offset to read of each topic partition.
+    """
+    return [
+        topic(
+            name=name,
+            partitions=[
+                partition(
+                    partition_index=each.partition,
+                    committed_offset=offset,
+                    committed_leader_epoch=-1,
+                    committed_metadata="",
+                )
+                for each, offset in of_topic.items()
+            ],
+        )
+        for name, of_topic in by_topic(dict(sorted(positions.items()))).items()
+    ]
 
 
 def _read_commit_errors(group_id: str, response: Any) -> dict[TopicPartition, PenstockError]:

@@ -81,9 +81,9 @@ class _Leaders:
         """Let the next `locate` ask the cluster again, whatever the error was."""
 
 
-def by_topic(asked: Asked) -> dict[str, dict[TopicPartition, Leader]]:
+def by_topic(values: Mapping[TopicPartition, V]) -> dict[str, dict[TopicPartition, V]]:
     """Group topic partitions by topic, as Kafka's requests nest them."""
-    grouped: defaultdict[str, dict[TopicPartition, Leader]] = defaultdict(dict)
-    for topic_partition, leader in asked.items():
-        grouped[topic_partition.topic][topic_partition] = leader
+    grouped: defaultdict[str, dict[TopicPartition, V]] = defaultdict(dict)
+    for topic_partition, value in values.items():
+        grouped[topic_partition.topic][topic_partition] = value
     return grouped

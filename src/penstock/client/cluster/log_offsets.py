@@ -13,7 +13,7 @@ from typing import Any
 from kafka.protocol.admin import DescribeLogDirsRequest
 from kafka.protocol.consumer import ListOffsetsRequest
 
-from penstock.client.cluster._group_offsets import commit_offsets, committed_offsets
+from penstock.client.cluster._group_offsets import commit_offsets, committed_offsets, committed_topics
 from penstock.client.cluster.ask import Reply
 from penstock.client.cluster.leaders import Asked, ask_leaders, by_topic
 from penstock.client.cluster.metadata import TopicMetadata, cluster_view, fetch_metadata
@@ -32,6 +32,7 @@ __all__ = [
     "NewTopic",
     "commit_offsets",
     "committed_offsets",
+    "committed_topics",
     "create_topics",
     "describe_topics",
     "list_offsets",

@@ -17,7 +17,7 @@ from typing import Any
 
 from kafka.protocol.consumer import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 
-from penstock.client.cluster.coordinators import ask_group_coordinator
+from penstock.client.cluster.coordinators import DID_NOTHING, ask_group_coordinator
 from penstock.client.net import error_codes as codes
 from penstock.client.net import versions
 from penstock.client.net.broker_errors import error_from_code
@@ -119,7 +119,7 @@ class OnlyMember:
 
     def _ask(self, what: str, build: Callable[[], Any], timeout_ms: int | None) -> Any:
         def read(response: Any) -> Any:
-            if response.error_code in _ASK_AGAIN:
+            if response.error_code in DID_NOTHING:
                 raise self._error(response.error_code, what)
             return response
 
@@ -195,8 +195,3 @@ class OnlyMember:
             "for this query.",
             group_id=group_id,
         )
-
-
-_ASK_AGAIN = frozenset(
-    (codes.COORDINATOR_LOAD_IN_PROGRESS, codes.COORDINATOR_NOT_AVAILABLE, codes.NOT_COORDINATOR)
-)

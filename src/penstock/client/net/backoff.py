@@ -72,6 +72,11 @@ class Backoff:
         return self._wait(seconds)
 
 
+def doubled(first_ms: int, failure_count: int, max_ms: int) -> int:
+    """Return the pause that is doubled after each failure, for a caller that has its own clock and jitter."""
+    return min(max_ms, first_ms << min(failure_count, 16))
+
+
 def left_ms(deadline: float) -> int:
     """Return the milliseconds until a deadline on the clock of `time.monotonic()`; at least 1."""
     return max(1, int((deadline - time.monotonic()) * 1000))

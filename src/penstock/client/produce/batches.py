@@ -22,6 +22,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from penstock.client.net.backoff import doubled
 from penstock.types import TopicPartition
 
 FORGOTTEN_AFTER_MS = 600_000
@@ -168,7 +169,7 @@ class TopicPartitionQueue:
 
     def pause_until(self, now_ms: int, backoff_ms: int, backoff_max_ms: int, jitter: float) -> None:
         """Set the pause before the next attempt, doubled after each failure without a success between."""
-        pause_ms = min(backoff_max_ms, backoff_ms << min(self._failure_count, 16))
+        pause_ms = doubled(backoff_ms, self._failure_count, backoff_max_ms)
         self._failure_count += 1
         self.retry_at_ms = now_ms + int(pause_ms * jitter)
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from kafka.protocol.producer import AddOffsetsToTxnRequest, TxnOffsetCommitRequest
 
+from penstock.client.cluster.log_offsets import committed_topics
 from penstock.client.cluster.membership import Membership
 from penstock.client.net import error_codes as codes
 from penstock.client.net import versions
@@ -49,16 +50,6 @@ def offset_commit_request(
     """
     is_v1 = identity.protocol is TransactionProtocol.V1
     topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
-    by_topic: dict[str, list[Any]] = {}
-    for (name, partition), offset in sorted(positions.items()):
-        by_topic.setdefault(name, []).append(
-            topic.TxnOffsetCommitRequestPartition(
-                partition_index=partition,
-                committed_offset=offset,
-                committed_leader_epoch=-1,
-                committed_metadata="",
-            )
-        )
     return TxnOffsetCommitRequest(
         transactional_id=identity.transactional_id,
         group_id=membership.group_id,
@@ -67,7 +58,7 @@ def offset_commit_request(
         generation_id=membership.generation,
         member_id=membership.member_id,
         group_instance_id=None,
-        topics=[topic(name=name, partitions=partitions) for name, partitions in by_topic.items()],
+        topics=committed_topics(topic, topic.TxnOffsetCommitRequestPartition, positions),
         **(versions.TXN_OFFSET_COMMIT_V1 if is_v1 else versions.TXN_OFFSET_COMMIT_V2).bounds,
     )
 
