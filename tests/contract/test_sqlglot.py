@@ -6,8 +6,7 @@ import pytest
 from sqlglot import exp
 
 from penstock.errors import SqlError
-from penstock.sql.language.source import Source
-from penstock.sql.query._sqlglot import (
+from penstock.sql.language.queries import (
     CastTo,
     DescriptorOf,
     IntervalOf,
@@ -17,6 +16,7 @@ from penstock.sql.query._sqlglot import (
     read_expression,
     read_query,
 )
+from penstock.sql.language.source import Source
 
 
 def query(text: str) -> exp.Expr:

@@ -186,7 +186,9 @@ def test_what_a_stream_cannot_do_is_refused_before_it_starts(
         "INSERT INTO target SELECT shop, shop FROM orders"
     )
     assert "the query has 1 columns" in script.refusal("INSERT INTO target SELECT shop FROM orders")
-    assert "Line 1, column 8: Spark refuses the query" in script.refusal("SELECT nope FROM orders")
+    assert "Line 1, column 8: there is no column 'nope'. FROM has id" in script.refusal(
+        "SELECT nope FROM orders"
+    )
     script("RESET 'execution.checkpointing.dir'")
     no_folder = script.refusal("INSERT INTO target SELECT shop, id FROM orders")
     assert "a stream needs a folder for its checkpoints" in no_folder

@@ -90,16 +90,13 @@ def test_the_pairs_of_a_join_do_not_depend_on_the_micro_batches(script: Script, 
     script(
         f"""
         CREATE VIEW v AS SELECT a.until, b.ts AS at FROM a JOIN b ON {SAME} AND {WITHIN};
-        CREATE TABLE shown (until TIMESTAMP(3), at TIMESTAMP(3)) WITH ('connector' = 'blackhole');
-        CREATE TABLE more LIKE shown
+        CREATE VIEW computed AS SELECT a.until + INTERVAL '0' SECOND AS until, b.ts AS at FROM a JOIN b ON {SAME} AND {WITHIN}
         """
     )
-    wrong = "SELECT * FROM v WHERE until = at"
-    for refused in (
-        wrong,
-        f"EXPLAIN STATEMENT SET BEGIN INSERT INTO shown SELECT * FROM v; INSERT INTO more {wrong}; END",
-    ):
-        assert "Write `x <= y AND x >= y` in place of `x = y`" in script.refusal(refused)
+    # Spark would make the condition a part of its join, and forget rows by `until`.
+    assert "it grows without an end" in str(script("EXPLAIN SELECT * FROM v WHERE until = at")[0].rows)
+    refused = script.refusal("SELECT * FROM computed WHERE until = at")
+    assert "Write `x <= y AND x >= y` in place of `x = y`" in refused
     explained = {
         name: "\n".join(row[0] for row in script(f"EXPLAIN {query}")[0].rows)
         for name, query in queries.items()

@@ -21,8 +21,7 @@ from penstock.observe.serve.sinks import sink_metrics
 from penstock.observe.sink_reports import SinkState
 from penstock.sql.language.parse import parse_script
 from penstock.sql.run.settings import Settings
-from tests.unit.sql.fake_binder import FakeBinder, translated
-from tests.unit.sql.streams.cutting import STREAMS
+from tests.unit.sql.planning import refused
 
 ROOT = Path(__file__).parents[2]
 MADE_OF_DOCSTRINGS = ROOT / "docs" / "api"
@@ -45,10 +44,7 @@ OVER = "SELECT {} OVER (PARTITION BY s ORDER BY ltz) FROM t"
 
 def is_streamed(query: str) -> bool:
     """Return whether a query over streams is served."""
-    try:
-        return not translated(query, FakeBinder(STREAMS)).batch_only
-    except SqlError:
-        return False
+    return refused(query) is None
 
 
 def is_parsed(script: str) -> bool:

@@ -6,18 +6,20 @@ import dataclasses
 
 import pytest
 
-from penstock.sql.query.rows import Feature, Rows
-from penstock.sql.query.steps import (
+from penstock.sql.language.source import Source as ScriptSource
+from penstock.sql.plan.nodes import Changelog, Source
+from penstock.sql.plan.operators import (
     Aggregation,
     Deduplication,
-    Operation,
+    Operator,
     OverRows,
     RegularJoin,
     TimeSort,
     Top,
     VersionJoin,
 )
-from penstock.sql.run._cuts import Notes, cut_of, mode_of, normalize_of
+from penstock.sql.plan.traits import Changed
+from penstock.sql.run._cuts import Notes, Reads, cut_of, mode_of, normalize_of, note_plan
 from penstock.sql.run._described import promise
 from penstock.sql.run._explain import (
     Explanation,
@@ -28,8 +30,10 @@ from penstock.sql.run._explain import (
     states,
     write_warnings,
 )
-from penstock.sql.run._steps import times_to_live
+from penstock.sql.run._operators import times_to_live
+from penstock.sql.run._rows import Rows
 from tests.unit.sql.declared import FILES, JDBC, KAFKA, UPSERT, with_options
+from tests.unit.sql.planning import planned
 
 AGGREGATE = "StateStoreSave [window#1-T1000ms, k#2], state info [ ]\n+- EventTimeWatermark ts#2"
 INTERVAL = (
@@ -119,12 +123,12 @@ def test_an_explanation_shows_no_secret() -> None:
     ]
 
 
-GROUPS = Aggregation("SELECT 1", ("g0",), (("r0", "count(*)"),))
-LAST = Deduplication("SELECT 1", ("p0",), ("o0",), keep_last=True)
-TOP = Top("SELECT 1", 3, ("p0",), (("o0", True),))
-JOIN_OF_ALL = RegularJoin("SELECT 1", "SELECT 2", (("lk0", "rk0"),), "left")
-OVER = OverRows("SELECT 1", ("k0",), "t", 1_000, (), (("r0", "sum(a0)"),), "rows", 2)
-VERSIONS = VersionJoin("SELECT 1", "SELECT 2", (("lk0", "rk0"),), "t", "v", 1_000, "inner")
+GROUPS = Aggregation(("g0",), (("r0", "count(*)"),))
+LAST = Deduplication(("p0",), ("o0",), keep_last=True)
+TOP = Top(3, ("p0",), (("o0", True),))
+JOIN_OF_ALL = RegularJoin((("lk0", "rk0"),), "left")
+OVER = OverRows(("k0",), "t", 1_000, (), (("r0", "sum(a0)"),), "rows", 2)
+VERSIONS = VersionJoin((("lk0", "rk0"),), "t", "v", 1_000, "inner")
 
 
 @pytest.mark.parametrize(
@@ -136,12 +140,12 @@ VERSIONS = VersionJoin("SELECT 1", "SELECT 2", (("lk0", "rk0"),), "t", "v", 1_00
         (TOP, [True], True, "[I,UB,UA,D] becomes [I,D]."),
         (JOIN_OF_ALL, [False, True], True, "[I] and [I,UB,UA,D] becomes [I,D]."),
         (OVER, [False], False, "[I] becomes [I]."),
-        (TimeSort("SELECT 1", "o0", 1_000, ()), [False], False, "[I] becomes [I]."),
+        (TimeSort("o0", 1_000, ()), [False], False, "[I] becomes [I]."),
         (VERSIONS, [False, True], False, "[I] and [I,UB,UA,D] becomes [I]."),
     ],
 )
 def test_the_changelog_mode_of_a_cut(
-    step: Operation, inputs: list[bool], changes: bool, expected: str
+    step: Operator, inputs: list[bool], changes: bool, expected: str
 ) -> None:
     cut = cut_of("x", step, "line 1, column 2", inputs, [None for _ in inputs], changes=changes)
     assert cut.line.startswith("line 1, column 2: x, because Spark ")
@@ -161,7 +165,7 @@ def test_the_changelog_mode_of_a_cut(
         (OVER, "1 d", "wait for the watermark"),
     ],
 )
-def test_a_state_says_when_it_forgets(step: Operation, ttl: str | None, expected: str) -> None:
+def test_a_state_says_when_it_forgets(step: Operator, ttl: str | None, expected: str) -> None:
     cut = cut_of("x", step, "", [False], times_to_live(step, ttl), changes=True)
     assert cut.keeps.endswith(expected)
 
@@ -173,11 +177,37 @@ def test_a_join_of_inserts_by_an_operator_gives_inserts() -> None:
     )
 
 
+def test_the_operators_of_a_plan_are_cuts_at_the_places_of_their_clauses() -> None:
+    query = """SELECT a.s, COUNT(*)
+      FROM k AS a LEFT JOIN u ON a.l = u.l
+      GROUP BY a.s"""
+    found = planned(query)
+    note_plan(notes := Notes(), found.plan, {}, found.traits, ScriptSource(query), "1 d")
+    assert [each.line.partition(", because")[0] for each in notes.cuts] == [
+        "table k: normalize",
+        "line 2, column 29: join",
+        "line 3, column 16: aggregate",
+    ]
+    assert [each.gives for each in notes.cuts] == ["[I,UB,UA,D]", "[I,D]", "[I,UB,UA,D]"]
+    assert notes.cuts[1].keeps.endswith("until it was not written for 1 d")
+
+
+def test_windows_of_rows_that_change_are_a_cut_of_spark() -> None:
+    query = "SELECT COUNT(*) FROM c GROUP BY HOP(ltz, INTERVAL '1' SECOND, INTERVAL '1' HOUR)"
+    found = planned(query)
+    note_plan(notes := Notes(), found.plan, {}, found.traits, ScriptSource(query), None)
+    assert [each.name for each in notes.cuts] == ["windows"]
+    assert notes.hops[0].startswith("line 1, column 33: HOP puts each row into 3600 windows")
+
+
 def test_the_changes_of_a_query_from_its_tables_to_its_rows() -> None:
-    feature = Feature("GroupAggregate", "", 0)
-    notes = Notes({(("orders",), ()): Rows(), (("t",), ()): Rows(feature)}, [normalize_of("table t")])
+    orders = Source("orders", "orders", is_stream=True)
+    changes = dataclasses.replace(orders, changelog=Changelog.RETRACT)
+    view = dataclasses.replace(orders, key=None)
+    reads: Reads = {(("orders",), ()): orders, (("t",), ()): changes, (("v",), ()): view}
+    notes = Notes(reads, [normalize_of("table t")])
     found = Explanation("SELECT")
-    add_changes(found, notes, Rows(feature, frozenset({"shop", "day"})))
+    add_changes(found, notes, Rows(Changed("GroupAggregate", 0), frozenset({"shop", "day"})))
     assert found.sections["Cuts"][0].startswith("table t: normalize, because the records are upserts")
     assert found.sections["Changes"] == [
         "orders gives [I] append: rows are only inserted",
@@ -186,7 +216,7 @@ def test_the_changes_of_a_query_from_its_tables_to_its_rows() -> None:
     ]
     add_changes(nothing := Explanation("SELECT"), Notes(), Rows())
     assert nothing.sections["Cuts"] == ["none"]
-    assert mode_of(Rows()).startswith("[I] append")
+    assert mode_of(changes=False, keys=None).startswith("[I] append")
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import SqlError
-from penstock.sql.query._functions import AGGREGATES, FUNCTIONS, OVER_ONLY
-from penstock.sql.query._not_served import FREE, REFUSED
-from penstock.sql.query.expressions._calls import Calls
-from penstock.sql.query.translate import is_flinks
+from penstock.sql.bind.expressions._calls import Calls
+from penstock.sql.functions.names import is_flinks
+from penstock.sql.functions.not_served import FREE, REFUSED
+from penstock.sql.functions.served import AGGREGATES, FUNCTIONS, OVER_ONLY
 from tests.judges.sql.corpus import DATA
-from tests.unit.sql.fake_binder import translated
+from tests.unit.sql.planning import BATCH, planned
 
 LISTED = (DATA / "flink_functions.txt").read_text().splitlines()
 PAGE = (Path(__file__).parents[3] / "docs" / "functions.md").read_text()
@@ -101,13 +101,13 @@ def test_every_listed_name_is_known() -> None:
 
 @pytest.mark.parametrize("name", IN_QUERIES)
 def test_an_operator_of_flink_is_served(name: str) -> None:
-    assert translated(f"SELECT {IN_QUERIES[name]} FROM t").sql
+    assert planned(f"SELECT {IN_QUERIES[name]} FROM t", BATCH).sql
 
 
 @pytest.mark.parametrize("name", [each for each in LISTED if each in {*REFUSED, *WRITTEN} - SERVED])
 def test_a_function_of_flink_that_is_not_served_is_refused_by_name(name: str) -> None:
     with pytest.raises(SqlError) as error:
-        translated(f"SELECT {WRITTEN.get(name, f'{name}(s)')} FROM t")
+        planned(f"SELECT {WRITTEN.get(name, f'{name}(s)')} FROM t", BATCH)
     assert f"{name.removeprefix('NOT ')} is not served" in str(error.value)
 
 

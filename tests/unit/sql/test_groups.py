@@ -8,46 +8,37 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from penstock.sql.language.parse import parse_script
 from penstock.sql.language.source import Source
-from penstock.sql.language.statements import CreateTable, CreateView, Insert, Options
-from penstock.sql.query.rows import INSERTS, Rows
-from penstock.sql.run import _binder
-from penstock.sql.run._binder import Found, SparkBinder
+from penstock.sql.language.statements import Fragment, Insert, Options
+from penstock.sql.plan.nodes import Source as Read
+from penstock.sql.run import _planned
 from penstock.sql.run._cuts import Notes
 from penstock.sql.run._groups import shared_groups
 from penstock.sql.run._inserts import Write
-from penstock.sql.run.catalog import Catalog, Table, View
+from penstock.sql.run._queries import Queries
+from penstock.sql.run._views import SparkViews
+from penstock.sql.run.catalog import Table
 from penstock.sql.run.session import Session
 from penstock.sql.run.settings import NEEDED, Settings
+from tests.unit.sql.planning import catalog_of
 
 GROUP = "properties.group.id"
 KAFKA = "'connector' = 'kafka', 'properties.bootstrap.servers' = 'b:9092'"
 ORDERS = f"CREATE TABLE orders (a INT) WITH ({KAFKA}, 'topic' = 'o', 'Properties.Group.Id' = 'g')"
 SHOPS = f"CREATE TABLE shops (a INT) WITH ({KAFKA}, 'topic' = 's', '{GROUP}' = 'g')"
 ALIAS = f"CREATE TABLE same (a INT) WITH ({KAFKA}, 'topic' = 'x;o', '{GROUP}' = 'g')"
+KEYED = SHOPS.replace("shops", "orders").replace("'topic' = 's'", "'topic' = 's', 'format' = 'json'")
 FILES = "CREATE TABLE files (a INT) WITH ('connector' = 'filesystem', 'path' = '/x', 'format' = 'csv')"
 PATTERN = f"CREATE TABLE many (a INT) WITH ({KAFKA}, 'topic-pattern' = 'o.*', '{GROUP}' = 'g')"
 VIEW = "CREATE VIEW v AS SELECT a FROM orders"
 
 
-def catalog_of(*texts: str) -> Catalog:
-    catalog = Catalog()
-    for text in texts:
-        made = parse_script(text)[0].statement
-        assert isinstance(made, (CreateTable, CreateView))
-        source = Source(text)
-        found = Table(made, source) if isinstance(made, CreateTable) else View(made, source)
-        catalog.add(made.name, found, if_not_exists=False)
-    return catalog
-
-
-CATALOG = catalog_of(ORDERS, SHOPS, ALIAS, FILES, PATTERN, VIEW)
+CATALOG = catalog_of(";".join((ORDERS, SHOPS, ALIAS, FILES, PATTERN, VIEW)))
 
 
 def reading(*names: str, **hints: str) -> Notes:
     options: Options = tuple((key.replace("_", "."), value) for key, value in hints.items())
-    return Notes({((name,), options): Rows() for name in names})
+    return Notes({((name,), options): Read(name, name, is_stream=True) for name in names})
 
 
 @pytest.mark.parametrize(
@@ -78,23 +69,16 @@ def test_inserts_that_share_a_group_and_a_topic(reads: list[Notes], expected: st
 
 
 def test_each_insert_reads_the_tables_of_a_view(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The view of Spark is made once in a statement. The second INSERT reads the same tables."""
-    binder = SparkBinder(MagicMock(), catalog_of(ORDERS, VIEW), Settings())
-    frame = MagicMock(isStreaming=True)
-    monkeypatch.setattr(binder, "_table", lambda *_, **__: (frame, INSERTS, ()))
-
-    def query(*_: Any, **__: Any) -> Found:
-        binder.table(("orders",), ((GROUP, "h"),))
-        return Found(frame, INSERTS, "", {}, 0)
-
-    monkeypatch.setattr(binder, "query", query)
-    monkeypatch.setattr(_binder, "time_of", lambda _: None)
-    with binder.noting() as first:
-        binder.table(("v",), ())
-    with binder.noting() as second:
-        binder.table(("v",), ())
-    assert list(first.reads) == [(("orders",), ((GROUP, "h"),)), (("v",), ())]
-    assert second.reads == first.reads
+    monkeypatch.setattr(_planned, "opened", MagicMock())
+    hint = f"/*+ OPTIONS('{GROUP}' = 'h') */"
+    catalog = catalog_of(f"{KEYED};CREATE VIEW v AS SELECT a FROM orders {hint}")
+    queries = Queries(SparkViews(MagicMock()), catalog, Settings())
+    found = []
+    for _ in "ab":
+        with queries.noting() as notes:
+            queries.query(Fragment("SELECT a FROM v"), Source("SELECT a FROM v"))
+        found.append([*notes.reads])
+    assert found == [[(("v",), ()), (("orders",), ((GROUP, "h"),))]] * 2
 
 
 SET = (
@@ -108,12 +92,13 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Session:
     spark = MagicMock()
     spark.conf.get.side_effect = lambda key, *_: NEEDED.get(key, ("false", ""))[0]
     made = Session(spark)
-    targets = catalog_of(*(f"CREATE TABLE {name} (a INT) WITH ('connector' = 'print')" for name in "ab"))
+    targets = catalog_of(
+        ";".join(f"CREATE TABLE {name} (a INT) WITH ('connector' = 'print')" for name in "ab")
+    )
     made._catalog.objects.update({**CATALOG.objects, **targets.objects})
 
     def prepare(insert: Insert, *_: Any, **__: Any) -> Write:
-        assert made._binder._notes is not None
-        made._binder._notes.add_reads(reading("orders").reads)
+        made._queries._notes.reads.update(reading("orders").reads)
         rows = MagicMock(isStreaming=True)
         table = made._catalog.find(insert.table.parts)
         assert isinstance(table, Table)

@@ -8,10 +8,10 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
+from pyspark.sql.types import StringType, StructField
 
 from penstock.errors import OptionError, SqlError
 from penstock.source.checkpoint_offset import Markers, SourceOffset
-from penstock.sql.query.piece import UserFunction
 from penstock.sql.run.job import Job
 from penstock.sql.run.session import Session
 from penstock.sql.run.settings import NEEDED
@@ -144,8 +144,8 @@ def test_the_end_of_a_session_gives_spark_its_options_back(session: Session) -> 
 
 def test_a_session_ends_after_spark_has_ended(session: Session) -> None:
     session.execute("SET 'spark.x' = '1'")
-    folder = Path(session._binder._folder("x")).parent
-    session._binder._named(MagicMock())
+    folder = Path(session._queries._state_folder("x")).parent
+    session._views.named(MagicMock())
     spark = session.spark
     spark.sparkContext._jsc = None
     spark.conf.unset.side_effect = spark.catalog.dropTempView.side_effect = RuntimeError("stopped")
@@ -164,7 +164,7 @@ def test_an_option_that_the_program_changes_later_is_noticed(session: Session) -
 def test_changes_in_a_view_of_spark_are_not_taken_for_inserts(session: Session) -> None:
     session.spark.table.return_value = MagicMock(isStreaming=True, columns=["id", "row_kind"])
     with pytest.raises(
-        SqlError, match=r"column 15: the view `x` of Spark is a stream with the column 'row_kind'"
+        SqlError, match=r"column 15: the view x of Spark is a stream with the column 'row_kind'"
     ):
         session.sql("SELECT * FROM x")
 
@@ -185,26 +185,29 @@ def test_a_function_of_the_user_replaces_none(session: Session) -> None:
     name = session.spark.udf.register.call_args.args[0]
     assert name.endswith("_shout")
     assert name != "shout"
-    assert session._binder.function("SHOUT") == UserFunction(name, is_deterministic=False)
+    session.spark.sql.return_value.schema.fields = [StructField("x", StringType())]
+    session.sql("SELECT SHOUT(1)")
+    assert session.spark.sql.call_args.args[0] == f"SELECT `{name}`(1) AS `EXPR$0`"
     for taken in ("upper", "Count", "CAST", "json_object"):
         with pytest.raises(SqlError, match="is a function of Flink"):
             session.execute(f"CREATE FUNCTION {taken} AS 'tests.spark.sql_functions.shout' LANGUAGE PYTHON")
     session.execute("DROP FUNCTION shout")
-    assert session._binder.function("shout") is None
+    with pytest.raises(SqlError, match="the function shout is not one of those that are served"):
+        session.sql("SELECT shout(1)")
 
 
 def test_a_session_stops_each_job_and_removes_its_views() -> None:
     spark = MagicMock()
     spark.conf.get.side_effect = CONF.get
     session = Session(spark)
-    session._binder = MagicMock()
+    session._queries = MagicMock()
     good, bad = MagicMock(), MagicMock()
     bad.stop.side_effect = RuntimeError("no")
     session.jobs = [good, bad, good]
     with pytest.raises(RuntimeError, match="no"):
         session.stop()
     assert good.stop.call_count == 2
-    session._binder.close.assert_called_once_with()
+    session._queries.close.assert_called_once_with()
 
 
 def test_an_error_of_clearing_up_does_not_hide_why_the_job_failed() -> None:

@@ -119,12 +119,12 @@ def test_a_folder_that_a_running_query_writes_is_refused(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("operators", [0, 1])
 def test_a_query_of_operators_is_planned_in_one_thread(tmp_path: Path, operators: int) -> None:
-    jobs = Jobs(tmp_path)
+    jobs, states = Jobs(tmp_path), dict.fromkeys(map(str, range(operators)), "join")
     spark = MagicMock()
     jobs.inserts._spark = spark
     insert = parse_script(A)[0].statement
     assert isinstance(insert, Insert)
-    write = Write(jobs.catalog.key(("a",)), FakeStream([]), with_options(KAFKA), insert, operators=operators)
+    write = Write(jobs.catalog.key(("a",)), FakeStream([]), with_options(KAFKA), insert, states=states)
     jobs.inserts.start([write], Source(A), in_set=False)
     assert spark.conf.set.call_count == 2 * (1 + operators), "each option is set and given back"
 

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
-from pyspark.sql.types import StructField, TimestampType
+from pyspark.sql.types import LongType, StructField, StructType
 
 from penstock.errors import SqlError
-from penstock.spark.native import WAITS, WATERMARK
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import Fragment
-from penstock.sql.query.piece import Translated
-from penstock.sql.query.steps import WindowChanges, WindowEnds
-from penstock.sql.run import _binder
-from penstock.sql.run._binder import SparkBinder
+from penstock.sql.run import _planned, _queries
 from penstock.sql.run._join_keys import forgets_by_one_side
+from penstock.sql.run._queries import Queries
+from penstock.sql.run._views import SparkViews
 from penstock.sql.run.settings import Settings
-from tests.unit.sql.test_groups import catalog_of
+from tests.unit.sql.planning import catalog_of
 
 CLEANUP = "Inner, condition = [ both = (x#1 > y#2) ], state cleanup [ left {0}, right {0} ], 2, Append"
 BY_KEY = CLEANUP.format("key predicate: (input[1, timestamp, true] <= 17672)")
@@ -47,104 +46,65 @@ def test_the_key_that_ends_the_state_has_the_watermark_of_both_sides(join: str, 
 WRONG = f"StreamingSymmetricHashJoin [id#1L, ts#2-T1000ms], [id#3L, created#4], {BY_KEY}"
 JOIN = "SELECT a.id, a.ts AS ats, b.created FROM a JOIN b ON a.id = b.id AND a.ts = b.ts"
 REFUSAL = "Spark would make it a part of the join, and forget rows too early"
+TABLE = """CREATE TABLE {} (id BIGINT, ts TIMESTAMP(3), created TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH (
+    'connector' = 'kafka', 'topic' = 't', 'format' = 'json', 'properties.bootstrap.servers' = 'b:9092');"""
+TABLES = f"{TABLE.format('a')} {TABLE.format('b')}"
+VIEWS = f"CREATE VIEW v AS {JOIN}; CREATE VIEW outer_v AS SELECT * FROM v; CREATE VIEW w AS SELECT id FROM a"
 
 
 @pytest.fixture
-def binder(monkeypatch: pytest.MonkeyPatch) -> SparkBinder:
-    """A binder with the view v of an interval join, the view outer_v over it, and the stream `of_spark`."""
-    views = catalog_of(f"CREATE VIEW v AS {JOIN}", "CREATE VIEW outer_v AS SELECT * FROM v")
+def queries(monkeypatch: pytest.MonkeyPatch) -> Queries:
+    """Queries with the view v of an interval join, the view outer_v over it, and the stream `of_spark`.
+
+    Spark's plan of each query forgets rows by one side.
+    """
+    monkeypatch.setattr(_queries, "plan_text", lambda _: WRONG)
+    monkeypatch.setattr(_planned, "opened", MagicMock())
     spark = MagicMock()
-    spark.sql.return_value.columns = spark.table.return_value.columns = []
-    spark.table.return_value.schema.fields = []
-    made = SparkBinder(spark, views, settings := Settings())
-    settings.values["table.optimizer.non-deterministic-update.strategy"] = "ignore"
-
-    def translate(fragment: Fragment, _: Any, inner: SparkBinder, **__: Any) -> Translated:
-        if fragment.text != JOIN:
-            inner.table((fragment.text.split(" FROM ")[1].split(" ")[0],), ())
-            return Translated("", ())
-        inner.cut(WindowEnds("", None, (), (), "w", 1_000), "line 1")
-        inner.cut(WindowChanges("", "", ()), "line 2")
-        inner.accepts_varying("NOW")
-        return Translated("", (), drops_late_rows=True, has_interval_join=True)
-
-    monkeypatch.setattr(_binder, "run_step", lambda *_: MagicMock())
-    monkeypatch.setattr(_binder, "translate_query", translate)
-    monkeypatch.setattr(_binder, "shaped", lambda sql, *_, **__: sql)
-    monkeypatch.setattr(_binder, "plan_text", lambda frame: WRONG if frame is spark.sql.return_value else "")
-    return made
+    spark.conf.get.return_value = "UTC"
+    spark.table.return_value = MagicMock(isStreaming=True, columns=["id", "ats", "created"])
+    fields = [StructField(name, LongType()) for name in ("id", "ats", "created")]
+    spark.table.return_value.schema = StructType(fields)
+    return Queries(SparkViews(spark), catalog_of(f"{TABLES} {VIEWS}"), Settings())
 
 
-def bind(binder: SparkBinder, query: str) -> None:
-    with binder.states_in(None):
-        binder.query(Fragment(query), Source(query))
+def bind(queries: Queries, query: str) -> None:
+    queries.query(Fragment(query), Source(query))
 
 
 @pytest.mark.parametrize("view", ["v", "outer_v"])
-def test_each_insert_over_a_view_of_an_interval_join_is_checked(
-    binder: SparkBinder, monkeypatch: pytest.MonkeyPatch, view: str
+def test_the_plan_of_spark_is_checked_in_each_query_over_a_view_of_an_interval_join(
+    queries: Queries, view: str
 ) -> None:
-    """The view of Spark is made once in a statement. The second INSERT has to be checked as well."""
-    with monkeypatch.context() as right:
-        right.setattr(_binder, "plan_text", lambda _: "")
-        bind(binder, f"SELECT id FROM {view}")
     for _ in range(2):
         with pytest.raises(SqlError, match=REFUSAL):
-            bind(binder, f"SELECT id FROM {view} WHERE ats = created")
+            bind(queries, f"SELECT id FROM {view}")
 
 
-def test_a_query_without_the_view_is_not_checked(
-    binder: SparkBinder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_binder, "watermark_count", lambda _: 1)
-    with pytest.raises(SqlError, match=REFUSAL):
-        bind(binder, "SELECT id FROM v")
-    bind(binder, "SELECT id FROM of_spark")
-
-
+@pytest.mark.parametrize(("watermarks", "is_checked"), [(1, False), (2, True)])
 def test_a_view_of_spark_with_two_watermarks_is_checked(
-    binder: SparkBinder, monkeypatch: pytest.MonkeyPatch
+    queries: Queries, monkeypatch: pytest.MonkeyPatch, watermarks: int, is_checked: bool
 ) -> None:
     """The view may be a SELECT of the session, registered under a name."""
-    monkeypatch.setattr(_binder, "watermark_count", lambda _: 2)
-    with pytest.raises(SqlError, match=REFUSAL):
-        bind(binder, "SELECT id FROM of_spark WHERE ats = created")
+    monkeypatch.setattr(_planned, "watermark_count", lambda _: watermarks)
+    refusal: Any = pytest.raises(SqlError, match=REFUSAL) if is_checked else contextlib.nullcontext()
+    with refusal:
+        bind(queries, "SELECT id FROM of_spark WHERE ats = created")
+
+
+def test_a_query_without_an_interval_join_is_not_checked(queries: Queries) -> None:
+    bind(queries, "SELECT id FROM w")
 
 
 def test_explain_of_each_insert_shows_what_was_found_in_the_view(
-    binder: SparkBinder, monkeypatch: pytest.MonkeyPatch
+    queries: Queries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_binder, "plan_text", lambda _: "")
-    with binder.noting() as first:
-        bind(binder, "SELECT id FROM outer_v")
-    with binder.noting() as second:
-        bind(binder, "SELECT id FROM outer_v")
-        bind(binder, "SELECT id FROM v")
-    assert (len(first.hops), len(first.cuts), first.varying, first.drops_late_rows) == (1, 1, ["NOW"], True)
-    assert second == first
-
-
-@pytest.mark.parametrize(
-    ("plan", "found"),
-    [
-        ("~Project [id#1]\n+- ~Join LeftOuter, (id#1 = id#2)\n   :- ~Relation", True),
-        ("~Join FullOuter, (id#1 = id#2)", True),
-        ("~Join Inner, (id#1 = id#2)", False),
-        ("~Join LeftSemi, (id#1 = id#2)", False),
-    ],
-)
-def test_rows_of_an_outer_join_are_known(monkeypatch: pytest.MonkeyPatch, plan: str, found: bool) -> None:
-    monkeypatch.setattr(_binder, "analyzed_plan", lambda _: plan)
-    assert SparkBinder(MagicMock(), catalog_of(), Settings()).has_outer_join("SELECT 1") is found
-
-
-def test_a_watermark_says_whether_a_row_comes_when_it_is_at_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_binder, "has_watermark", lambda _: True)
-    spark = MagicMock()
-    spark.sql.return_value.schema.fields = [
-        StructField("at", TimestampType(), metadata={WATERMARK: 0}),
-        StructField("waits", TimestampType(), metadata={WATERMARK: 0, **WAITS}),
-        StructField("plain", TimestampType(), metadata=WAITS),
-    ]
-    binder = SparkBinder(spark, catalog_of(), Settings())
-    assert binder.watermarks("SELECT 1") == {"at": False, "waits": True}
+    monkeypatch.setattr(_queries, "plan_text", lambda _: "")
+    found = []
+    for _ in range(2):
+        with queries.noting() as notes:
+            bind(queries, "SELECT id FROM outer_v")
+        found.append(notes)
+    assert found[0].drops_late_rows
+    assert [*found[0].reads] == [((name,), ()) for name in ("outer_v", "v", "a", "b")]
+    assert found[0] == found[1]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from penstock.sql.connectors.options import WrongOptionError
-from penstock.sql.query.rows import Rows
-from penstock.sql.run._cuts import Notes, many_hops
+from penstock.sql.language.source import Source as ScriptSource
+from penstock.sql.plan.nodes import Source
+from penstock.sql.run._cuts import Notes, Reads, many_hops, note_plan
 from penstock.sql.run._explain import warnings_of
 from penstock.sql.run._late_rows import check_drift, late_rows
 from penstock.sql.run.catalog import Catalog, Table
 from tests.unit.sql.declared import TOPIC, with_options
-from tests.unit.sql.fake_binder import FakeBinder, translated
-from tests.unit.sql.streams.cutting import STREAMS
+from tests.unit.sql.planning import planned
 
 RECORD = "ts TIMESTAMP(3) METADATA FROM 'timestamp' VIRTUAL"
 JSON = "'format' = 'json'"
@@ -68,9 +68,9 @@ def test_a_drift_that_is_longer_than_the_watermark_waits_is_refused() -> None:
         check_drift(made)
 
 
-TUMBLE = "TABLE(TUMBLE(TABLE u, DESCRIPTOR(ltz), INTERVAL '1' HOUR))"
+TUMBLE = "TABLE(TUMBLE(TABLE w, DESCRIPTOR(ltz), INTERVAL '1' HOUR))"
 GROUPS = f"SELECT window_start AS s, window_end AS e, COUNT(*) AS n FROM {TUMBLE} GROUP BY window_start, window_end"
-JOIN = "SELECT t.i FROM t JOIN u ON t.i = u.i AND u.ltz"
+JOIN = "SELECT t.i FROM t JOIN w AS u ON t.i = u.i AND u.ltz"
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ JOIN = "SELECT t.i FROM t JOIN u ON t.i = u.i AND u.ltz"
     [
         (GROUPS, True),
         (f"SELECT MAX(n) FROM (SELECT n AS n FROM ({GROUPS}))", True),
-        ("SELECT COUNT(*) FROM u GROUP BY SESSION(ltz, INTERVAL '1' HOUR)", True),
+        ("SELECT COUNT(*) FROM w GROUP BY SESSION(ltz, INTERVAL '1' HOUR)", True),
         (f"{JOIN} BETWEEN t.ltz - INTERVAL '1' HOUR AND t.ltz", True),
         (f"SELECT i FROM ({JOIN} = t.ltz)", True),
         (f"{JOIN} BETWEEN t.ltz - INTERVAL '1' HOUR AND t.l", False),
@@ -93,14 +93,12 @@ JOIN = "SELECT t.i FROM t JOIN u ON t.i = u.i AND u.ltz"
         ("SELECT i + 1 FROM u WHERE ltz > TIMESTAMP '2026-01-01 00:00:00'", False),
     ],
 )
-def test_only_a_query_that_drops_late_rows_is_warned_of(
-    monkeypatch: pytest.MonkeyPatch, query: str, is_warned: bool
-) -> None:
-    monkeypatch.setattr(FakeBinder, "has_watermarks", True)
+def test_only_a_query_that_drops_late_rows_is_warned_of(query: str, is_warned: bool) -> None:
     catalog, made = Catalog(), table(RECORD, " - INTERVAL '5' SECOND")
     catalog.add(made.definition.name, made, if_not_exists=False)
-    drops = translated(query, FakeBinder(STREAMS)).drops_late_rows
-    notes = Notes({(("x",), ()): Rows(), (("y",), ()): Rows()}, drops_late_rows=drops)
+    found = planned(query)
+    reads: Reads = {((name,), ()): Source(None, name, is_stream=True) for name in "xy"}
+    note_plan(notes := Notes(), found.plan, reads, found.traits, ScriptSource(query), None)
     assert len(list(warnings_of(notes, catalog))) == is_warned
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from penstock.sql.query.piece import let
+from penstock.sql.plan.texts import let
 from penstock.sql.run._lines import line, text
-from tests.unit.sql.fake_binder import in_spark
+from tests.unit.sql.planning import in_spark
 
 
 @pytest.mark.parametrize(

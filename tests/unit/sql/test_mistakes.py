@@ -9,15 +9,14 @@ from hypothesis import strategies as st
 
 from penstock.errors import SqlError
 from tests.unit.sql import test_one_line as lines
-from tests.unit.sql import test_one_line_queries as queries
+from tests.unit.sql.recorded_plans import PLANS, cases
 from tests.unit.sql.test_one_line import read
 from tests.unit.sql.test_parse import check_place
 
 TEXTS = [
     *lines.ACCEPTED,
     *(text for text, _, _ in lines.REFUSED),
-    *(text for text, _ in queries.TRANSLATED),
-    *(text for text, _, _ in queries.REFUSED),
+    *(each.query for name in ("expressions.txt", "refused.txt") for each in cases(PLANS / name)),
 ]
 PARTS = re.compile(r"'[^']*'|\w+|\s+|.", re.DOTALL)
 VOCABULARY = sorted({part for text in TEXTS for part in PARTS.findall(text)})
@@ -42,6 +41,6 @@ def mistakes(draw: st.DrawFn) -> str:
 @example("SELECT JSON_VALUE(s, '$.a' DEFAULT ON EMPTY) FROM t")
 def test_a_statement_with_a_mistake_is_read_or_refused_with_its_place(text: str) -> None:
     try:
-        read(text)
+        read(text, any_types=True)
     except SqlError as error:
         check_place(error)

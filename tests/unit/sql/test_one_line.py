@@ -8,10 +8,9 @@ from penstock.errors import SqlError
 from penstock.sql.language.parse import parse_script
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import CreateTable, Insert, Select, StatementSet
-from penstock.sql.query.translate import translate_query
 from penstock.sql.run._tables import check_watermark, declared_types
 from penstock.sql.run.catalog import Table
-from tests.unit.sql.fake_binder import FakeBinder
+from tests.unit.sql.planning import How, RecordedViews, planned
 
 ACCEPTED = [
     "CREATE TABLE x (a INT)",
@@ -434,9 +433,9 @@ REFUSED = [
 ]  # fmt: skip
 
 
-def read(text: str) -> None:
-    """Read a script and translate its queries, as a session does before it starts anything."""
-    source = Source(text)
+def read(text: str, *, any_types: bool = False) -> None:
+    """Read a script and plan its queries, as a session does before it starts anything."""
+    source, how = Source(text), How(is_batch=True, views=RecordedViews(knows_all=not any_types))
     for parsed in parse_script(text):
         statement = parsed.statement
         if isinstance(statement, CreateTable):
@@ -448,7 +447,7 @@ def read(text: str) -> None:
         inserts = statement.inserts if isinstance(statement, StatementSet) else [statement]
         for each in inserts:
             if isinstance(each, (Insert, Select)):
-                translate_query(each.query, source, FakeBinder())
+                planned(text, how, each.query)
 
 
 @pytest.mark.parametrize("text", ACCEPTED)

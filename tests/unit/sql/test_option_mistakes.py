@@ -11,11 +11,11 @@ from pyspark.sql.types import LongType, StringType, StructType
 from penstock.errors import SqlError
 from penstock.sql.language.parse import parse_script
 from penstock.sql.language.source import Source
-from penstock.sql.language.statements import Insert
-from penstock.sql.query.rows import INSERTS
+from penstock.sql.language.statements import Fragment, Insert
 from penstock.sql.run import _tables as tables
-from penstock.sql.run._binder import Found, SparkBinder
 from penstock.sql.run._inserts import Inserts
+from penstock.sql.run._queries import Found, Queries
+from penstock.sql.run._rows import INSERTS
 from penstock.sql.run.catalog import Table
 from penstock.sql.run.session import Session
 from penstock.sql.run.settings import NEEDED
@@ -48,18 +48,19 @@ def refusal(session: Session, text: str) -> SqlError:
     return found.value
 
 
-def read(session: Session, *hints: tuple[str, str]) -> None:
-    session._binder.table(("t",), hints)
+def read(session: Session) -> None:
+    text = "SELECT * FROM t"
+    session._queries.query(Fragment(text), Source(text))
 
 
 def write(session: Session, hint: str = "") -> None:
     """Prepare an INSERT of two columns, as INSERT and EXPLAIN do."""
     frame = MagicMock(schema=ROWS, columns=["id", "s"], isStreaming=True)
     frame.toDF.return_value.selectExpr.return_value = frame
-    binder = MagicMock(spec=SparkBinder, zone_is_utc=True, foreign_zone=None)
-    binder.in_its_zone.side_effect = lambda work: work()
-    binder.query.return_value = Found(frame, INSERTS, "", {}, 0)
-    inserts = Inserts(session.spark, session._catalog, session._settings, binder, print)
+    queries = MagicMock(spec=Queries, views=MagicMock(zone_is_utc=True, foreign_zone=None))
+    queries.in_its_zone.side_effect = lambda work: work()
+    queries.query.return_value = Found(frame, INSERTS, "", "", {}, {})
+    inserts = Inserts(session.spark, session._catalog, session._settings, queries, print)
     text = f"INSERT INTO t {hint} SELECT 1, 'a'"
     insert = parse_script(text)[0].statement
     assert isinstance(insert, Insert)

@@ -5,32 +5,31 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from unittest.mock import MagicMock
 
 import pyarrow as pa
 import pytest
 
-from penstock.errors import SqlError, StateError
+from penstock.errors import PenstockError, SqlError, StateError
 from penstock.sql.language.parse import parse_script
 from penstock.sql.language.source import Source
-from penstock.sql.language.statements import CreateFunction, CreateTable, CreateView, Insert, Name
-from penstock.sql.query.piece import OtherStateError
-from penstock.sql.query.rows import Feature, Relation, Rows
-from penstock.sql.query.steps import Step, VersionJoin
-from penstock.sql.run import _binder, _checkpoints
-from penstock.sql.run._binder import SparkBinder
+from penstock.sql.language.statements import Fragment, Insert
+from penstock.sql.plan.nodes import Stateful
+from penstock.sql.plan.operators import Normalization, Operator, VersionJoin
+from penstock.sql.run import _checkpoints, _planned
 from penstock.sql.run._inserts import Inserts
+from penstock.sql.run._queries import Queries
 from penstock.sql.run._states import in_words
-from penstock.sql.run.catalog import Catalog, Table, View
+from penstock.sql.run._views import SparkViews
 from penstock.sql.run.settings import CHANGED, FOLDER, Settings
 from penstock.state.files import open_files
 from penstock.state.identity import Identity, check_before_start, write_identity
-from tests.unit.sql.fake_binder import FakeBinder, translated
+from tests.unit.sql.planning import catalog_of, declared
 
-RATES = Relation("`u`", Rows(Feature("TableSourceScan", "", 0), frozenset({"i"})), ("ltz", 0))
 JOIN = """SELECT t.i, t.s
 FROM t
-  LEFT JOIN u FOR SYSTEM_TIME AS OF t.ltz ON t.i = u.i"""
+  LEFT JOIN c FOR SYSTEM_TIME AS OF t.ltz ON t.i = c.i"""
 OLD = Identity(
     "query",
     "temporal_join",
@@ -96,56 +95,46 @@ def test_a_state_that_is_damaged_is_no_mistake_of_the_script() -> None:
     assert in_words(damaged, "join") is damaged
 
 
-class Refusing(FakeBinder):
-    """Has a state that belongs to another query."""
+def raised(monkeypatch: pytest.MonkeyPatch, query: str, at: type[Operator], error: StateError) -> Exception:
+    """Return what a query raises if one of its operators finds an error in its state."""
 
-    def cut(self, step: Step, place: str = "") -> str:
-        raise OtherStateError("the state does not fit", "/state/001-temporal-join")
+    def made(node: Any, *_: Any) -> Any:
+        if isinstance(node, Stateful) and isinstance(node.operator, at):
+            raise error
+        return MagicMock()
+
+    monkeypatch.setattr(_planned, "made", made)
+    monkeypatch.setattr(_planned, "opened", MagicMock())
+    spark = MagicMock()
+    spark.conf.get.return_value = "UTC"
+    queries = Queries(SparkViews(spark), declared(), Settings())
+    with pytest.raises(PenstockError) as found:
+        queries.query(Fragment(query), Source(query))
+    queries.close()
+    return found.value
 
 
-def test_a_state_that_does_not_fit_is_refused_at_its_operator() -> None:
-    binder = Refusing({"t": Relation("`t`", time=("ltz", 0)), "u": RATES})
-    binder.has_watermarks = True
-    with pytest.raises(SqlError, match="the state does not fit") as found:
-        translated(JOIN, binder)
-    assert found.value.facts == {"line": 3, "column": 13, "state": "/state/001-temporal-join"}
-
-
-VERSIONS = VersionJoin("SELECT 1", "SELECT 2", (("lk0", "rk0"),), "l2", "r1", 0, "left")
-
-
-def test_the_binder_tells_states_of_other_queries_from_damaged_ones(
+def test_a_state_that_does_not_fit_is_refused_at_its_operator(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    binder = SparkBinder(MagicMock(), Catalog(), Settings())
-    raised = mismatch(tmp_path, OLD, NEW)
-    monkeypatch.setattr(_binder, "run_step", MagicMock(side_effect=raised))
-    with pytest.raises(OtherStateError, match="state of 'temporal-join' does not fit") as found:
-        binder.cut(VERSIONS)
-    assert found.value.path == str(tmp_path)
-    monkeypatch.setattr(_binder, "run_step", MagicMock(side_effect=StateError("damaged", path="/x")))
-    with pytest.raises(StateError, match="damaged"):
-        binder.cut(VERSIONS)
+    found = raised(monkeypatch, JOIN, VersionJoin, mismatch(tmp_path, OLD, NEW))
+    assert isinstance(found, SqlError)
+    assert "the state of 'temporal-join' does not fit this query" in found.message
+    assert found.facts == {"line": 3, "column": 13, "state": str(tmp_path)}
 
 
 def test_the_state_of_a_table_that_does_not_fit_is_refused_at_the_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = """CREATE TABLE
-        t (a INT PRIMARY KEY NOT ENFORCED) WITH (
-        'connector' = 'upsert-kafka', 'key.format' = 'json', 'value.format' = 'json')"""
-    made = parse_script(text)[0].statement
-    assert isinstance(made, CreateTable)
-    catalog = Catalog()
-    catalog.add(Name(("t",)), Table(made, Source(text)), if_not_exists=False)
-    opened = MagicMock()
-    opened.is_normalized.return_value = True
-    opened.normalized.side_effect = mismatch(tmp_path, OLD, NEW)
-    monkeypatch.setattr(_binder, "Opened", MagicMock(return_value=opened))
-    binder = SparkBinder(MagicMock(), catalog, Settings())
-    with pytest.raises(SqlError, match="state of 'normalize' does not fit") as found:
-        binder.table(("t",), ())
-    assert found.value.facts == {"line": 2, "column": 9, "state": str(tmp_path)}
+    found = raised(monkeypatch, "SELECT s\nFROM k", Normalization, mismatch(tmp_path, OLD, NEW))
+    assert isinstance(found, SqlError)
+    assert "the state of 'normalize' does not fit" in found.message
+    assert found.facts == {"line": 2, "column": 6, "state": str(tmp_path)}
+
+
+def test_a_state_that_is_damaged_is_told_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    damaged = StateError("The state is damaged.", path="/x")
+    assert raised(monkeypatch, JOIN, VersionJoin, damaged) is damaged
 
 
 class Job:
@@ -153,20 +142,11 @@ class Job:
 
     def __init__(self, base: Path) -> None:
         self.settings = Settings({FOLDER: str(base)})
-        self.catalog = Catalog()
-        self._add("CREATE TABLE a (i INT) WITH ('connector' = 'print')")
-        self._add("CREATE VIEW v AS SELECT i FROM t")
-        made = parse_script("CREATE FUNCTION f AS 'm.f' LANGUAGE PYTHON")[0].statement
-        assert isinstance(made, CreateFunction)
-        self.catalog.functions["f"] = made
+        self.catalog = catalog_of(
+            "CREATE TABLE a (i INT) WITH ('connector' = 'print'); CREATE VIEW v AS SELECT i FROM t;"
+            "CREATE FUNCTION f AS 'm.f' LANGUAGE PYTHON"
+        )
         self.checkpoint = base / "insert-into_a"
-
-    def _add(self, text: str) -> None:
-        made = parse_script(text)[0].statement
-        assert isinstance(made, (CreateTable, CreateView))
-        source = Source(text)
-        found = Table(made, source) if isinstance(made, CreateTable) else View(made, source)
-        self.catalog.add(made.name, found, if_not_exists=False)
 
     def had(self, query: str, definitions: dict[str, str]) -> None:
         """Write what a job leaves that has stopped after a batch."""
@@ -176,18 +156,18 @@ class Job:
         insert = parse_script(f"INSERT INTO a {query}")[0].statement
         assert isinstance(insert, Insert)
         described = _checkpoints.described(insert, ("default_database", "a"))
-        _checkpoints.note(str(self.checkpoint), _checkpoints.Noted(described, definitions))
+        _checkpoints.note(str(self.checkpoint), _checkpoints.Noted(described, definitions, {}))
 
     def refusal(self, query: str) -> SqlError:
         text = f"INSERT INTO a {query}"
         source = Source(text)
-        binder = MagicMock(spec=SparkBinder, zone_is_utc=True, foreign_zone=None)
-        binder.in_its_zone.side_effect = lambda work: work()
-        binder.query.side_effect = source.error("the state of 'join' does not fit", 20, state="/state")
+        queries = MagicMock(spec=Queries)
+        queries.in_its_zone.side_effect = lambda work: work()
+        queries.query.side_effect = source.error("the state of 'join' does not fit", 20, state="/state")
         insert = parse_script(text)[0].statement
         assert isinstance(insert, Insert)
         with pytest.raises(SqlError) as found:
-            Inserts(MagicMock(), self.catalog, self.settings, binder, print).prepare(insert, source)
+            Inserts(MagicMock(), self.catalog, self.settings, queries, print).prepare(insert, source)
         return found.value
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from unittest.mock import MagicMock
 
 import pytest
@@ -143,9 +144,16 @@ def insert_of(text: str) -> Insert:
     return found
 
 
-def claim(folder: str, query: str, definitions: Mapping[str, str], *, may_change: bool) -> None:
+def claim(
+    folder: str,
+    query: str,
+    definitions: Mapping[str, str],
+    states: Mapping[str, str] = MappingProxyType({}),
+    *,
+    may_change: bool,
+) -> None:
     """Do what the start of one INSERT does to its folder."""
-    noted = _checkpoints.compare(folder, query, definitions, may_change=may_change)
+    noted = _checkpoints.compare(folder, query, definitions, states, may_change=may_change)
     if noted is not None:
         _checkpoints.note(folder, noted)
 
@@ -217,6 +225,42 @@ def test_a_batch_that_was_cut_off_is_said(tmp_path: Path, caplog: pytest.LogCapt
     assert "cut off" not in str(error.value)
     claim(folder, "old", {}, may_change=True)
     assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("states", "message"),
+    [
+        ({"1-join": "join of a", "1.1-aggregate": "sum of b"}, ""),
+        ({"1-join": "join of a"}, ""),
+        ({"1-join": "join of a", "2-join": "join of c", "1.1-aggregate": "sum of b"}, ""),
+        ({"1-join": "join of a", "1.1-aggregate": "sum of b, count of c"}, ""),
+        (
+            {"1.1-aggregate": "join of a", "1-join": "sum of b"},
+            r"'1-join' of the checkpoint in .* is '1\.1-aggregate' in this query, and would continue with the state",
+        ),
+    ],
+)
+def test_no_operator_continues_with_the_state_of_another_one(
+    tmp_path: Path, states: dict[str, str], message: str
+) -> None:
+    batches(tmp_path, planned=4, done=4)
+    claim(str(tmp_path), "old", {}, {"1-join": "join of a", "1.1-aggregate": "sum of b"}, may_change=False)
+    if not message:
+        claim(str(tmp_path), "new", {}, states, may_change=True)
+        return
+    with pytest.raises(ValueError, match=message):
+        claim(str(tmp_path), "new", {}, states, may_change=True)
+
+
+def test_a_checkpoint_without_the_ids_of_its_states_is_for_queries_without_states(tmp_path: Path) -> None:
+    batches(tmp_path, planned=4, done=4)
+    claim(str(tmp_path), "query", {}, may_change=False)
+    (tmp_path / "penstock-sql" / "query.json").write_text(
+        '{"version": 2, "query": "query", "definitions": {}}'
+    )
+    with pytest.raises(ValueError, match="was made by a development version of penstock"):
+        claim(str(tmp_path), "query", {}, {"1-join": "join of a"}, may_change=True)
+    claim(str(tmp_path), "query", {}, may_change=False)
 
 
 def definition(text: str) -> str:

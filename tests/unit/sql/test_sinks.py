@@ -11,16 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import RowError
-from penstock.sql.query.rows import KIND, OFFSET, PARTITION, Feature, Rows
+from penstock.sql.plan.hidden import KIND, OFFSET, PARTITION
+from penstock.sql.plan.traits import Changed
 from penstock.sql.run._changing import Changes, written_as
 from penstock.sql.run._net import NetChanges
-from penstock.sql.run._opened import Opened
+from penstock.sql.run._opened import opened, source_of
 from penstock.sql.run._places import InPlace
+from penstock.sql.run._rows import Rows
 from penstock.sql.run._sinks import check_updates, cut_columns, fitted, of_columns
 from penstock.sql.run.catalog import Table
 from tests.unit.sql.declared import FILES, JDBC, KAFKA, SERVERS, TOPIC, UPSERT, with_options
+from tests.unit.sql.planning import How, catalog_of, planned, refused
 
-NODE = Feature("GroupAggregate", "", 0)
+NODE = Changed("GroupAggregate", 0)
 
 
 def table_of(options: str, columns: str = "id INT, v INT") -> Table:
@@ -171,20 +174,27 @@ def test_a_time_of_another_zone_than_utc_is_no_key_of_local_times() -> None:
     ],
 )
 def test_offsets_of_several_topics_are_not_compared(option: str, has_many: bool) -> None:
-    upserts = opened(f"{UPSERT.replace(TOPIC, SERVERS)}, {option}")
-    inserts = opened(f"{KAFKA.replace(TOPIC, SERVERS)}, {option}")
-    assert inserts.rows(streaming=True, is_normalized=False).has_place is not has_many
-    changes = opened(f"{KAFKA.replace(TOPIC, SERVERS).replace('json', 'debezium-json')}, {option}")
-    assert changes.rows(streaming=True, is_normalized=False).has_place is not has_many
-    assert not changes.rows(streaming=True, is_normalized=True).has_place
+    inserts = f"{KAFKA.replace(TOPIC, SERVERS)}, {option}"
+    for options in (inserts, inserts.replace("json", "debezium-json")):
+        source = source_of(table_of(options), (), is_batch=False, drops_duplicates=False)
+        assert source.has_offsets is not has_many
+    upserts = f"{UPSERT.replace(TOPIC, SERVERS)}, {option}"
+    script = f"CREATE TABLE x (id INT, v INT, PRIMARY KEY (id) NOT ENFORCED) WITH ({upserts})"
+    message = refused("SELECT v FROM x", How(catalog=catalog_of(script)))
+    assert (message is not None) is has_many
     if has_many:
-        for streaming in (True, False):
-            with pytest.raises(ValueError, match="offsets of different topics cannot be compared"):
-                upserts.frame(MagicMock(), streaming=streaming, is_normalized=True)
+        assert "offsets of different topics cannot be compared" in (message or "")
+        with pytest.raises(ValueError, match="offsets of different topics cannot be compared"):
+            opened(table_of(upserts), MagicMock(), streaming=False, has_offsets=False)
 
 
-def opened(options: str) -> Opened:
-    return Opened(table_of(options), streaming=True, has_place=True, is_raw=False)
+def test_the_offset_of_a_record_is_that_of_its_changes_unless_they_are_normalized() -> None:
+    """An operator gives rows of another record again. Those of a batch are the last ones of their keys."""
+    changes = f"CREATE TABLE x (id INT, v INT, PRIMARY KEY (id) NOT ENFORCED) WITH ({KAFKA})"
+    how = How(catalog=catalog_of(changes.replace("json", "debezium-json")), wants_offsets=True)
+    assert planned("SELECT v FROM x", how).plan.names == ("v", PARTITION, OFFSET)
+    how = How(catalog=catalog_of(changes.replace(KAFKA, UPSERT)), wants_offsets=True)
+    assert planned("SELECT v FROM x", how).plan.names == ("v",)
 
 
 Placed = tuple[int, int | None, str, int, int]

@@ -10,13 +10,20 @@ import pytest
 from penstock.errors import OptionError, SqlError
 from penstock.sql.language.parse import parse_script, parse_statement
 from penstock.sql.language.source import Source
-from penstock.sql.language.statements import CreateView, Insert, Name
-from penstock.sql.run import _binder, _inserts
+from penstock.sql.language.statements import CreateView, Fragment, Insert, Name
+from penstock.sql.plan.hidden import KIND as CHANGE_KIND
+from penstock.sql.plan.nodes import Scan, Watermark
+from penstock.sql.plan.rewrite import nodes_in
+from penstock.sql.run import _inserts
 from penstock.sql.run import _tables as tables
-from penstock.sql.run.catalog import Catalog, Table, View
+from penstock.sql.run._operators import made
+from penstock.sql.run._queries import Queries
+from penstock.sql.run._views import SparkViews
+from penstock.sql.run.catalog import Catalog, View
 from penstock.sql.run.session import Session
 from penstock.sql.run.settings import Settings
 from tests.unit.sql.declared import FILES, KAFKA, table_of, with_options
+from tests.unit.sql.planning import How, catalog_of, planned
 
 KIND = "row_kind STRING METADATA FROM 'row-kind'"
 
@@ -60,9 +67,9 @@ def test_the_hint_of_a_read_and_of_a_write_is_checked() -> None:
     catalog, settings = Catalog(), Settings()
     table = table_of("CREATE TABLE t (a INT) WITH ('connector' = 'kafka', 'format' = 'json')")
     catalog.add(Name(("t",)), table, if_not_exists=False)
-    binder = _binder.SparkBinder(MagicMock(), catalog, settings)
+    read = "SELECT a FROM t /*+ OPTIONS('connector' = 'upsert-kafka') */"
     with pytest.raises(SqlError, match="needs PRIMARY KEY"):
-        binder.table(("t",), (("connector", "upsert-kafka"),))
+        Queries(SparkViews(MagicMock()), catalog, settings).query(Fragment(read), Source(read))
     mocked = MagicMock()
     mocked.in_its_zone.side_effect = lambda work: work()
     inserts = _inserts.Inserts(MagicMock(), catalog, settings, mocked, print)
@@ -112,12 +119,23 @@ def test_a_wrong_value_in_a_file_stops_the_query(
 
 
 def test_a_row_without_an_event_time_stops_the_stream() -> None:
-    table = table_of("CREATE TABLE t (ts TIMESTAMP(3), WATERMARK FOR ts AS ts)")
-    assert tables.column_texts(table, {}, streaming=True) == [
-        "coalesce(CAST(`ts` AS TIMESTAMP), CAST(raise_error('The event time ts is NULL. Its row belongs to no "
-        "window.') AS TIMESTAMP)) AS `ts`"
-    ]
-    assert tables.column_texts(table, {}, streaming=False) == ["`ts` AS `ts`"]
+    text = "CREATE TABLE t (id INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '2' SECOND) WITH ({})"
+    plan = planned("SELECT * FROM t", How(catalog=catalog_of(text.format(KAFKA)))).plan
+    [mark] = [each for each in nodes_in(plan) if isinstance(each, Watermark)]
+    for kind, value in (
+        (
+            "",
+            "coalesce(CAST(`c1` AS TIMESTAMP), CAST(raise_error('The event time ts is NULL. Its row belongs to no "
+            "window.') AS TIMESTAMP)) AS `c1`",
+        ),
+        (CHANGE_KIND, "CAST(`c1` AS TIMESTAMP) AS `c1`"),
+    ):
+        frame = MagicMock(columns=["c0", "c1", *filter(None, [kind])])
+        rows = made(mark, [frame], None, None)
+        assert frame.selectExpr.call_args.args[:2] == ("`c0`", value)
+        marked = frame.selectExpr.return_value.withWatermark
+        assert marked.call_args_list == ([] if kind else [(("c1", "2000 milliseconds"),)])
+        assert rows is (frame.selectExpr.return_value if kind else marked.return_value)
 
 
 def test_an_overwrite_by_a_stream_is_refused() -> None:
@@ -133,7 +151,7 @@ def test_an_overwrite_by_a_stream_is_refused() -> None:
             _inserts._check_overwrite(connector, MagicMock(isStreaming=streaming), insert)
 
 
-def test_a_view_reads_the_tables_of_its_own_database(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_view_reads_the_tables_of_its_own_database() -> None:
     catalog = Catalog(databases={"default_database", "d"})
     for database, topic in [("default_database", "mine"), ("d", "other")]:
         made = with_options(KAFKA.replace("'x'", f"'{topic}'"))
@@ -142,19 +160,11 @@ def test_a_view_reads_the_tables_of_its_own_database(monkeypatch: pytest.MonkeyP
     view = parse_statement(text)
     assert isinstance(view, CreateView)
     catalog.add(view.name, View(view, Source(text), catalog.database), if_not_exists=False)
-    opened: list[str] = []
-
-    def opens(_: Any, table: Table, **_more: Any) -> Any:
-        opened.append(table.connector.given["topic"])
-        return MagicMock(isStreaming=False)
-
-    monkeypatch.setattr(tables, "open_table", opens)
-    spark = MagicMock()
-    spark.sql.return_value.isStreaming = False
-    binder = _binder.SparkBinder(spark, catalog, Settings())
     catalog.database = "d"
-    assert binder.table(("default_database", "v"), ()) is not None
-    assert (opened, catalog.database) == (["mine"], "d")
+    plan = planned("SELECT v.id FROM default_database.v JOIN t ON v.id = t.id", How(catalog=catalog)).plan
+    scans: list[Any] = [each.source.key for each in nodes_in(plan) if isinstance(each, Scan)]
+    assert [table.connector.given["topic"] for table, _ in scans] == ["mine", "other"]
+    assert catalog.database == "d"
 
 
 def test_a_table_is_not_renamed_onto_another() -> None:

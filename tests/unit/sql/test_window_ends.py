@@ -6,10 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.spark.native import WATERMARK
-from penstock.sql.query.steps import WindowEnds
-from penstock.sql.run._windows import window_parts, with_window_ends
+from penstock.sql.run._windows import with_window_ends
 
-STEP = WindowEnds("", "__window", ("e",), ("t",))
+PART = "penstock.window"
 
 
 @dataclass(frozen=True)
@@ -45,29 +44,33 @@ class Frame:
         return Frame(tuple(each for each in self.fields if each.name != name))
 
 
-def marked(step: WindowEnds, **delays: int | None) -> tuple[list[str], dict[str, str]]:
+def marked(
+    window: str | None, ends: str, times: str, struct: str | None = None, **delays: int | None
+) -> tuple[list[str], dict[str, str]]:
     """Return the columns that have the watermark, and the parts of windows."""
     fields = [
         Column(name, {} if delay is None else {WATERMARK: delay, "x": 1}) for name, delay in delays.items()
     ]
-    frame = with_window_ends(Frame(tuple(fields)), step)
-    assert step.window not in [each.name for each in frame.fields]
-    return [each.name for each in frame.fields if WATERMARK in each.metadata], window_parts(frame)
+    frame = with_window_ends(Frame(tuple(fields)), window, ends.split(), times.split(), struct)
+    assert window not in [each.name for each in frame.fields]
+    parts = {each.name: each.metadata[PART] for each in frame.fields if PART in each.metadata}
+    return [each.name for each in frame.fields if WATERMARK in each.metadata], parts
 
 
 def test_the_end_of_a_window_gets_the_watermark_and_the_time_of_a_row_loses_it() -> None:
-    found = marked(STEP, ts=5, e=None, t=None, __window=5)
+    found = marked("w", "e", "t", ts=5, e=None, t=None, w=5)
     assert found == (["e"], {"e": "end", "t": "time"})
-    assert marked(WindowEnds("", None, (), ("t",)), e=5, t=None) == (["t"], {"t": "time"})
-    assert marked(WindowEnds("", None, (), (), "w"), ts=5, w=None) == (["w"], {})
-    assert marked(WindowEnds("", None, (), ()), e=5, t=None) == ([], {})
+    assert marked(None, "", "t", e=5, t=None) == (["t"], {"t": "time"})
+    assert marked(None, "", "", "w", ts=5, w=None) == (["w"], {})
+    assert marked(None, "", "", e=5, t=None) == ([], {})
 
 
 def test_the_end_of_a_session_that_an_operator_made_has_the_watermark() -> None:
     parts = Frame((Column("start"), Column("end", {WATERMARK: 5})))
-    found = with_window_ends(Frame((Column("ts"), Column("e"), Column("__window", {}, parts))), STEP)
+    rows = Frame((Column("ts"), Column("e"), Column("w", {}, parts)))
+    found = with_window_ends(rows, "w", ["e"], ["t"])
     assert [each.name for each in found.fields if WATERMARK in each.metadata] == ["e"]
 
 
 def test_windows_without_a_watermark_have_no_end() -> None:
-    assert marked(STEP, ts=None, e=None, t=None, __window=None) == ([], {})
+    assert marked("w", "e", "t", ts=None, e=None, t=None, w=None) == ([], {})

@@ -17,61 +17,18 @@ from pyspark.sql.types import (
 )
 
 from penstock.errors import SqlError
+from penstock.sql.functions.zones import NeedsUtcError, has_zone, local_rows, without_zone
 from penstock.sql.language.parse import parse_statement
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import CreateTable
-from penstock.sql.query.piece import spark_type
-from penstock.sql.query.zones import NeedsUtcError, has_zone, local_rows, without_zone
+from penstock.sql.plan.types import from_spark, spark_text, text_of_spark
 from penstock.sql.run import _tables as tables
-from penstock.sql.run._binder import SparkBinder
+from penstock.sql.run._queries import Queries
+from penstock.sql.run._views import SparkViews
 from penstock.sql.run.catalog import Catalog, Table
 from penstock.sql.run.settings import Settings
-from tests.unit.sql import fake_binder
-from tests.unit.sql.fake_binder import FakeBinder, translated
 
 BERLIN = "Europe/Berlin"
-
-
-def foreign() -> FakeBinder:
-    binder = FakeBinder()
-    binder.foreign_zone = BERLIN
-    return binder
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "CURRENT_TIMESTAMP",
-        "CURRENT_DATE",
-        "LOCALTIMESTAMP",
-        "CURRENT_ROW_TIMESTAMP",
-        "NOW()",
-        "PROCTIME()",
-        "TO_TIMESTAMP_LTZ(l, 3)",
-        "FROM_UNIXTIME(l)",
-        "UNIX_TIMESTAMP(s)",
-        "TIMESTAMP_LTZ '2026-01-02 03:04:05'",
-        "CAST(s AS TIMESTAMP_LTZ(3))",
-        "CAST(r AS ARRAY<ROW<x INT, y TIMESTAMP_LTZ(3)>>)",
-    ],
-)
-def test_what_asks_for_the_zone_is_refused(text: str) -> None:
-    with pytest.raises(SqlError, match=f"depends on the time zone of the session, {BERLIN}") as found:
-        translated(f"SELECT i,\n  {text} AS x FROM t", foreign())
-    assert found.value.facts["line"] == 2
-
-
-def test_what_does_not_ask_for_the_zone_is_served() -> None:
-    for text in ("UNIX_TIMESTAMP()", "TO_TIMESTAMP(s)", "CAST(s AS TIMESTAMP(3))", "FLOOR(ltz TO HOUR)"):
-        assert translated(f"SELECT {text} AS x FROM t", foreign()).sql
-    assert "CAST(`ltz` AS timestamp_ntz)" in translated("SELECT py_upper(ltz) AS x FROM t", foreign()).sql
-    assert "timestamp_ntz" not in translated("SELECT py_upper(ltz) AS x FROM t").sql
-
-
-def test_a_pattern_does_not_see_how_times_travel() -> None:
-    query = "SELECT DATE_FORMAT(ltz, 'HH:mm') AS x FROM t"
-    assert "date_format(`ltz`" in translated(query).sql
-    assert "CAST(CAST(`ltz` AS timestamp_ntz) AS TIMESTAMP_NTZ)" in translated(query, foreign()).sql
 
 
 @pytest.mark.parametrize(
@@ -103,21 +60,12 @@ NESTED = StructType(
 NESTED_SQL = "struct<`order-id`:int,at:timestamp,`a``b`:array<map<string,struct<`ü`:bigint>>>>"
 
 
-def test_fields_are_quoted_where_a_type_is_written_into_a_query(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert spark_type(NESTED) == NESTED_SQL
+def test_fields_are_quoted_where_a_type_is_written_into_a_query() -> None:
+    assert text_of_spark(NESTED) == spark_text(from_spark(NESTED_SQL)) == NESTED_SQL
     frame = MagicMock(schema=StructType([StructField("r", NESTED), StructField("i", IntegerType())]))
     local_rows(frame)
     local = NESTED_SQL.replace("at:timestamp", "at:timestamp_ntz")
     frame.toDF("c0", "c1").selectExpr.assert_called_once_with(f"CAST(c0 AS {local}) AS c0", "c1")
-    binder = SparkBinder(MagicMock(), Catalog(), Settings())
-    monkeypatch.setattr(binder, "_analysed", lambda _: frame)
-    assert binder.column_types("SELECT") == [("r", NESTED_SQL), ("i", "int")]
-
-
-def test_a_field_that_is_quoted_gets_into_a_function_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(fake_binder.TYPES, "ltz", NESTED_SQL)
-    local = NESTED_SQL.replace("at:timestamp", "at:timestamp_ntz")
-    assert f"CAST(`ltz` AS {local})" in translated("SELECT py_upper(ltz) AS x FROM t", foreign()).sql
 
 
 @pytest.mark.parametrize(
@@ -150,12 +98,12 @@ def test_a_query_is_made_again_in_utc_and_the_zone_comes_back() -> None:
     spark = MagicMock()
     spark.conf.get.side_effect = conf.get
     spark.conf.set.side_effect = conf.__setitem__
-    binder = SparkBinder(spark, Catalog(), Settings())
+    views = SparkViews(spark)
 
     def work() -> tuple[str, str | None]:
-        if not binder.zone_is_utc:
+        if not views.zone_is_utc:
             raise NeedsUtcError(Source("x").error("needs UTC", 0))
-        return conf["spark.sql.session.timeZone"], binder.foreign_zone
+        return conf["spark.sql.session.timeZone"], views.foreign_zone
 
-    assert binder.in_its_zone(work) == ("UTC", BERLIN)
-    assert (conf["spark.sql.session.timeZone"], binder.foreign_zone) == (BERLIN, None)
+    assert Queries(views, Catalog(), Settings()).in_its_zone(work) == ("UTC", BERLIN)
+    assert (conf["spark.sql.session.timeZone"], views.foreign_zone) == (BERLIN, None)

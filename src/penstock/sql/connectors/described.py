@@ -37,6 +37,10 @@ _NO_EFFECT_ON_FILES = {
 }
 """They divide the rows among files. Spark writes files of its own in each micro-batch."""
 FILE_OPTIONS = (_CONNECTOR, _PATH, _FORMAT, _MONITORED, *_NO_EFFECT_ON_FILES)
+_FOUND_BY_NAME = (
+    *("json", "avro-confluent", "debezium-json", "debezium-avro-confluent"),
+    *("canal-json", "maxwell-json", "ogg-json"),
+)
 _COMMITS_OF_PARTITIONS = ("sink.partition-commit.", "partition.time-extractor.")
 
 
@@ -81,6 +85,11 @@ class Connector:
         """Return whether a stream of the table ends."""
         return False
 
+    @property
+    def is_streamed(self) -> bool:
+        """Return whether a query that is a stream reads the table as one. Otherwise it is static."""
+        return False
+
 
 class Kafka(Connector):
     """A table of topics: `kafka`, `penstock` or `upsert-kafka`."""
@@ -91,6 +100,10 @@ class Kafka(Connector):
                 with said_elsewhere():
                     registry.check_declared(spec)
 
+    @property
+    def is_streamed(self) -> bool:
+        return True
+
     @cached_property
     def config(self) -> BothSides:
         return BothSides(self.given, self.definition.primary_key)
@@ -98,6 +111,18 @@ class Kafka(Connector):
     @property
     def options(self) -> dict[str, str]:
         return self.config.options
+
+    @property
+    def finds_by_name(self) -> bool:
+        """Return whether the format finds a field by its name, so that some columns may be read alone."""
+        declared = self.config.declared
+        value = declared.value_format
+        return declared.key_format is None and value is not None and value.name in _FOUND_BY_NAME
+
+    @property
+    def has_one_topic(self) -> bool:
+        """Return whether the offsets of all records are those of one topic."""
+        return self.config.stream.source.subscription.has_one_topic
 
     @property
     def guarantee(self) -> DeliveryGuarantee:
@@ -145,6 +170,10 @@ class Files(Connector):
         return _MONITORED in self.given
 
     @property
+    def is_streamed(self) -> bool:
+        return self.is_monitored
+
+    @property
     def is_bounded(self) -> bool:
         return not self.is_monitored
 
@@ -153,6 +182,10 @@ class Datagen(Connector):
     """Made rows: `datagen`."""
 
     can_write = False
+
+    @property
+    def is_streamed(self) -> bool:
+        return True
 
     def __post_init__(self) -> None:
         try:

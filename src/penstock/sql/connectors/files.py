@@ -11,7 +11,7 @@ from penstock.security.location import without_secrets
 from penstock.spark.connect import is_connect
 from penstock.sql.connectors.described import Files
 from penstock.sql.connectors.sessions import first_line
-from penstock.sql.query.piece import literal, quoted
+from penstock.sql.plan.texts import literal, quoted
 
 _STRICT = ("json", "csv")
 _NO_VALUE = ("", "__DEFAULT_PARTITION__", "__HIVE_DEFAULT_PARTITION__")

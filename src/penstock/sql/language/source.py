@@ -94,3 +94,21 @@ def nearest(word: str, known: Iterable[str]) -> str:
     by_lower = {each.lower(): each for each in known}
     near = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.7)
     return f" Did you mean '{by_lower[near[0]]}'?" if near else ""
+
+
+class Offset(int):
+    """An offset in a script, which it knows: a plan has parts of the scripts of views too."""
+
+    script: Source
+
+    @classmethod
+    def of(cls, script: Source, offset: int) -> Offset:
+        """Return an offset of a script."""
+        found = cls(offset)
+        found.script = script
+        return found
+
+
+def script_of(offset: int, script: Source) -> Source:
+    """Return the script that an offset is of; `script` if it does not know one."""
+    return offset.script if isinstance(offset, Offset) else script

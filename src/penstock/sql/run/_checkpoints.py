@@ -2,9 +2,9 @@
 
 Runs on the driver. Invariant: a query continues from a checkpoint only if the checkpoint was made by the same
 query, or if the user has said that a changed query may continue. The file `penstock-sql/query.json` in the
-folder holds the query, with a version, and since version 2 the definitions that it uses. It counts once Spark
-has planned a batch: before that the folder has neither positions nor state, e.g. because Spark refused the
-query.
+folder holds the query, with a version, since version 2 the definitions that it uses, and since version 3 its
+operators with a state. It counts once Spark has planned a batch: before that the folder has neither positions
+nor state, e.g. because Spark refused the query.
 """
 
 from __future__ import annotations
@@ -22,16 +22,22 @@ from penstock.sql.run.catalog import Catalog, Table, View
 from penstock.state.files import Files, open_files
 
 _log = logging.getLogger("penstock.sql")
-_FOLDER, _FILE, _VERSION = "penstock-sql", "query.json", 2
-_WITHOUT_DEFINITIONS = 1
+_FOLDER, _FILE, _VERSION = "penstock-sql", "query.json", 3
+_WITHOUT_DEFINITIONS, _WITHOUT_STATES = 1, 2
 
 
 @dataclass(frozen=True)
 class Noted:
-    """A query and the definitions that it uses, by their names; None if the note is of an older version."""
+    """A query, the definitions that it uses, and its operators.
+
+    The definitions have their names. What an operator does has the id of its state.
+
+    The definitions, or the operators, are None if the note is of a version without them.
+    """
 
     query: str
     definitions: Mapping[str, str] | None
+    states: Mapping[str, str] | None
 
 
 def described(insert: Insert, key: tuple[str, str]) -> str:
@@ -86,13 +92,21 @@ def check(folder: str, query: str, catalog: Catalog) -> None:
         raise ValueError(_refusal(without_secrets(folder), changed, begun))
 
 
-def compare(folder: str, query: str, definitions: Mapping[str, str], *, may_change: bool) -> Noted | None:
+def compare(
+    folder: str,
+    query: str,
+    definitions: Mapping[str, str],
+    states: Mapping[str, str],
+    *,
+    may_change: bool,
+) -> Noted | None:
     """Compare a query with the one that is noted in its folder of checkpoints, and write nothing.
 
     Args:
         folder: a path, or a URI of `pyarrow.fs`.
         query: from `described`.
         definitions: of the views, tables and functions that it uses, by their names.
+        states: what its operators do, by the ids of their states.
         may_change: whether another query may continue from the checkpoint.
 
     Returns:
@@ -102,7 +116,7 @@ def compare(folder: str, query: str, definitions: Mapping[str, str], *, may_chan
         ValueError: the checkpoint belongs to another query, or the folder cannot be read.
     """
     noted, begun = _read(folder)
-    if noted == Noted(query, definitions):
+    if noted == Noted(query, definitions, states):
         return None
     changed = _changed(noted, query, definitions) if noted is not None else None
     if begun.planned is not None and changed is not None:
@@ -116,13 +130,22 @@ def compare(folder: str, query: str, definitions: Mapping[str, str], *, may_chan
                 begun.planned,
                 without_secrets(folder),
             )
-    return Noted(query, definitions)
+    if begun.planned is not None and noted is not None:
+        _check_states(noted, states, without_secrets(folder))
+    return Noted(query, definitions, states)
 
 
 def note(folder: str, noted: Noted) -> None:
     """Note a query in its folder of checkpoints."""
     definitions = dict(sorted((noted.definitions or {}).items()))
-    text = json.dumps({"version": _VERSION, "query": noted.query, "definitions": definitions})
+    text = json.dumps(
+        {
+            "version": _VERSION,
+            "query": noted.query,
+            "definitions": definitions,
+            "states": dict(noted.states or {}),
+        }
+    )
     with open_files(folder).create(f"{_FOLDER}/{_FILE}") as sink:
         sink.write(text.encode())
 
@@ -201,9 +224,41 @@ def _changed(noted: Noted, query: str, definitions: Mapping[str, str]) -> str | 
 
 
 def _noted(found: dict[str, object], folder: str) -> Noted:
-    definitions = found.get("definitions")
-    if found.get("version") == _WITHOUT_DEFINITIONS:
-        return Noted(str(found["query"]), None)
-    if found.get("version") != _VERSION or not isinstance(definitions, dict):
-        raise ValueError(f"version {found.get('version')} of its note in {folder} is not known")
-    return Noted(str(found["query"]), definitions)
+    version, query = found.get("version"), str(found.get("query"))
+    definitions, states = found.get("definitions"), found.get("states")
+    if version == _WITHOUT_DEFINITIONS:
+        return Noted(query, None, None)
+    if version == _WITHOUT_STATES and isinstance(definitions, dict):
+        return Noted(query, definitions, None)
+    if version != _VERSION or not isinstance(definitions, dict) or not isinstance(states, dict):
+        raise ValueError(f"version {version} of its note in {folder} is not known")
+    return Noted(query, definitions, states)
+
+
+def _check_states(noted: Noted, states: Mapping[str, str], folder: str) -> None:
+    """Check that no operator gets the state of another one.
+
+    Raises:
+        ValueError: one would, or the ids of the states are those of an older version.
+    """
+    if noted.states is None:
+        if states:
+            raise ValueError(
+                f"the checkpoint in {folder} was made by a development version of penstock, which named the "
+                f"states of operators in another way. Nothing was started. {_NEW_NAME}"
+            )
+        return
+    was = {does: state_id for state_id, does in noted.states.items()}
+    for state_id, does in states.items():
+        before = was.get(does, state_id)
+        if before != state_id and state_id in noted.states and noted.states[state_id] != does:
+            raise ValueError(
+                f"the operator '{before}' of the checkpoint in {folder} is '{state_id}' in this query, and "
+                f"would continue with the state of another operator. Nothing was started. {_NEW_NAME}"
+            )
+
+
+_NEW_NAME = (
+    "Start the script that made it, or give the job a new name: SET 'pipeline.name' = '...'. "
+    "docs/change-a-job.md, 'A new name', says how to begin where the old script stopped."
+)

@@ -6,14 +6,20 @@ Flink's plans: I a new row, UB and UA the old and the new row of an update, D a 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from penstock.sql.language.source import Source as ScriptSource
+from penstock.sql.language.source import script_of
 from penstock.sql.language.statements import Options
-from penstock.sql.query.rows import Rows
-from penstock.sql.query.steps import (
+from penstock.sql.passes.assign_state_ids import NAMES
+from penstock.sql.plan.nodes import Aggregate, Join, Node, Output, Scan, Source, Stateful, Window
+from penstock.sql.plan.operators import (
     Aggregation,
     Deduplication,
-    Operation,
+    GatheredAggregation,
+    Normalization,
+    Operator,
     OverRows,
     RegularJoin,
     SessionRows,
@@ -21,6 +27,9 @@ from penstock.sql.query.steps import (
     Top,
     VersionJoin,
 )
+from penstock.sql.plan.rewrite import nodes_in
+from penstock.sql.plan.traits import TraitsOf
+from penstock.sql.run._operators import times_to_live
 
 WINDOWS = "windows"
 """The name of the cut of windows of rows that change."""
@@ -48,6 +57,8 @@ _KEEPS: dict[type, str] = {
     VersionJoin: "rows that wait for the watermark, and the versions of each key. It grows with the keys",
 }
 _KEEPS_OF_INSERTS = "the first rows of each group. It grows with the groups"
+_IN_TIME = (OverRows, SessionRows, TimeSort, VersionJoin)
+"""Operators that leave out rows that are later than the watermark, or join them with other versions."""
 _MANY_HOPS = 100
 _NORMALIZE = (
     "the last row of each key. It grows with the keys, also deleted ones, until 'table.exec.state.ttl'"
@@ -81,8 +92,8 @@ class Cut:
         return f"{self.place}: {self.name}, because {self.why}. {reads} becomes {self.gives}."
 
 
-Reads = dict[tuple[tuple[str, ...], Options], Rows]
-"""Tables that a query reads, each by its name and the options of its hint, and what is known of its rows."""
+Reads = dict[tuple[tuple[str, ...], Options], Source]
+"""Tables that a query reads, each by its name and the options of its hint, and what its plan knows of it."""
 
 
 @dataclass
@@ -99,30 +110,52 @@ class Notes:
     varying: list[str] = field(default_factory=list)
     drops_late_rows: bool = False
 
-    def add_reads(self, reads: Reads) -> None:
-        """Add tables behind those that are known."""
-        for each, rows in reads.items():
-            self.reads.setdefault(each, rows)
 
-    def add(self, notes: Notes) -> None:
-        """Add what was found while a part of the query was bound."""
-        self.add_reads(notes.reads)
-        self.cuts += notes.cuts
-        self.hops += notes.hops
-        self.varying += notes.varying
-        self.drops_late_rows |= notes.drops_late_rows
+def note_plan(
+    notes: Notes, plan: Output, reads: Reads, traits: TraitsOf, script: ScriptSource, ttl: str | None
+) -> None:
+    """Add what a plan reads, and its operators.
 
-    def add_again(self, notes: Notes) -> None:
-        """Add what was found in a view that is used again. What is known from its first use stays once."""
-        self.add(
-            Notes(
-                notes.reads,
-                [each for each in notes.cuts if each not in self.cuts],
-                [each for each in notes.hops if each not in self.hops],
-                [each for each in notes.varying if each not in self.varying],
-                notes.drops_late_rows,
-            )
-        )
+    Args:
+        notes: of the statement.
+        plan: of a query.
+        reads: the tables that it names.
+        traits: of its nodes.
+        script: that has the query.
+        ttl: how long states keep rows; None for ever.
+    """
+    notes.reads.update({key: each for key, each in reads.items() if key not in notes.reads})
+    for node in reversed([*nodes_in(plan)]):
+        if isinstance(node, Stateful):
+            notes.cuts.append(_cut(node, traits, script, ttl))
+            notes.drops_late_rows |= isinstance(node.operator, _IN_TIME)
+        elif isinstance(node, Window) and traits(node).is_stream:
+            notes.hops += many_hops(node.spans.hops, _where(node.offset, script))
+        elif isinstance(node, Aggregate):
+            below = traits(node.input)
+            notes.drops_late_rows |= below.is_stream and not below.changes
+        elif isinstance(node, Join) and traits(node.left).times and traits(node.right).times:
+            notes.drops_late_rows = True
+
+
+def _cut(node: Stateful, traits: TraitsOf, script: ScriptSource, ttl: str | None) -> Cut:
+    operator, where = node.operator, _where(node.offset, script)
+    if isinstance(operator, Normalization):
+        return normalize_of(f"table {_table_of(node)}")
+    if isinstance(operator, GatheredAggregation):
+        return windows_of(where)
+    inputs = [traits(each.node).changes for each in node.inputs]
+    name, ttls = NAMES[type(operator).__name__], times_to_live(operator, ttl)
+    return cut_of(name, operator, where, inputs, ttls, changes=traits(node).changes)
+
+
+def _table_of(node: Node) -> str:
+    return next(each.source.name for each in nodes_in(node) if isinstance(each, Scan))
+
+
+def _where(offset: int, script: ScriptSource) -> str:
+    line, column = script_of(offset, script).line_and_column(max(offset, 0))
+    return f"line {line}, column {column}"
 
 
 def many_hops(count: int, place: str) -> list[str]:
@@ -136,7 +169,7 @@ def many_hops(count: int, place: str) -> list[str]:
 
 
 def cut_of(
-    name: str, step: Operation, place: str, inputs: list[bool], ttls: list[str | None], *, changes: bool
+    name: str, step: Operator, place: str, inputs: list[bool], ttls: list[str | None], *, changes: bool
 ) -> Cut:
     """Return the cut of a step.
 
@@ -158,7 +191,7 @@ def cut_of(
     return Cut(name, place, why, reads, _given(step, any(inputs), changes=changes), keeps)
 
 
-def _given(step: Operation, is_of_changes: bool, *, changes: bool) -> str:
+def _given(step: Operator, is_of_changes: bool, *, changes: bool) -> str:
     if not changes or (isinstance(step, RegularJoin) and step.how == "inner" and not is_of_changes):
         return INSERTS
     if isinstance(step, RegularJoin) or (isinstance(step, Top) and step.rank is None):
@@ -189,10 +222,10 @@ def windows_of(place: str) -> Cut:
     return Cut(WINDOWS, place, why, (ALL,), INSERTS, keeps)
 
 
-def mode_of(rows: Rows) -> str:
+def mode_of(*, changes: bool, keys: Collection[str] | None) -> str:
     """Return the changelog mode of rows in words."""
-    if rows.changes is None:
+    if not changes:
         return f"{INSERTS} append: rows are only inserted"
-    if rows.keys is None:
+    if keys is None:
         return f"{ALL} retract: rows change, and no columns are known by which they differ"
-    return f"{ALL} upsert by ({', '.join(sorted(rows.keys))}): rows change"
+    return f"{ALL} upsert by ({', '.join(sorted(keys))}): rows change"

@@ -17,9 +17,10 @@ from penstock.spark.native import explained
 from penstock.sql.connectors.described import Connector, Files, Jdbc, Kafka
 from penstock.sql.connectors.sessions import first_line
 from penstock.sql.language.source import without_secrets
-from penstock.sql.query.rows import Rows
+from penstock.sql.plan.nodes import Changelog, Source
 from penstock.sql.run._cuts import WINDOWS, Cut, Notes, mode_of
 from penstock.sql.run._late_rows import late_rows
+from penstock.sql.run._rows import Rows
 from penstock.sql.run.catalog import Catalog, Table
 
 SQL_OF_SPARK, _PLAN_OF_SPARK = "SQL of Spark", "Plan of Spark"
@@ -90,9 +91,21 @@ def add_reads(explanation: Explanation, notes: Notes, catalog: Catalog) -> list[
 
 def add_changes(explanation: Explanation, notes: Notes, rows: Rows) -> None:
     """Add how the rows of a stream change, from the tables to the result, and its cuts."""
-    reads = dict.fromkeys(f"{'.'.join(parts)} gives {mode_of(of)}" for (parts, _), of in notes.reads.items())
+    reads = dict.fromkeys(
+        f"{'.'.join(parts)} gives {_mode_of(source)}"
+        for (parts, _), source in notes.reads.items()
+        if source.key
+    )
     explanation.add("Cuts", [cut.line for cut in notes.cuts] or ["none"])
-    explanation.add("Changes", [*reads, f"the query gives {mode_of(rows)}"])
+    given = mode_of(changes=rows.changes is not None, keys=rows.keys)
+    explanation.add("Changes", [*reads, f"the query gives {given}"])
+
+
+def _mode_of(source: Source) -> str:
+    return mode_of(
+        changes=source.changelog is not Changelog.APPEND,
+        keys=[each.lower() for each in source.keys] or None,
+    )
 
 
 def warnings_of(notes: Notes, catalog: Catalog) -> Iterator[str]:

@@ -22,17 +22,19 @@ from penstock.spark.stop_after_batch import stop_soon
 from penstock.sql.connectors.described import Blackhole, Connector, Files, Jdbc, Print
 from penstock.sql.connectors.jdbc import frames as jdbc
 from penstock.sql.connectors.sessions import reason
+from penstock.sql.functions.zones import local_rows
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import Insert
-from penstock.sql.query.rows import HIDDEN, INSERTS, KIND, Rows
-from penstock.sql.query.zones import local_rows
+from penstock.sql.plan.hidden import HIDDEN, KIND
 from penstock.sql.run import _checkpoints
 from penstock.sql.run import _tables as tables
-from penstock.sql.run._binder import SparkBinder, spark_message
 from penstock.sql.run._changing import written_as
 from penstock.sql.run._lines import line
 from penstock.sql.run._options import WRONG, is_about, located
+from penstock.sql.run._queries import Queries
+from penstock.sql.run._rows import INSERTS, Rows
 from penstock.sql.run._sinks import check_updates, cut_columns, fitted, has_last_rows, of_columns, of_no_key
+from penstock.sql.run._views import spark_message
 from penstock.sql.run.catalog import DEFAULT_DATABASE, Catalog, Key, Table, stored_columns
 from penstock.sql.run.job import Part
 from penstock.sql.run.settings import CHANGED, FOLDER, NAME, Settings
@@ -52,8 +54,9 @@ class Write:
     table: Table
     insert: Insert
     sql: str = ""
+    plan: str = ""
     definitions: Mapping[str, str] = field(default_factory=dict)
-    operators: int = 0
+    states: Mapping[str, str] = field(default_factory=dict)
     known: Rows = INSERTS
     is_in_utc: bool = False
     """Whether it runs in UTC although the session is in another zone."""
@@ -73,12 +76,12 @@ class Inserts:
     """Makes the writes of a statement and starts them."""
 
     def __init__(
-        self, spark: Any, catalog: Catalog, settings: Settings, binder: SparkBinder, emit: Emit
+        self, spark: Any, catalog: Catalog, settings: Settings, queries: Queries, emit: Emit
     ) -> None:
         self._spark = spark
         self._catalog = catalog
         self._settings = settings
-        self._binder = binder
+        self._queries = queries
         self._emit = emit
         self._started: dict[str, Any] = {}
         """The last query of each folder of checkpoints."""
@@ -97,7 +100,7 @@ class Inserts:
         Raises:
             SqlError: the table does not exist, or the query does not fit it.
         """
-        return self._binder.in_its_zone(
+        return self._queries.in_its_zone(
             lambda: self._prepare(insert, source, in_set=in_set, is_explained=is_explained)
         )
 
@@ -111,19 +114,19 @@ class Inserts:
         try:
             tables.check_use(table, is_read=False)
             changes = written_as(table)
-            has_place = has_last_rows(table)
+            wants_offsets = has_last_rows(table)
             targets = list(insert.columns) or [each.name for each in stored_columns(table.definition)]
             free = of_no_key(table, targets)
-            with self._binder.states_in(folder), self._changes_first(insert, key, folder, source):
-                found = self._binder.query(insert.query, source, has_place=has_place, free=free)
+            with self._queries.states_in(folder), self._changes_first(insert, key, folder, source):
+                found = self._queries.query(insert.query, source, wants_offsets=wants_offsets, free=free)
             check_updates(table, found.rows, changes)
-            if self._binder.foreign_zone is not None:
-                tables.check_local_target(table, self._binder.foreign_zone)
+            if self._queries.views.foreign_zone is not None:
+                tables.check_local_target(table, self._queries.views.foreign_zone)
             rows = tables.rows_for(found.frame, table, insert.columns)
             given = _types(found.frame)
             known = of_columns(found.rows, [name for name, _ in given], targets)
             types = dict(zip(targets, (kind for _, kind in given), strict=True))
-            cut = cut_columns(types, dict(_types(rows)), known, table, is_utc=self._binder.zone_is_utc)
+            cut = cut_columns(types, dict(_types(rows)), known, table, is_utc=self._queries.views.zone_is_utc)
             rows = fitted(rows, known, table, cut)
             table, rows = tables.for_target(table, rows)
             _check_overwrite(table.connector, rows, insert)
@@ -137,10 +140,11 @@ class Inserts:
             table,
             insert,
             found.sql,
+            found.plan,
             found.definitions,
-            found.operators,
+            found.states,
             found.rows,
-            self._binder.foreign_zone is not None,
+            self._queries.views.foreign_zone is not None,
         )
 
     @contextmanager
@@ -180,7 +184,7 @@ class Inserts:
         queries: list[Any] = []
         try:
             for write, folder in zip(streams, folders, strict=True):
-                start = self._start_in_one_thread if write.operators else self._start_stream
+                start = self._start_in_one_thread if write.states else self._start_stream
                 with self._zone_of(write), without_reused_shuffles(self._spark):
                     queries.append(start(write, folder, source))
                 if folder is not None:
@@ -203,7 +207,7 @@ class Inserts:
 
     def _zone_of(self, write: Write) -> AbstractContextManager[None]:
         """Return a context in which Spark is in the zone that a write was prepared in."""
-        return self._binder.in_utc() if write.is_in_utc else nullcontext()
+        return self._queries.views.in_utc() if write.is_in_utc else nullcontext()
 
     def _check_free(self, streams: list[Write], folders: list[str | None], source: Source) -> None:
         """Refuse a folder that another query writes. Spark would stop that query, or share the folder."""
@@ -235,7 +239,7 @@ class Inserts:
             query = _checkpoints.described(write.insert, write.key)
             try:
                 notes[folder] = _checkpoints.compare(
-                    folder, query, write.definitions, may_change=self._may_change
+                    folder, query, write.definitions, write.states, may_change=self._may_change
                 )
             except ValueError as error:
                 raise source.error(str(error), write.offset) from None

@@ -1,109 +1,137 @@
-"""Tables as rows of a query: inserts as they are, changes as a changelog in a stream and as rows in a batch.
+"""Tables as rows of a query: what a plan knows of a table, and its DataFrame.
 
 Runs on the driver. Invariant: nothing is read before a query starts.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
+from penstock import changelog
+from penstock.changelog.row_kinds import ROW_KIND
 from penstock.sql.connectors.described import Kafka
-from penstock.sql.language.statements import ComputedColumn, MetadataColumn
-from penstock.sql.query.rows import KIND, OFFSET, PARTITION, Feature, Rows, Varies, VaryingColumn
+from penstock.sql.language.statements import ComputedColumn, MetadataColumn, Options
+from penstock.sql.plan.hidden import KIND, OFFSET, OFFSETS, PARTITION
+from penstock.sql.plan.nodes import Changelog, Source
+from penstock.sql.plan.texts import quoted
 from penstock.sql.run import _tables as tables
 from penstock.sql.run._changing import Changes, changes_of
-from penstock.sql.run._steps import normalized
 from penstock.sql.run.catalog import Table
 
-_PLACES = {PARTITION: "partition", OFFSET: "offset"}
-_KIND = {KIND: "row-kind"}
 _OF_EACH_RECORD = ("offset", "headers", "leader-epoch")
+_KINDS = {
+    Changes.INSERTS: Changelog.APPEND,
+    Changes.UPSERTS: Changelog.UPSERT,
+    Changes.ALL: Changelog.RETRACT,
+}
 
 
-class Opened:
-    """A table that is opened for one query."""
+def source_of(declared: Table, hinted: Options, *, is_batch: bool, drops_duplicates: bool) -> Source:
+    """Return what a plan knows of a table.
 
-    def __init__(self, table: Table, *, streaming: bool, has_place: bool, is_raw: bool) -> None:
-        self.table = table
-        self.changes = changes_of(table)
-        self.is_raw = is_raw
-        connector = table.connector
-        self._has_topics = (
-            isinstance(connector, Kafka)
-            and not connector.config.read(streaming=streaming).source.subscription.has_one_topic
-        )
-        self.has_place = has_place and isinstance(connector, Kafka) and not self._has_topics
-        self.keys = table.definition.primary_key
-
-    def is_normalized(self, *, streaming: bool, drops_duplicates: bool) -> bool:
-        """Return whether the rows have to become a correct changelog first."""
-        if self.changes is Changes.INSERTS or (self.is_raw and streaming):
-            return False
-        return self.changes is Changes.UPSERTS or not streaming or (drops_duplicates and bool(self.keys))
-
-    def frame(self, spark: Any, *, streaming: bool, is_normalized: bool) -> Any:
-        """Return the stored columns, and those that are hidden.
-
-        Raises:
-            ValueError: the rows are put in order by offsets, and these are of several topics.
-        """
-        if is_normalized and self._has_topics:
-            raise ValueError(
-                "the last row of a PRIMARY KEY is found by the offsets of the records, and offsets of "
-                "different topics cannot be compared. Make a table for each topic."
-            )
-        hidden = dict(_KIND) if self.changes is not Changes.INSERTS else {}
-        if is_normalized or self.has_place:
-            hidden.update(_PLACES)
-        return tables.open_table(spark, self.table, streaming=streaming, hidden=hidden)
-
-    def normalized(self, frame: Any, folder: Callable[[str], str], ttl: str | None) -> Any:
-        """Return a correct changelog of the rows; of a batch the rows of now."""
-        state = folder("normalize") if frame.isStreaming else None
-        return normalized(frame, self.keys, state, ttl)
-
-    def rows(self, *, streaming: bool, is_normalized: bool) -> Rows:
-        """Return what is known of the rows."""
-        offset = self.table.definition.name.offset
-        keys = frozenset(key.lower() for key in self.keys) if self.changes is not Changes.INSERTS else None
-        if self.changes is Changes.INSERTS:
-            return Rows(has_place=self.has_place, is_read=True)
-        if not streaming:
-            return Rows(keys=keys or None)
-        name = "ChangelogNormalize" if is_normalized else "TableSourceScan"
-        feature = Feature(f"{name}(table=[{self.table.definition.name}])", "", offset)
-        has_place = self.has_place and not is_normalized
-        return Rows(feature, keys or None, is_together=is_normalized, has_place=has_place)
+    Args:
+        declared: the table.
+        hinted: the options of its hint.
+        is_batch: whether the query is a batch.
+        drops_duplicates: whether records of change data may come twice.
+    """
+    table = declared.hinted(hinted)
+    connector, changes, keys = table.connector, changes_of(table), table.definition.primary_key
+    name = str(table.definition.name)
+    is_stream = not is_batch and connector.is_streamed
+    is_inserts = changes is Changes.INSERTS
+    is_normalized = not is_inserts and (
+        changes is Changes.UPSERTS or not is_stream or (drops_duplicates and bool(keys))
+    )
+    kind = _KINDS[changes] if is_stream else Changelog.APPEND
+    node = "ChangelogNormalize" if is_normalized else "TableSourceScan"
+    return Source(
+        (declared, hinted),
+        name,
+        is_stream=is_stream,
+        changelog=kind,
+        changed_by="" if kind is Changelog.APPEND else f"{node}(table=[{name}])",
+        keys=() if is_inserts else keys,
+        time=time_of(table),
+        has_offsets=isinstance(connector, Kafka) and connector.has_one_topic and (is_stream or is_inserts),
+        is_normalized=is_normalized and is_stream,
+        is_read=is_inserts,
+        varying=() if is_inserts or is_normalized else varying_metadata(table),
+    )
 
 
-def varying_metadata(table: Table) -> tuple[VaryingColumn, ...]:
+def opened(table: Table, spark: Any, *, streaming: bool, has_offsets: bool) -> Any:
+    """Return the stored columns of a table, and those that are hidden. Of a batch these are the rows of now.
+
+    Raises:
+        ValueError: the rows are put in order by offsets, and these are of several topics.
+    """
+    changes, connector = changes_of(table), table.connector
+    is_normalized = changes is not Changes.INSERTS and not streaming
+    if is_normalized and isinstance(connector, Kafka) and not connector.has_one_topic:
+        raise ValueError(OF_SEVERAL_TOPICS)
+    hidden = {KIND: "row-kind"} if changes is not Changes.INSERTS else {}
+    if is_normalized or has_offsets:
+        hidden.update({PARTITION: "partition", OFFSET: "offset"})
+    frame = tables.open_table(spark, table, streaming=streaming, hidden=hidden)
+    return _rows_of_now(frame, table.definition.primary_key) if is_normalized else frame
+
+
+def _rows_of_now(frame: Any, keys: tuple[str, ...]) -> Any:
+    """Return the last row of each key of a batch."""
+    names = [name for name in frame.columns if name not in (KIND, *OFFSETS)]
+    short = {name: f"c{place}" for place, name in enumerate(names)}
+    texts = [f"{quoted(name)} AS `{column}`" for name, column in short.items()]
+    rows = frame.selectExpr(*texts, *OFFSETS, f"`{KIND}` AS `{ROW_KIND}`")
+    found = changelog.normalize(
+        rows, [short[key] for key in keys], order_by=[OFFSET], state=None, collapse=True, source=PARTITION
+    )
+    return found.selectExpr(*(f"`{column}` AS {quoted(name)}" for name, column in short.items()))
+
+
+def with_columns(table: Table, names: Collection[str]) -> Table:
+    """Return a table with those of its columns that are read, if its format finds them by their names.
+
+    Its primary key and a column for the row kind are always read.
+    """
+    definition, connector = table.definition, table.connector
+    if not isinstance(connector, Kafka) or not connector.finds_by_name:
+        return table
+    if all(each.name in names or isinstance(each, ComputedColumn) for each in definition.columns):
+        return table
+    stored = [each for each in definition.columns if not isinstance(each, ComputedColumn)]
+    kept = [
+        each
+        for each in stored
+        if each.name in names
+        or each.name in definition.primary_key
+        or (isinstance(each, MetadataColumn) and (each.key or each.name) == "row-kind")
+    ]
+    mark = definition.watermark
+    if mark is not None and mark.column not in {each.name for each in kept}:
+        mark = None
+    return replace(table, definition=replace(definition, columns=tuple(kept or stored[:1]), watermark=mark))
+
+
+def varying_metadata(table: Table) -> tuple[tuple[str, str], ...]:
     """Return the columns in which a record that deletes a row has other values than the row had: metadata."""
     found = []
     for column in table.definition.columns:
         key = (column.key or column.name) if isinstance(column, MetadataColumn) else ""
         if key in _OF_EACH_RECORD or key.endswith(("timestamp", "source.properties")):
-            found.append(VaryingColumn(column.name, f"METADATA FROM '{key}'", Varies.RECORD))
-    computed = [each for each in table.definition.columns if isinstance(each, ComputedColumn)]
-    for each in computed:
-        text = each.expression.text
-        of = [one for one in found if re.search(rf"\b{re.escape(one.name)}\b", text, re.IGNORECASE)]
-        found += [replace(one, name=each.name) for one in of[:1]]
+            found.append((column.name, f"METADATA FROM '{key}'"))
     return tuple(found)
-
-
-def shown_columns(opened: Opened, frame: Any, computed: dict[str, str], rows: Rows) -> Any:
-    """Return the columns of a table in their order, with its watermark, and those that are hidden."""
-    table, streaming = opened.table, frame.isStreaming
-    is_insert = rows.changes is None
-    texts = tables.column_texts(table, computed, streaming=streaming, is_checked=is_insert)
-    frame = frame.selectExpr(*texts, *rows.hidden)
-    return tables.with_watermark(frame, table) if streaming and is_insert else frame
 
 
 def time_of(table: Table) -> tuple[str, int] | None:
     """Return the column of the watermark and its delay in milliseconds."""
     mark = table.definition.watermark
     return None if mark is None else (mark.column, tables.delay_ms(table))
+
+
+OF_SEVERAL_TOPICS = (
+    "the last row of a PRIMARY KEY is found by the offsets of the records, and offsets of different topics "
+    "cannot be compared. Make a table for each topic."
+)

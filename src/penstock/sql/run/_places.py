@@ -15,7 +15,7 @@ import pyarrow as pa
 from penstock.changelog.operators.ordering import groups_of
 from penstock.changelog.row_kinds import INSERT, UPDATE_AFTER, kinds_of
 from penstock.errors import RowError
-from penstock.sql.query.rows import KIND, OFFSET, PARTITION
+from penstock.sql.plan.hidden import KIND, OFFSET, PARTITION
 from penstock.state.columns import Places, hash_columns, hash_values, one_array
 
 _ROWS_OUT = 10_000

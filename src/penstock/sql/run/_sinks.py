@@ -11,11 +11,13 @@ from typing import Any
 
 from penstock.spark.map_rows import map_rows
 from penstock.sql.connectors.described import Jdbc
-from penstock.sql.query.piece import INTEGERS, quoted
-from penstock.sql.query.rows import KIND, PLACE, Feature, Rows
+from penstock.sql.plan.hidden import KIND, OFFSETS
+from penstock.sql.plan.texts import INTEGERS, quoted
+from penstock.sql.plan.traits import Changed
 from penstock.sql.run._changing import Changes, has_kind_column, written_as
 from penstock.sql.run._net import NetChanges
 from penstock.sql.run._places import InPlace
+from penstock.sql.run._rows import Rows
 from penstock.sql.run.catalog import Table, stored_columns
 
 _ONLY_UPDATES = ("GroupAggregate", "Deduplicate")
@@ -44,7 +46,7 @@ def check_updates(table: Table, rows: Rows, changes: Changes) -> None:
     )
 
 
-def _kind_of(feature: Feature) -> str:
+def _kind_of(feature: Changed) -> str:
     return "update" if feature.name in _ONLY_UPDATES else "update and delete"
 
 
@@ -89,7 +91,7 @@ def fitted(frame: Any, rows: Rows, table: Table, cut: frozenset[str] = frozenset
     """
     keys, name = table.definition.primary_key, str(table.definition.name)
     if not has_last_rows(table):
-        return frame.drop(*PLACE)
+        return frame.drop(*OFFSETS)
     hint = ""
     lost = sorted(cut & rows.keys) if rows.keys is not None else []
     if lost:
@@ -100,7 +102,7 @@ def fitted(frame: Any, rows: Rows, table: Table, cut: frozenset[str] = frozenset
         )
     differ = rows.keys is not None and rows.keys <= {key.lower() for key in keys}
     if differ and (rows.is_together or rows.changes is None):
-        return frame.drop(*PLACE)
+        return frame.drop(*OFFSETS)
     if rows.changes is not None and not differ:
         raise ValueError(
             f"the rows of the query change ({rows.changes.name}), and {_known(rows)}. So rows of one PRIMARY "
@@ -108,7 +110,7 @@ def fitted(frame: Any, rows: Rows, table: Table, cut: frozenset[str] = frozenset
             f"Use the columns by which the rows differ as PRIMARY KEY.{hint}"
         )
     if rows.has_place:
-        return _run(frame, keys, InPlace(keys, name)).drop(*PLACE)
+        return _run(frame, keys, InPlace(keys, name)).drop(*OFFSETS)
     is_jdbc = isinstance(table.connector, Jdbc)
     if is_jdbc and rows.is_read:
         return frame  # each task has its rows in order, and the target refuses a key that two tasks have

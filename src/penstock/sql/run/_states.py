@@ -1,7 +1,7 @@
 """The folders of the states of a query's operators, and what is said if one belongs to another query.
 
-Runs on the driver. Invariant: each operator of a query has a folder of its own. The folder's name depends on
-the operator's place in the query alone, so a query that runs again finds its states.
+Runs on the driver. Invariant: each operator of a query has a folder of its own. The folder's name is the id
+of the operator in the plan, so a query that runs again finds its states.
 """
 
 from __future__ import annotations
@@ -15,27 +15,32 @@ import pyarrow as pa
 
 from penstock.errors import StateError
 from penstock.sql.language.write import type_text
-from penstock.sql.query.piece import OtherStateError
 from penstock.sql.run._described import flink_type
 
 _BESIDE = "penstock-sql/state"
 
 
-class States:
-    """Gives the operators of one query their folders.
+class OtherStateError(ValueError):
+    """The state of an operator is there, and belongs to another query.
 
     Attributes:
-        count: how many operators have one.
+        path: of the folder of the state.
     """
 
+    def __init__(self, message: str, path: str) -> None:
+        super().__init__(message)
+        self.path = path
+
+
+class States:
+    """Gives the operators of one query their folders."""
+
     def __init__(self, base: str) -> None:
-        self.count = 0
         self._base = base
 
-    def next(self, operator: str) -> str:
-        """Return the folder of the next operator."""
-        self.count += 1
-        return f"{self._base}/{self.count:03d}-{operator}"
+    def folder(self, state_id: str) -> str:
+        """Return the folder of an operator with an id."""
+        return f"{self._base}/{state_id}"
 
 
 def beside(checkpoint: str) -> States:

@@ -14,18 +14,18 @@ from penstock.options import parse
 from penstock.options.table import METADATA_COLUMNS
 from penstock.spark import check_options
 from penstock.spark.connect import is_connect
+from penstock.sql.bind.windows import no_time, watermark_delay_ms
 from penstock.sql.connectors.described import Datagen, Files, Jdbc, Kafka, Print
 from penstock.sql.connectors.files import check_folder, checked_folders, open_files
 from penstock.sql.connectors.jdbc.frames import check_target, open_jdbc
+from penstock.sql.functions.casts import to_precision
+from penstock.sql.functions.zones import SET_UTC, depends_on_zone, is_zoned
 from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.language.source import nearest
 from penstock.sql.language.statements import ComputedColumn, CreateTable, MetadataColumn, PhysicalColumn
-from penstock.sql.query.casts import to_precision
-from penstock.sql.query.piece import literal, quoted
-from penstock.sql.query.rows import HIDDEN, KIND
-from penstock.sql.query.spark_types import spark_type
-from penstock.sql.query.translate import watermark_delay_ms
-from penstock.sql.query.zones import SET_UTC, depends_on_zone, is_zoned
+from penstock.sql.plan.declared_types import spark_type
+from penstock.sql.plan.hidden import HIDDEN, KIND
+from penstock.sql.plan.texts import literal, quoted
 from penstock.sql.run._changing import check_changing
 from penstock.sql.run.catalog import Table, stored_columns
 
@@ -217,35 +217,15 @@ def for_target(table: Table, rows: Any) -> tuple[Table, Any]:
     return table, rows
 
 
-def column_texts(
-    table: Table, computed: dict[str, str], *, streaming: bool, is_checked: bool = True
-) -> list[str]:
-    """Return the columns of a table, in their order, as texts of a SELECT over its stored columns.
-
-    Args:
-        table: its declaration.
-        computed: the texts of computed columns.
-        streaming: whether the column of the watermark has to be one of Spark's.
-        is_checked: whether a row without an event time stops the query.
-    """
-    watermark = table.definition.watermark
+def stored_texts(table: Table) -> list[str]:
+    """Return the stored columns of a table as texts of a SELECT, metadata with their declared types."""
     texts = []
     for column in table.definition.columns:
         name = quoted(column.name)
-        is_time = watermark is not None and watermark.column == column.name
-        if isinstance(column, ComputedColumn):
-            text = computed[column.name]
-        elif isinstance(column, MetadataColumn) and (column.key or column.name) in _METADATA_TYPES:
-            text = f"CAST({name} AS {_declared(column.type, column.name)})"
-        else:
-            text = name
-        if is_time and streaming:
-            # Spark's watermarks are of TIMESTAMP columns only. In UTC both types show the same time.
-            text = f"CAST({text} AS TIMESTAMP)"
-            if is_checked:
-                missing = literal(f"The event time {column.name} is NULL. Its row belongs to no window.")
-                text = f"coalesce({text}, CAST(raise_error({missing}) AS TIMESTAMP))"
-        texts.append(f"{text} AS {name}")
+        if isinstance(column, MetadataColumn) and (column.key or column.name) in _METADATA_TYPES:
+            texts.append(f"CAST({name} AS {_declared(column.type, column.name)}) AS {name}")
+        elif not isinstance(column, ComputedColumn):
+            texts.append(name)
     return texts
 
 
@@ -262,32 +242,9 @@ def check_watermark(table: Table) -> None:
     if column is None:
         message = f"the watermark's column '{mark.column}' is not a column of the table."
         raise table.source.error(message, mark.expression.offset)
-    if not isinstance(column, ComputedColumn):
-        check_time(table, spark_type(column.type))
+    if not isinstance(column, ComputedColumn) and column.type.name not in ("TIMESTAMP", "TIMESTAMP_LTZ"):
+        raise table.source.error(no_time(mark.column, spark_type(column.type)), mark.expression.offset)
     delay_ms(table)
-
-
-def check_time(table: Table, kind: str) -> None:
-    """Check the type (as Spark has it) of the watermark's column, because Spark makes times of numbers too.
-
-    Raises:
-        SqlError: it is not a time.
-    """
-    mark = table.definition.watermark
-    if mark is not None and kind.lower() not in ("timestamp", "timestamp_ntz"):
-        raise table.source.error(
-            f"the watermark's column '{mark.column}' is {kind.upper()}. Expected TIMESTAMP(3) or "
-            "TIMESTAMP_LTZ(3): add a computed column, such as ts AS TO_TIMESTAMP_LTZ(ms, 3).",
-            mark.expression.offset,
-        )
-
-
-def with_watermark(frame: Any, table: Table) -> Any:
-    """Return a stream with the watermark of its table, which `check_watermark` has checked."""
-    mark = table.definition.watermark
-    if mark is None:
-        return frame
-    return frame.withWatermark(mark.column, f"{delay_ms(table)} milliseconds")
 
 
 def check_local(table: Table, zone: str) -> None:

@@ -11,13 +11,13 @@ tests/spark/test_sql_windows.py guards what this file relies on.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql.types import TimestampType
 
 from penstock.spark.native import WATERMARK, has_watermark
-from penstock.sql.query.piece import literal, quoted
-from penstock.sql.query.steps import PlainTimes, TimedChanges, WindowEnds
+from penstock.sql.plan.texts import literal, quoted
 
 _PART = "penstock.window"
 """Our key: "end" or "time"."""
@@ -25,36 +25,38 @@ _PLAIN = "penstock.plain"
 """Our key of a time that is a plain value."""
 
 
-def window_parts(frame: Any) -> dict[str, str]:
-    """Return the columns that are the end or the time of a window, each with its part."""
-    found = {field.name: field.metadata.get(_PART) for field in frame.schema.fields}
-    return {name: part for name, part in found.items() if part}
-
-
-def with_window_ends(frame: Any, step: WindowEnds) -> Any:
+def with_window_ends(
+    frame: Any, window: str | None, ends: Sequence[str], times: Sequence[str], struct: str | None = None
+) -> Any:
     """Return rows whose watermark stands on the ends of windows. Without ends it stands on the times.
 
-    All other columns lose the watermark.
+    All other columns lose the watermark. Rows without a watermark stay as they are, because their windows
+    never end.
 
-    Rows without a watermark stay as they are, because their windows never end.
+    Args:
+        frame: the rows.
+        window: Spark's window, which goes; None if there is none.
+        ends: the columns with the end of the window.
+        times: the columns with its last millisecond, which another window may be over.
+        struct: a column with a start and an end that becomes a window of Spark's; None without one.
     """
-    delays = _delays(frame.schema.fields, step.window)
+    delays = _delays(frame.schema.fields, window)
     if not delays:
-        return frame if step.window is None else frame.drop(step.window)
-    parts = {**dict.fromkeys(step.times, "time"), **dict.fromkeys(step.ends, "end")}
-    first = next(iter((*step.ends, *step.times)), None)
+        return frame if window is None else frame.drop(window)
+    parts = {**dict.fromkeys(times, "time"), **dict.fromkeys(ends, "end")}
+    first = next(iter((*ends, *times)), None)
     for field in frame.schema.fields:
         known = {key: value for key, value in field.metadata.items() if key not in (WATERMARK, _PART)}
         if field.name in parts:
             # Spark's watermarks are of TIMESTAMP columns only. In UTC both types show the same time.
             frame = frame.withColumn(field.name, frame[quoted(field.name)].cast("timestamp"))
             known[_PART] = parts[field.name]
-        elif WATERMARK not in field.metadata and field.name != step.struct:
+        elif WATERMARK not in field.metadata and field.name != struct:
             continue
-        if field.name in (first, step.struct):
+        if field.name in (first, struct):
             known[WATERMARK] = delays[0]
         frame = frame.withMetadata(field.name, known)
-    return frame if step.window is None else frame.drop(step.window)
+    return frame if window is None else frame.drop(window)
 
 
 def _delays(fields: list[Any], window: str | None) -> list[int]:
@@ -63,11 +65,11 @@ def _delays(fields: list[Any], window: str | None) -> list[int]:
     return [each.metadata[WATERMARK] for each in (*fields, *made) if WATERMARK in each.metadata]
 
 
-def with_plain_times(frame: Any, step: PlainTimes) -> Any:
+def with_plain_times(frame: Any, keep: str | None) -> Any:
     """Return rows whose times have no watermark, but the one that keeps it."""
     for field in frame.schema.fields:
-        is_time = step.keep is None and isinstance(field.dataType, TimestampType)
-        if field.name == step.keep:
+        is_time = keep is None and isinstance(field.dataType, TimestampType)
+        if field.name == keep:
             continue
         if WATERMARK in field.dataType.json():
             plain = frame[quoted(field.name)].cast(_without_watermark(field.dataType))
@@ -91,22 +93,22 @@ def _without_watermark(kind: Any) -> Any:
     return type(kind).fromJson(plain(kind.jsonValue()))
 
 
-def with_times(frame: Any, step: TimedChanges) -> Any:
+def with_times(frame: Any, time: str, delay_ms: int | None) -> Any:
     """Return rows that change, with a watermark if they wait for one. A row without a time is an error.
 
     Rows of an operator over a table with a watermark have that one. Spark takes no second one.
     """
-    time = quoted(step.time)
+    marked = quoted(time)
     missing = literal(
-        f"The event time {step.time} is NULL in a row that comes, changes or goes. It belongs to no window. "
+        f"The event time {time} is NULL in a row that comes, changes or goes. It belongs to no window. "
         "A deleted row needs its old columns: set REPLICA IDENTITY FULL in the database."
     )
-    checked = f"coalesce(CAST({time} AS TIMESTAMP), CAST(raise_error({missing}) AS TIMESTAMP)) AS {time}"
-    texts = [checked if name == step.time else quoted(name) for name in frame.columns]
+    checked = f"coalesce(CAST({marked} AS TIMESTAMP), CAST(raise_error({missing}) AS TIMESTAMP)) AS {marked}"
+    texts = [checked if name == time else quoted(name) for name in frame.columns]
     frame = frame.selectExpr(*texts)
-    if step.delay_ms is None:
+    if delay_ms is None:
         return frame
     if has_watermark(frame):
-        known = frame.schema[step.time].metadata
-        return frame.withMetadata(step.time, {**known, WATERMARK: step.delay_ms})
-    return frame.withWatermark(step.time, f"{step.delay_ms} milliseconds")
+        known = frame.schema[time].metadata
+        return frame.withMetadata(time, {**known, WATERMARK: delay_ms})
+    return frame.withWatermark(time, f"{delay_ms} milliseconds")

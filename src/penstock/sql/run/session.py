@@ -18,6 +18,7 @@ from penstock.errors import OptionError
 from penstock.spark.one_thread import plan_in_one_thread
 from penstock.spark.reused_shuffles import keep_watermarks, without_reused_shuffles
 from penstock.sql.connectors.sessions import is_stopped, make_active
+from penstock.sql.functions.names import is_flinks
 from penstock.sql.language.parse import Parsed, parse_script
 from penstock.sql.language.source import Source, shown_value, without_secrets
 from penstock.sql.language.statements import (
@@ -44,11 +45,8 @@ from penstock.sql.language.statements import (
     Use,
 )
 from penstock.sql.language.write import statement_text, type_text
-from penstock.sql.query.rows import HIDDEN, KIND, Rows
-from penstock.sql.query.translate import is_flinks
-from penstock.sql.query.zones import local_rows
+from penstock.sql.plan.hidden import HIDDEN, KIND
 from penstock.sql.run import _jobs as jobs
-from penstock.sql.run._binder import Found, SparkBinder
 from penstock.sql.run._changing import taken
 from penstock.sql.run._cuts import Notes
 from penstock.sql.run._described import described, flink_type, promise
@@ -67,7 +65,10 @@ from penstock.sql.run._explain import (
 from penstock.sql.run._groups import shared_groups
 from penstock.sql.run._inserts import Inserts, Write, print_line
 from penstock.sql.run._options import check_alone
+from penstock.sql.run._queries import Found, Queries
+from penstock.sql.run._rows import Rows
 from penstock.sql.run._tables import check_watermark, read_schema
+from penstock.sql.run._views import SparkViews
 from penstock.sql.run.catalog import (
     DEFAULT_CATALOG,
     DEFAULT_DATABASE,
@@ -111,12 +112,13 @@ class Session:
         """The values that options of Spark had before SET."""
         self._settings = Settings()
         self._catalog = Catalog()
-        self._binder = SparkBinder(spark, self._catalog, self._settings)
-        self._inserts = Inserts(spark, self._catalog, self._settings, self._binder, emit)
+        self._views = SparkViews(spark)
+        self._queries = Queries(self._views, self._catalog, self._settings)
+        self._inserts = Inserts(spark, self._catalog, self._settings, self._queries, emit)
 
     def _begin(self) -> None:
         self._check_spark()
-        self._binder.forget()
+        self._queries.forget()
 
     def _check_spark(self) -> None:
         """Check the options of Spark that decide what a translated query means. A program may change them."""
@@ -184,7 +186,7 @@ class Session:
         with contextlib.ExitStack() as stack:
             for spark_key in list(self._before) if not is_stopped(self.spark) else ():
                 stack.callback(self._restore, spark_key)
-            stack.callback(self._binder.close)
+            stack.callback(self._queries.close)
             for job in self.jobs:
                 stack.callback(job.stop)
 
@@ -194,7 +196,7 @@ class Session:
 
     def _noted(self, query: Fragment, source: Source) -> tuple[Any, Rows]:
         """Return the rows of a query, and what is known of them. Warnings of a stream are logged."""
-        with self._binder.noting() as notes:
+        with self._queries.noting() as notes:
             found = self._found(query, source)
         frame = self._for_user(found)
         if frame.isStreaming:
@@ -203,7 +205,7 @@ class Session:
 
     def _for_user(self, found: Found) -> Any:
         """Return the rows of a query that the user, or the shell, starts."""
-        if found.operators:
+        if found.states:
             plan_in_one_thread(self.spark)
         if found.frame.isStreaming:
             keep_watermarks(found.frame)
@@ -211,10 +213,10 @@ class Session:
 
     def _found(self, query: Fragment, source: Source) -> Found:
         def find() -> Found:
-            with self._binder.states_in(None):
-                return self._binder.query(query, source)
+            with self._queries.states_in(None):
+                return self._queries.query(query, source)
 
-        return self._binder.in_its_zone(find)
+        return self._queries.in_its_zone(find)
 
     # ---- statements
 
@@ -233,7 +235,7 @@ class Session:
         make_active(self.spark)
         writes, streams = [], []
         for insert in inserts:
-            with self._binder.noting() as notes:
+            with self._queries.noting() as notes:
                 writes.append(self._inserts.prepare(insert, source, in_set=in_set))
             if writes[-1].rows.isStreaming:
                 streams.append((writes[-1].name, notes))
@@ -322,7 +324,7 @@ class Session:
                 "Remove one of them."
             )
         registry = self.spark.udtf if is_table else self.spark.udf
-        registry.register(self._binder.function_name(name), function)
+        registry.register(self._views.function_name(name), function)
         # Spark takes a scalar function for deterministic unless it is told, so that says nothing about it.
         is_deterministic = statement.is_deterministic or (is_table and said is True)
         self._catalog.functions[name] = replace(statement, is_deterministic=is_deterministic)
@@ -409,15 +411,9 @@ class Session:
         if isinstance(found, Table):
             return Result(columns=columns, rows=tuple(described(found)))
 
-        def fields_of_view() -> list[Any]:
-            with self._binder.states_in(None):
-                view = self._binder.table(statement.name.parts, ())
-            if view is None:
-                raise ValueError(f"there is no table or view '{statement.name}'.")
-            rows = self.spark.table(view.text)
-            return _shown_fields(local_rows(rows) if self._binder.foreign_zone is not None else rows)
-
-        fields = self._binder.in_its_zone(fields_of_view)
+        if found is None and self._views.table(statement.name.parts) is None:
+            raise ValueError(f"there is no table or view '{statement.name}'.")
+        fields = self._queries.in_its_zone(lambda: self._queries.fields(statement.name, source))
         rows = [(field.name, type_text(flink_type(field.dataType)), "TRUE", "", "", "") for field in fields]
         return Result(columns=columns, rows=tuple(rows))
 
@@ -436,14 +432,15 @@ class Session:
         self, statement: Select | Insert, source: Source, streams: list[tuple[str, Notes]]
     ) -> Explanation:
         """Return the explanation of one statement, and add an INSERT of a stream to `streams`."""
-        with self._binder.noting() as notes:
+        with self._queries.noting() as notes:
             if isinstance(statement, Insert):
                 write = self._inserts.prepare(statement, source, is_explained=True)
                 found, frame = self._explained_write(write), write.rows
-                sql, rows = write.sql, write.known
+                sql, rows, plan = write.sql, write.known, write.plan
             else:
                 query = self._found(statement.query, source)
                 found, frame, sql, rows = Explanation("SELECT"), query.frame, query.sql, query.rows
+                plan = query.plan
         reads = add_reads(found, notes, self._catalog)
         if frame.isStreaming:
             add_changes(found, notes, rows)
@@ -451,6 +448,7 @@ class Session:
             if isinstance(statement, Insert):
                 found.add("Changes", [f"{statement.table} takes {taken(write.table)}"])
                 streams.append((write.name, notes))
+        found.add("Plan", plan.splitlines())
         found.add(SQL_OF_SPARK, [sql])
         with without_reused_shuffles(self.spark):
             add_plan(found, frame, reads, notes.cuts)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from penstock.options.values import parse_duration_ms
 from penstock.sql.language.source import nearest
-from penstock.sql.query.varying import STRATEGY
+from penstock.sql.passes.check_determinism import STRATEGY
 
 MODE = "execution.runtime-mode"
 INTERVAL = "execution.checkpointing.interval"

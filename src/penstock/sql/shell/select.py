@@ -17,7 +17,7 @@ from penstock.spark.connect import is_connect
 from penstock.spark.one_thread import planned_in_one_thread
 from penstock.spark.process.short_errors import short_errors_of_batches
 from penstock.spark.reused_shuffles import without_reused_shuffles
-from penstock.sql.query.zones import local_rows
+from penstock.sql.functions.zones import local_rows
 from penstock.sql.run.job import Job
 from penstock.sql.shell import Format
 from penstock.sql.shell.cells import aligned, cell, kind_and_cells, line, shown_names

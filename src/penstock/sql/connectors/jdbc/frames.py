@@ -16,8 +16,9 @@ from penstock.spark.connect import is_connect
 from penstock.spark.process.short_errors import short_errors_of_batches
 from penstock.sql.connectors.jdbc.settings import JdbcSettings, connect_for
 from penstock.sql.connectors.sessions import first_line
-from penstock.sql.query.piece import quoted, spark_type
-from penstock.sql.query.rows import KIND
+from penstock.sql.plan.hidden import KIND
+from penstock.sql.plan.texts import quoted
+from penstock.sql.plan.types import text_of_spark
 
 
 def open_jdbc(spark: Any, settings: JdbcSettings, schema: Any) -> Any:
@@ -30,7 +31,7 @@ def open_jdbc(spark: Any, settings: JdbcSettings, schema: Any) -> Any:
     _check_columns(frame, schema.names, settings)
     return frame.selectExpr(
         *(
-            f"CAST({quoted(each.name)} AS {spark_type(each.dataType)}) AS {quoted(each.name)}"
+            f"CAST({quoted(each.name)} AS {text_of_spark(each.dataType)}) AS {quoted(each.name)}"
             for each in schema.fields
         )
     )

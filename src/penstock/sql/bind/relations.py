@@ -1,0 +1,468 @@
+"""FROM: tables, views, queries, joins, UNNEST, and windows as table functions.
+
+Runs on the driver. Invariant: every kind of join is bound as Flink means it, or refused with its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from penstock.sql.bind.context import ComputedColumn, SourceTable, SourceView
+from penstock.sql.bind.expressions.base import kind_of
+from penstock.sql.bind.expressions.binder import ExpressionBinder
+from penstock.sql.bind.hints import Hints, Ttls
+from penstock.sql.bind.query import Bound, Names, QueryBinder, bind_expression
+from penstock.sql.bind.scope import Entry, Scope
+from penstock.sql.bind.windows import (
+    COLUMNS,
+    check_zone,
+    is_window_function,
+    no_time,
+    parts_of_window,
+    window_call,
+    window_type,
+)
+from penstock.sql.functions.zones import has_zone
+from penstock.sql.language.flink_types import FlinkType
+from penstock.sql.language.hints import without_hints
+from penstock.sql.language.parse import parse_option_hint
+from penstock.sql.language.queries import Place, read_query
+from penstock.sql.language.source import nearest
+from penstock.sql.language.statements import Options
+from penstock.sql.plan.expressions import Call, Column, Expression, Function, Varies
+from penstock.sql.plan.nodes import (
+    Apply,
+    AsOfJoin,
+    Assignment,
+    Join,
+    JoinKind,
+    Node,
+    Project,
+    Scan,
+    TableFunction,
+    Unnest,
+    Values,
+    Watermark,
+    Window,
+)
+from penstock.sql.plan.predicates import conjuncts
+from penstock.sql.plan.rewrite import columns_of
+from penstock.sql.plan.texts import quoted
+from penstock.sql.plan.types import BIGINT, TIMES, from_spark, spark_text, widest
+
+_NO_MODEL = "Use a Python function: CREATE FUNCTION ... LANGUAGE PYTHON."
+_INSTEAD = {
+    "TO_CHANGELOG": "Declare a column `row_kind STRING METADATA FROM 'row-kind'` to get changes as rows.",
+    "FROM_CHANGELOG": "Read the topic with a format such as 'debezium-json'.",
+    "VECTOR_SEARCH": _NO_MODEL,
+    "ML_PREDICT": _NO_MODEL,
+}
+"""What to use instead of a table function of Flink."""
+_KINDS = {"": JoinKind.INNER, "LEFT": JoinKind.LEFT, "RIGHT": JoinKind.RIGHT, "FULL": JoinKind.FULL}
+
+
+@dataclass(frozen=True)
+class Relation:
+    """Rows of FROM, and what the names of their columns mean."""
+
+    node: Node
+    entries: tuple[Entry, ...]
+
+
+class RelationBinder:
+    """Binds FROM of one SELECT."""
+
+    def __init__(self, query: QueryBinder, names: Names, outside: Scope | None, ttls: Ttls) -> None:
+        self.query = query
+        self.ttls = ttls
+        self.context = query.context
+        self.session = query.session
+        self.place = query.place
+        self.names = names
+        self.outside = outside
+
+    def relation(self, tree: exp.Expr) -> Relation:
+        """Return what stands in FROM."""
+        if is_window_function(tree):
+            found = self._window(tree)
+        elif isinstance(tree, exp.Table):
+            self._only(tree, "this", "db", "catalog", "alias", "version", "joins")
+            if tree.args.get("version") is not None:
+                self.place.refuse(tree, "FOR SYSTEM_TIME AS OF stands behind the right table of a JOIN.")
+            found = self._table(tree)
+        elif isinstance(tree, exp.Subquery):
+            self._only(tree, "this", "alias", "joins", "order", "limit", "offset", "with_")
+            found = self._named(
+                self.query.query(tree, self.names, self.outside), tree.args.get("alias"), tree
+            )
+        elif isinstance(tree, exp.Values):
+            found = self._named(self.query.values(tree, self.names), tree.args.get("alias"), tree)
+        else:
+            self.place.refuse(tree, f"{type(tree).__name__.upper()} is not served in FROM.")
+        for join in tree.args.get("joins") or ():
+            found = self.join(found, join)
+        return found
+
+    def expressions(self, entries: Sequence[Entry]) -> ExpressionBinder:
+        return self.query.expressions(Scope(tuple(entries), self.outside), self.names)
+
+    def _only(self, node: exp.Expr, *parts: str) -> None:
+        self.expressions(()).only(node, *parts)
+
+    # ---- tables
+
+    def _table(self, tree: exp.Expr) -> Relation:
+        if type(tree.this) is exp.Anonymous:
+            name = str(tree.this.this)
+            instead = _INSTEAD.get(
+                name.upper(), "Those of CREATE FUNCTION stand behind LATERAL TABLE in a join."
+            )
+            self.place.refuse(tree, f"the table function {name.upper()} is not served. {instead}")
+        return self._named(self.bound_table(tree), tree.args.get("alias"), tree, tree.this.name)
+
+    def bound_table(self, tree: exp.Expr) -> Bound:
+        """Return a table, view or query of WITH with the names of its columns."""
+        if not isinstance(tree.this, exp.Identifier):
+            self.place.refuse(tree, "expected at most three parts: catalog, database and name.")
+        identifiers = [tree.args[key] for key in ("catalog", "db", "this") if tree.args.get(key) is not None]
+        if "" in identifiers:
+            self.place.refuse(tree, "expected a name between two dots.")
+        parts = tuple(each.name for each in identifiers)
+        if len(parts) == 1 and parts[0] in self.names:
+            return self.query.named(self.names[parts[0]])
+        try:
+            found = self.session.table(parts, self._options_of(tree))
+        except ValueError as error:
+            self.place.refuse(tree, str(error))
+        if found is None:
+            known = [*self.session.tables(), *self.names]
+            self.place.refuse(
+                tree,
+                f"there is no table or view '{'.'.join(parts)}'.{nearest('.'.join(parts), known)} SHOW "
+                "TABLES lists them.",
+            )
+        return (
+            self._view(found) if isinstance(found, SourceView) else self._source(found, self.place.of(tree))
+        )
+
+    def _options_of(self, tree: exp.Expr) -> Options:
+        stop = tree.this.meta["end"] + 1
+        for hint in self.query.hints.found:
+            if hint.before == stop and hint.text[3:-2].strip().upper().startswith("OPTIONS"):
+                self.query.hints.used.add(hint)
+                return parse_option_hint(hint.text, self.place.script, self.place.offset + hint.start)
+        return ()
+
+    def _source(self, table: SourceTable, offset: int) -> Bound:
+        """Return the columns of a table: those that are read, and those that are computed of them."""
+        stored = {
+            each.name: self.context.column(each.name, each.type)
+            for each in table.columns
+            if not isinstance(each, ComputedColumn)
+        }
+        node: Node = Scan(table.source, tuple(stored.values()), offset)
+        columns = stored
+        if len(stored) < len(table.columns) and table.script is not None:
+            scope = Scope(tuple(Entry("", name, column) for name, column in stored.items()))
+            outputs = []
+            for each in table.columns:
+                if isinstance(each, ComputedColumn):
+                    value = bind_expression(each.expression, table.script, self.context, scope)
+                    outputs.append(Assignment(self.context.column(each.name, value.type), value))
+                else:
+                    outputs.append(Assignment(stored[each.name], stored[each.name]))
+            node = Project(node, tuple(outputs))
+            columns = {each.column.name: each.column for each in outputs}
+        if table.source.time is not None and table.source.is_stream:
+            time = columns[table.source.time[0]]
+            if time.type.name not in TIMES and table.script is not None:
+                raise table.script.error(no_time(time.name, spark_text(time.type)), table.mark)
+            node, columns = self._timed(node, columns, table.source.time)
+        return Bound(node, tuple(columns.values()), tuple(columns))
+
+    def _timed(
+        self, node: Node, columns: dict[str, Column], time: tuple[str, int]
+    ) -> tuple[Node, dict[str, Column]]:
+        """Return rows with a watermark. Spark's watermarks are of TIMESTAMP columns with a zone only."""
+        name, delay_ms = time
+        plain = columns[name]
+        made = self.context.column(name, replace(plain.type, name="TIMESTAMP_LTZ"))
+        return Watermark(node, plain, made, delay_ms), {**columns, name: made}
+
+    def _view(self, view: SourceView) -> Bound:
+        text, hints = without_hints(view.query.text)
+        tree = read_query(text, view.script, view.query.offset)
+        inner = QueryBinder(self.context, Place(view.script, view.query.offset), Hints(hints))
+        with self.session.within(view.database):
+            found = inner.query(tree, {}, None)
+        return replace(found, names=view.columns) if view.columns else found
+
+    def _named(self, bound: Bound, alias: exp.Expr | None, tree: exp.Expr, name: str = "") -> Relation:
+        """Return rows under an alias, which may name their columns."""
+        names = bound.names
+        if alias is not None and alias.this is not None:
+            name = alias.this.name
+        if alias is not None and alias.args.get("columns"):
+            names = tuple(each.name for each in alias.args["columns"])
+            if len(names) != len(bound.columns):
+                self.place.refuse(
+                    tree, f"'{name}' has {len(bound.columns)} columns, and {len(names)} names were given."
+                )
+        entries = (Entry(name, *each) for each in zip(names, bound.columns, strict=True))
+        return Relation(bound.node, tuple(entries))
+
+    # ---- windows
+
+    def _window(self, tree: exp.Expr) -> Relation:
+        self._only(tree, "this", "alias", "joins")
+        call = window_call(self.place, tree.this)
+        table = self.bound_table(call.table)
+        entries = tuple(
+            Entry(call.table.name, *each) for each in zip(table.names, table.columns, strict=True)
+        )
+        binder = self.expressions(entries)
+        time = binder.bind(call.time)
+        if spark_text(time.type) not in ("timestamp", "timestamp_ntz"):
+            self.place.refuse(
+                call.time,
+                f"a window is over a TIMESTAMP, and '{call.time.name}' is {spark_text(time.type).upper()}.",
+            )
+        partition = tuple(binder.bind(exp.column(each)) for each in call.partition)
+        check_zone(self.context, self.place, tree.this)
+        window = self.context.column("window", window_type(time))
+        node: Node = Window(table.node, call.spans, time, partition, window, self.place.of(tree.this))
+        parts = {
+            name: (self.context.column(name, each.type), each)
+            for name, each in parts_of_window(window).items()
+        }
+        outputs = [Assignment(each, each) for each in table.columns]
+        outputs += [Assignment(column, each) for column, each in parts.values()]
+        node = Project(node, tuple(outputs))
+        names, columns = (*table.names, *COLUMNS), (*table.columns, *(column for column, _ in parts.values()))
+        return self._named(Bound(node, columns, names), tree.args.get("alias"), tree, "_window")
+
+    # ---- joins
+
+    def join(self, left: Relation, join: exp.Expr) -> Relation:
+        """Return the rows before a JOIN with those behind it."""
+        self._only(join, "this", "on", "using", "side", "kind", "method")
+        side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
+        method = str(join.args.get("method") or "").upper()
+        if kind not in ("", "INNER", "OUTER", "CROSS") or method not in ("", "NATURAL"):
+            self.place.refuse(join, f"{' '.join(filter(None, (method, side, kind)))} JOIN is not served.")
+        if kind == "OUTER" and not side:
+            self.place.refuse(join, "an OUTER JOIN needs LEFT, RIGHT or FULL before OUTER.")
+        if isinstance(join.this, exp.Unnest):
+            return self._unnest(left, join, side)
+        if isinstance(join.this, exp.Lateral):
+            if isinstance(join.this.this, exp.Subquery):
+                return self._lateral(left, join, side)
+            return self._table_function(left, join, side)
+        if isinstance(join.this, exp.Table) and join.this.args.get("version") is not None:
+            return self._as_of(left, join, side)
+        right = self.relation(join.this)
+        has_condition = join.args.get("on") is not None or join.args.get("using") is not None
+        if has_condition and kind == "CROSS":
+            self.place.refuse(join, "a CROSS JOIN and a comma have no ON and no USING. Write JOIN ... ON.")
+        if not has_condition and not method and kind != "CROSS":
+            self.place.refuse(
+                join, f"a {f'{side} ' if side else ''}JOIN needs ON or USING. Or write CROSS JOIN."
+            )
+        if join.args.get("using") is not None or method:
+            return self._using(left, right, join, _KINDS[side])
+        return self._on(left, right, join, _KINDS[side])
+
+    def _on(self, left: Relation, right: Relation, join: exp.Expr, kind: JoinKind) -> Relation:
+        entries = (*left.entries, *right.entries)
+        conditions: tuple[Expression, ...] = ()
+        if join.args.get("on") is not None:
+            binder = self.expressions(entries)
+            binder.is_join = True
+            conditions = conjuncts(self._condition(binder, join.args["on"], "ON"))
+        ttls = self._ttls(left, right)
+        node = Join(left.node, right.node, kind, conditions, self.place.of(join), ttls=ttls)
+        return Relation(node, entries)
+
+    def _ttls(self, left: Relation, right: Relation) -> tuple[str | None, str | None] | None:
+        found = (self.ttls.take(left.entries), self.ttls.take(right.entries))
+        return found if any(found) else None
+
+    def _condition(self, binder: ExpressionBinder, tree: exp.Expr, clause: str) -> Expression:
+        found = binder.bind(tree)
+        if kind_of(found) not in ("boolean", "void"):
+            self.place.refuse(tree, f"{clause} takes a condition, got {kind_of(found).upper()}.")
+        return found
+
+    def _using(self, left: Relation, right: Relation, join: exp.Expr, kind: JoinKind) -> Relation:
+        """Return a join by columns of one name, which a star shows once and first, as Flink does."""
+        names = [each.name for each in join.args.get("using") or ()]
+        if join.args.get("method"):
+            theirs = {each.name for each in right.entries if not each.is_merged}
+            names = [each.name for each in left.entries if each.name in theirs and not each.is_merged]
+        binder = self.expressions(())
+        binder.is_join = True
+        pairs = [(self._found(left, name, join), self._found(right, name, join)) for name in names]
+        conditions = []
+        for one, other in pairs:
+            binder.check_kinds(join, "USING", one, other)
+            conditions.append(binder.compared(join, "=", one, other))
+        node: Node = Join(left.node, right.node, kind, tuple(conditions), self.place.of(join))
+        merged = [one if kind is not JoinKind.RIGHT else other for one, other in pairs]
+        if kind is JoinKind.FULL:
+            values = [
+                Call("COALESCE", Function(2, 2, "coalesce({all})"), pair, self._wider(pair)) for pair in pairs
+            ]
+            merged = [self.context.column(name, each.type) for name, each in zip(names, values, strict=True)]
+            kept = (Assignment(each, each) for each in columns_of(node))
+            node = Project(node, (*kept, *map(Assignment, merged, values)))
+        lower = {name.lower() for name in names}
+        others = (
+            replace(each, is_merged=each.is_merged or each.name.lower() in lower)
+            for each in (*left.entries, *right.entries)
+        )
+        return Relation(node, (*(Entry("", *each) for each in zip(names, merged, strict=True)), *others))
+
+    def _found(self, side: Relation, name: str, join: exp.Expr) -> Column:
+        try:
+            found = Scope(side.entries).find([name])
+        except ValueError as error:
+            self.place.refuse(join, str(error))
+        if found is None:
+            self.place.refuse(join, f"there is no column '{name}' on both sides of the join.")
+        return found[0]
+
+    @staticmethod
+    def _wider(pair: tuple[Column, Column]) -> FlinkType:
+        return widest([each.type for each in pair]) or pair[0].type
+
+    def _as_of(self, left: Relation, join: exp.Expr, side: str) -> Relation:
+        tree = join.this
+        self._only(tree, "this", "db", "catalog", "alias", "version")
+        if side not in ("", "LEFT"):
+            self.place.refuse(join, "FOR SYSTEM_TIME AS OF is served with JOIN and LEFT JOIN.")
+        time = self.expressions(left.entries).bind(tree.args["version"].expression)
+        right = self._table(tree)
+        entries = (*left.entries, *right.entries)
+        conditions: tuple[Expression, ...] = ()
+        if join.args.get("on") is not None:
+            binder = self.expressions(entries)
+            binder.is_join = True
+            conditions = conjuncts(self._condition(binder, join.args["on"], "ON"))
+        node = AsOfJoin(left.node, right.node, _KINDS[side], conditions, time, offset=self.place.of(join))
+        return Relation(node, entries)
+
+    # ---- rows that are made of a row
+
+    def _lateral(self, left: Relation, join: exp.Expr, side: str) -> Relation:
+        self._only(join.this, "this", "alias")
+        self._check_lateral(join, side)
+        found = self.query.query(join.this.this, self.names, Scope(left.entries, self.outside))
+        right = self._named(found, join.this.args.get("alias"), join.this)
+        node = Apply(left.node, right.node, _KINDS[side], self.place.of(join))
+        return Relation(node, (*left.entries, *right.entries))
+
+    def _check_lateral(self, join: exp.Expr, side: str) -> None:
+        on = join.args.get("on")
+        if side not in ("", "LEFT") or not (on is None or (isinstance(on, exp.Boolean) and on.this)):
+            word = "UNNEST" if isinstance(join.this, exp.Unnest) else "LATERAL"
+            self.place.refuse(join.this, f"{word} is served with CROSS JOIN, and with LEFT JOIN ... ON TRUE.")
+
+    def _unnest(self, left: Relation, join: exp.Expr, side: str) -> Relation:
+        unnest = join.this
+        self._only(unnest, "expressions", "alias", "offset")
+        if len(unnest.expressions) != 1:
+            self.place.refuse(unnest, "UNNEST takes one array or map.")
+        self._check_lateral(join, side)
+        value = self.expressions(left.entries).bind(unnest.expressions[0])
+        kind, alias = value.type, unnest.args.get("alias")
+        if kind.name not in ("ARRAY", "MAP"):
+            self.place.refuse(unnest, f"UNNEST takes an ARRAY or a MAP, got {kind_of(value).upper()}.")
+        parts = [("EXPR$0", kind.elements[0])]
+        if kind.name == "MAP":
+            parts = [("KEY", kind.elements[0]), ("VALUE", kind.elements[1])]
+        elif kind.elements[0].name == "ROW":
+            parts = [(each.name, each.type) for each in kind.elements[0].fields]
+        columns = [self.context.column(*each) for each in parts]
+        number = None
+        ordinality = unnest.args.get("offset")
+        if ordinality:
+            if not isinstance(ordinality, exp.Expr):
+                self.place.refuse(unnest, "WITH ORDINALITY needs names: AS t (element, number).")
+            number = self.context.column(ordinality.name, BIGINT)
+        node = Unnest(left.node, value, tuple(columns), number, is_outer=side == "LEFT")
+        return self._beside(left, node, columns, alias, unnest, number)
+
+    def _beside(
+        self,
+        left: Relation,
+        node: Node,
+        columns: list[Column],
+        alias: exp.Expr | None,
+        tree: exp.Expr,
+        number: Column | None = None,
+    ) -> Relation:
+        """Return rows with columns that were made of them, under the names of an alias."""
+        names = [each.name for each in columns]
+        given = list(alias.args.get("columns") or ()) if alias is not None else []
+        if given:
+            names = [each.name for each in given]
+            if len(names) != len(columns):
+                self.place.refuse(
+                    tree, f"the rows have {len(columns)} columns, and {len(names)} names were given."
+                )
+        name = alias.this.name if alias is not None and alias.this is not None else ""
+        entries = [Entry(name, *each) for each in zip(names, columns, strict=True)]
+        if number is not None:
+            entries.append(Entry(name, number.name, number))
+        return Relation(node, (*left.entries, *entries))
+
+    def _table_function(self, left: Relation, join: exp.Expr, side: str) -> Relation:
+        """Return each row with the rows that a table function of the user makes of it."""
+        call = join.this.this
+        self._only(join.this, "this", "alias")
+        is_table = type(call) is exp.Anonymous and call.name.upper() == "TABLE" and len(call.expressions) == 1
+        function = call.expressions[0] if is_table else None
+        if type(function) is not exp.Anonymous:
+            self.place.refuse(
+                join.this,
+                "LATERAL takes a query in brackets, or TABLE(function(...)) with a table function of CREATE "
+                "FUNCTION.",
+            )
+        own = self.session.function(str(function.this))
+        if own is None:
+            self.place.refuse(
+                function,
+                f"there is no table function '{function.this}'. Make it with pyspark.sql.functions.udtf and "
+                "CREATE FUNCTION ... AS 'module.function' LANGUAGE PYTHON. UNNEST takes arrays and maps.",
+            )
+        self._check_lateral(join, side)
+        values = self.expressions(left.entries).local_values(function, function.expressions)
+        typed = ", ".join(f"CAST(NULL AS {spark_text(each.type)})" for each in values)
+        try:
+            shown = self.session.spark_types(f"SELECT * FROM {quoted(own.name)}({typed})")
+        except Exception as error:  # noqa: BLE001 - told with the place of the call
+            self.place.refuse(function, f"Spark refuses the table function: {error}")
+        columns = []
+        for name, text in shown:
+            if self.session.foreign_zone is not None and has_zone(text):
+                self.expressions(()).check_zone(function, f"the TIMESTAMP '{name}' of {function.this}")
+            columns.append(self.context.column(name, from_spark(text)))
+        node = TableFunction(
+            left.node,
+            own.name,
+            tuple(values),
+            tuple(columns),
+            side == "LEFT",
+            Varies.NEVER if own.is_deterministic else Varies.CALL,
+            str(function.this),
+            self.place.of(function),
+        )
+        return self._beside(left, node, columns, join.this.args.get("alias"), join.this)
+
+
+def no_rows() -> Relation:
+    """Return the one row without columns that a SELECT without FROM is over."""
+    return Relation(Values(((),), ()), ())

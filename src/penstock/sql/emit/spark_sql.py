@@ -1,0 +1,466 @@
+"""Regions of nodes that Spark runs itself, as one SELECT each.
+
+Runs on the driver. Invariant: a node is emitted once. What has another value each time that it is computed
+stands once in the text.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol, assert_never
+
+from penstock.sql.emit import windows
+from penstock.sql.emit.expressions import Names, Texts
+from penstock.sql.emit.select import Select, Stage, is_simple, short, without_pairs
+from penstock.sql.functions.served import FUNCTIONS
+from penstock.sql.plan.expressions import (
+    Call,
+    Column,
+    Expression,
+    Piece,
+    QueryCall,
+    SortItem,
+    Varies,
+    walk,
+)
+from penstock.sql.plan.hidden import KIND, KIND_MARK
+from penstock.sql.plan.nodes import (
+    Aggregate,
+    Apply,
+    AsOfJoin,
+    Distinct,
+    Filter,
+    Join,
+    JoinKind,
+    Limit,
+    MarkedWindows,
+    Node,
+    Output,
+    Over,
+    PlainTimes,
+    Project,
+    Rank,
+    Scan,
+    SetOperation,
+    Sort,
+    Stateful,
+    TableFunction,
+    TimedChanges,
+    Unnest,
+    Upserts,
+    Values,
+    Watermark,
+    Window,
+)
+from penstock.sql.plan.rewrite import columns_in, columns_of
+from penstock.sql.plan.texts import quoted
+from penstock.sql.plan.traits import TraitsOf
+from penstock.sql.plan.types import spark_text
+
+_WORDS = {
+    JoinKind.INNER: "JOIN",
+    JoinKind.LEFT: "LEFT JOIN",
+    JoinKind.RIGHT: "RIGHT JOIN",
+    JoinKind.FULL: "FULL JOIN",
+    JoinKind.SEMI: "LEFT SEMI JOIN",
+    JoinKind.ANTI: "LEFT ANTI JOIN",
+}
+
+
+class Views(Protocol):
+    """Rows that are not made by Spark's SQL, as views of Spark."""
+
+    def scan(self, node: Scan) -> str:
+        """Return the name of a view with the columns of a table, under their stored names."""
+
+    def made(self, node: Made, queries: Sequence[str]) -> str:
+        """Return the name of a view with the rows that an operator, or a mark of Spark's, makes of queries.
+
+        The columns of the queries, and those of an operator, have its labels. Others are c<id>.
+        """
+
+
+Made = Watermark | Stateful | MarkedWindows | PlainTimes | TimedChanges
+
+
+class SparkSql:
+    """Emits one statement."""
+
+    def __init__(self, views: Views, traits: TraitsOf) -> None:
+        self._views = views
+        self._traits = traits
+        self._numbers = itertools.count()
+
+    def query(self, plan: Output) -> str:
+        """Return a query whose columns have the names of the plan's output."""
+        return self.select(plan.input, _no_outer).text(plan.columns, plan.names)
+
+    def select(self, node: Node, outer: Names) -> Select:
+        """Return the rows of a node. `outer` gives the columns of the rows around a query."""
+        match node:
+            case Scan():
+                return self._scan(node)
+            case Watermark() | MarkedWindows() | PlainTimes() | TimedChanges():
+                return self._marked(node, outer)
+            case Upserts():
+                return self.select(node.input, outer).with_(kind="'+U'")
+            case Stateful():
+                return self._stateful(node, outer)
+            case Values():
+                return self._values(node, outer)
+            case Project():
+                return self._project(node, outer)
+            case Filter():
+                return self._filter(node, outer)
+            case Join():
+                return self._join(node, outer)
+            case Apply():
+                return self._apply(node, outer)
+            case Unnest():
+                return self._unnest(node, outer)
+            case TableFunction():
+                return self._table_function(node, outer)
+            case Window():
+                return self._window(node, outer)
+            case Aggregate():
+                return self._aggregate(node, outer)
+            case Over():
+                return self._over(node, outer)
+            case SetOperation():
+                return self._set_operation(node, outer)
+            case Distinct():
+                return self._distinct(node, outer)
+            case Sort():
+                return self._sort(node, outer)
+            case Limit():
+                return self._limit(node, outer)
+            case AsOfJoin() | Rank() | Output():
+                raise TypeError(f"a pass has to replace {type(node).__name__} before Spark's SQL is made.")
+            case _:
+                assert_never(node)
+
+    # ---- leaves
+
+    def _scan(self, node: Scan) -> Select:
+        alias = self._alias("s")
+        outputs = {each: f"`{alias}`.{quoted(each.name)}" for each in node.columns}
+        return Select(
+            f"{quoted(self._views.scan(node))} AS `{alias}`", outputs, kind=self._kind_of(node, alias)
+        )
+
+    def _kind_of(self, node: Node, alias: str) -> str | None:
+        return f"`{alias}`.`{KIND}`" if self._traits(node).changes else None
+
+    def _marked(self, node: Watermark | MarkedWindows | PlainTimes | TimedChanges, outer: Names) -> Select:
+        inner = self.select(node.input, outer)
+        view = self._views.made(node, [inner.text(columns_of(node.input))])
+        columns = {each: short(each) for each in columns_of(node)}
+        if isinstance(node, Watermark):
+            columns[node.column] = short(node.time)
+        return self._viewed(view, columns, node)
+
+    def _stateful(self, node: Stateful, outer: Names) -> Select:
+        queries = []
+        for each in node.inputs:
+            labels, columns = zip(*each.columns, strict=True)
+            queries.append(self.select(each.node, outer).text(columns, labels))
+        view = self._views.made(node, queries)
+        made = self._viewed(view, {column: label for label, column in node.columns}, node)
+        if not node.is_inserts:
+            return made
+        alias = made.source.rpartition(" AS ")[2]
+        return made.with_(where=(f"{alias}.`{KIND}` = '+I'",), kind=None)
+
+    def _viewed(self, view: str, names: Mapping[Column, str], node: Node) -> Select:
+        alias = self._alias("o")
+        outputs = {column: f"`{alias}`.{quoted(name)}" for column, name in names.items()}
+        return Select(f"{quoted(view)} AS `{alias}`", outputs, kind=self._kind_of(node, alias))
+
+    def _values(self, node: Values, outer: Names) -> Select:
+        if not node.columns:
+            return Select("", {})
+        texts = Texts(outer, self._query_text)
+        rows = ", ".join(f"({', '.join(map(texts.text, row))})" for row in node.rows)
+        alias = self._alias("v")
+        names = ", ".join(f"`{short(each)}`" for each in node.columns)
+        return Select(
+            f"VALUES {rows} AS `{alias}`({names})",
+            {each: f"`{alias}`.`{short(each)}`" for each in node.columns},
+        )
+
+    # ---- rows
+
+    def _project(self, node: Project, outer: Names) -> Select:
+        inner = self.select(node.input, outer)
+        expressions = [each.expression for each in node.outputs]
+        if _only_leaves_out(node, inner):
+            return inner.with_(outputs={each.column: inner.outputs[each.column] for each in node.outputs})
+        if inner.stage > Stage.OVER or not inner.inlines(_uses(expressions)):
+            inner = self._nested(inner)
+        texts = self._texts(inner, outer)
+        outputs = {each.column: texts.text(each.expression) for each in node.outputs}
+        fixed = {each.column for each in node.outputs if _varies(each.expression)}
+        return inner.with_(outputs=outputs, fixed=frozenset(fixed))
+
+    def _filter(self, node: Filter, outer: Names) -> Select:
+        inner = self.select(node.input, outer)
+        if inner.stage > Stage.GROUPED or not inner.inlines(_uses(node.conditions)):
+            inner = self._nested(inner)
+        texts = tuple(map(self._texts(inner, outer).text, node.conditions))
+        inner = inner.with_(kind=without_pairs(inner.kind))
+        if inner.stage is Stage.GROUPED:
+            return inner.with_(having=(*inner.having, *texts))
+        return inner.with_(where=(*inner.where, *texts))
+
+    def _join(self, node: Join, outer: Names) -> Select:
+        left, right = (self._side(each, node.kind, outer) for each in (node.left, node.right))
+        both = {**left.outputs, **right.outputs}
+        texts = Texts(_names_in(both, outer), self._query_text)
+        condition = " AND ".join(map(texts.text, node.conditions))
+        word = _WORDS[node.kind]
+        if not condition and node.kind is JoinKind.INNER:
+            word = "CROSS JOIN"
+        on = f" ON {condition}" if condition else ("" if word == "CROSS JOIN" else " ON TRUE")
+        source = f"{left.source} {word} {_in_brackets(right.source)}{on}"
+        shown = left.outputs if node.kind in (JoinKind.SEMI, JoinKind.ANTI) else both
+        kind = without_pairs(left.kind or right.kind)
+        return Select(source, shown, (*left.where, *right.where), kind=kind)
+
+    def _side(self, node: Node, kind: JoinKind, outer: Names) -> Select:
+        """Return one side of a join, whose conditions act before the join."""
+        inner = self.select(node, outer)
+        is_plain = inner.stage is Stage.ROWS and inner.source and all(map(is_simple, inner.outputs.values()))
+        is_kept = not inner.where or kind is JoinKind.INNER
+        return inner if is_plain and is_kept else self._nested(inner)
+
+    def _apply(self, node: Apply, outer: Names) -> Select:
+        left = self._side(node.left, JoinKind.INNER, outer)
+        right = self.select(node.right, _names_in(left.outputs, outer))
+        alias, columns = self._alias("l"), [*right.outputs]
+        word = "CROSS JOIN" if node.kind is JoinKind.INNER else "LEFT JOIN"
+        on = "" if node.kind is JoinKind.INNER else " ON TRUE"
+        source = f"{left.source} {word} LATERAL ({right.text(columns)}) AS `{alias}`{on}"
+        made = {each: f"`{alias}`.`{short(each)}`" for each in columns}
+        kind = without_pairs(left.kind)
+        return left.with_(source=source, outputs={**left.outputs, **made}, kind=kind)
+
+    def _unnest(self, node: Unnest, outer: Names) -> Select:
+        left = self._side(node.input, JoinKind.INNER, outer)
+        text = self._texts(left, outer).text(node.expression)
+        kind = node.expression.type
+        is_of_rows = kind.name == "ARRAY" and kind.elements[0].name == "ROW"
+        outer_word = "_outer" if node.is_outer else ""
+        columns = list(node.columns)
+        if node.number is None:
+            rows = f"{'inline' if is_of_rows else 'explode'}{outer_word}({text})"
+        else:
+            rows = f"inline{outer_word}({_numbered(text, node, is_of_rows=is_of_rows)})"
+            columns.append(node.number)
+        return self._lateral(left, rows, columns)
+
+    def _lateral(self, left: Select, rows: str, columns: Sequence[Column]) -> Select:
+        alias = self._alias("u")
+        names = ", ".join(f"`{short(each)}`" for each in columns)
+        source = f"{left.source} CROSS JOIN LATERAL {rows} AS `{alias}`({names})"
+        made = {each: f"`{alias}`.`{short(each)}`" for each in columns}
+        kind = without_pairs(left.kind)
+        return left.with_(source=source, outputs={**left.outputs, **made}, kind=kind)
+
+    def _table_function(self, node: TableFunction, outer: Names) -> Select:
+        left = self._side(node.input, JoinKind.INNER, outer)
+        texts = self._texts(left, outer)
+        rows = f"{quoted(node.name)}({', '.join(map(texts.text, node.args))})"
+        made = self._lateral(left, rows, node.columns)
+        if not node.is_outer:
+            return made
+        head, _, tail = made.source.rpartition(" CROSS JOIN LATERAL ")
+        return made.with_(source=f"{head} LEFT JOIN LATERAL {tail} ON TRUE")
+
+    # ---- windows and groups
+
+    def _window(self, node: Window, outer: Names) -> Select:
+        inner = self._nested(self.select(node.input, outer))
+        texts = self._texts(inner, outer)
+        time = texts.text(node.time)
+        keys = list(map(texts.text, node.partition))
+        columns = [*inner.outputs]
+        shown = ", ".join(f"{inner.outputs[each]} AS `{short(each)}`" for each in columns)
+        if inner.kind is not None:
+            shown = f"{shown}, {inner.kind} AS `{KIND}`"
+        query = windows.rows(
+            node.spans,
+            time,
+            spark_text(node.time.type),
+            keys,
+            shown,
+            inner.source,
+            short(node.column),
+            is_stream=self._traits(node).is_stream,
+        )
+        return self._named(f"({query})", [*columns, node.column], has_kind=inner.kind is not None)
+
+    def _aggregate(self, node: Aggregate, outer: Names) -> Select:
+        inner = self.select(node.input, outer)
+        arguments = [part for each in node.calls for part in (*each.call.args, *_listed(each.call.condition))]
+        keys = [each.expression for each in node.keys]
+        if inner.stage > Stage.ROWS or not inner.inlines(_uses([*keys, *arguments])):
+            inner = self._nested(inner)
+        texts = self._texts(inner, outer)
+        if not all(is_simple(texts.text(each)) and isinstance(each, Column) for each in keys):
+            # A key is computed once, and a constant is not taken for the number of a column.
+            made = {each.column: texts.text(each.expression) for each in node.keys}
+            kept = {column: text for column, text in inner.outputs.items() if column in _used(arguments)}
+            inner = self._nested(inner.with_(outputs={**kept, **made}))
+            names = {each.column: inner.outputs[each.column] for each in node.keys}
+        else:
+            names = {each.column: texts.text(each.expression) for each in node.keys}
+        texts = self._texts(inner, outer)
+        outputs = {**names, **{each.column: texts.text(each.call) for each in node.calls}}
+        if inner.kind is not None:  # the changes of the groups are gathered
+            outputs = {column: text.replace(KIND_MARK, inner.kind or "") for column, text in outputs.items()}
+        key_texts = list(names.values())
+        for column, places in node.groupings:
+            pieces = [Piece(key_texts[place], "int") for place in places]
+            outputs[column] = FUNCTIONS["GROUPING"].apply(pieces)
+        group = ", ".join(key_texts)
+        if node.sets:
+            sets = ", ".join(f"({', '.join(key_texts[place] for place in each)})" for each in node.sets)
+            group = f"GROUPING SETS ({sets})"
+        return inner.with_(outputs=outputs, group=group, stage=Stage.GROUPED, kind=None)
+
+    def _over(self, node: Over, outer: Names) -> Select:
+        inner = self.select(node.input, outer)
+        calls = [each.call for each in node.calls]
+        if inner.stage > Stage.ROWS or not inner.inlines(_uses(calls)):
+            inner = self._nested(inner)
+        texts = self._texts(inner, outer)
+        made = {each.column: texts.text(each.call) for each in node.calls}
+        return inner.with_(
+            outputs={**inner.outputs, **made}, stage=Stage.OVER, fixed=inner.fixed | frozenset(made)
+        )
+
+    # ---- whole results
+
+    def _set_operation(self, node: SetOperation, outer: Names) -> Select:
+        word = f"{node.kind.value}{' ALL' if node.is_all else ''}"
+        left, right = self.select(node.left, outer), self.select(node.right, outer)
+        names = [short(each) for each in node.columns]
+        if left.kind is not None or right.kind is not None:
+            left, right = (each.with_(kind=each.kind or "'+I'") for each in (left, right))
+        text = f"({left.text(node.lefts, names)}) {word} ({right.text(node.rights, names)})"
+        return self._named(f"({text})", node.columns, has_kind=left.kind is not None)
+
+    def _distinct(self, node: Distinct, outer: Names) -> Select:
+        inner = self.select(node.input, outer)
+        if inner.stage > Stage.OVER:
+            inner = self._nested(inner)
+        outputs = {each: inner.outputs[each] for each in node.columns}
+        return inner.with_(outputs=outputs, is_distinct=True, stage=Stage.DISTINCT)
+
+    def _sort(self, node: Sort, outer: Names) -> Select:
+        inner = self.select(node.input, outer)
+        if inner.stage > Stage.DISTINCT or not all(
+            isinstance(each.expression, Column) for each in node.items
+        ):
+            inner = self._nested(inner)
+        texts = self._texts(inner, outer)
+        order = tuple(
+            (each.expression, texts.text(each.expression), _suffix(texts, each))
+            for each in node.items
+            if isinstance(each.expression, Column)
+        )
+        return inner.with_(order=order, stage=Stage.SORTED)
+
+    def _limit(self, node: Limit, outer: Names) -> Select:
+        inner = self.select(node.input, outer)
+        if inner.stage >= Stage.LIMITED:
+            inner = self._nested(inner)
+        parts = [] if node.count is None else [f"LIMIT {node.count}"]
+        parts += [f"OFFSET {node.skipped}"] if node.skipped else []
+        return inner.with_(limit=" ".join(parts), stage=Stage.LIMITED)
+
+    # ---- texts
+
+    def _texts(self, inner: Select, outer: Names) -> Texts:
+        return Texts(_names_in(inner.outputs, outer), self._query_text)
+
+    def _query_text(self, query: QueryCall, names: Names) -> str:
+        return self.select(query.plan, names).with_(kind=None).text(query.outputs)
+
+    def _nested(self, inner: Select) -> Select:
+        """Return a SELECT whose FROM is another one."""
+        columns = [*inner.outputs]
+        return self._named(f"({inner.text(columns)})", columns, has_kind=inner.kind is not None)
+
+    def _named(self, source: str, columns: Iterable[Column], *, has_kind: bool = False) -> Select:
+        alias = self._alias("q")
+        outputs = {each: f"`{alias}`.`{short(each)}`" for each in columns}
+        return Select(f"{source} AS `{alias}`", outputs, kind=f"`{alias}`.`{KIND}`" if has_kind else None)
+
+    def _alias(self, letter: str) -> str:
+        return f"{letter}{next(self._numbers)}"
+
+
+def _no_outer(column: Column) -> str:
+    raise KeyError(f"the column {column} is not below the node that uses it.")
+
+
+def _names_in(outputs: Mapping[Column, str], outer: Names) -> Names:
+    def text(column: Column) -> str:
+        found = outputs.get(column)
+        return outer(column) if found is None else found
+
+    return text
+
+
+def _uses(expressions: Iterable[Expression]) -> Counter[Column]:
+    """Return how often expressions name each column."""
+    found: Counter[Column] = Counter()
+    for each in expressions:
+        found.update(part for part in walk(each) if isinstance(part, Column))
+        for part in walk(each):
+            if isinstance(part, QueryCall):
+                found.update(dict.fromkeys(columns_in(part), 2))
+    return found
+
+
+def _used(expressions: Iterable[Expression]) -> frozenset[Column]:
+    return frozenset(column for each in expressions for column in columns_in(each))
+
+
+def _varies(expression: Expression) -> bool:
+    return any(
+        isinstance(each, QueryCall) or (isinstance(each, Call) and each.function.varies is not Varies.NEVER)
+        for each in walk(expression)
+    )
+
+
+def _listed(condition: Expression | None) -> list[Expression]:
+    return [] if condition is None else [condition]
+
+
+def _only_leaves_out(node: Project, inner: Select) -> bool:
+    return all(each.column == each.expression and each.column in inner.outputs for each in node.outputs) and (
+        not inner.is_distinct
+    )
+
+
+def _suffix(texts: Texts, item: SortItem) -> str:
+    return texts.sort_item(item).removeprefix(texts.text(item.expression))
+
+
+def _in_brackets(source: str) -> str:
+    return f"({source})" if " JOIN " in source and not source.startswith("(") else source
+
+
+def _numbered(text: str, node: Unnest, *, is_of_rows: bool) -> str:
+    """Return the elements of an array or map with their numbers from 1 as the last field."""
+    fields = ["e"]
+    if node.expression.type.name == "MAP":
+        text, fields = f"map_entries({text})", ["e.key", "e.value"]
+    elif is_of_rows:
+        fields = [f"e.{quoted(each.name)}" for each in node.expression.type.elements[0].fields]
+    named = ", ".join(f"'f{place}', {each}" for place, each in enumerate(fields))
+    return f"transform({text}, (e, i) -> named_struct({named}, 'o', i + 1))"

@@ -1,0 +1,93 @@
+"""What passes are run with: the traits of nodes, new columns, and errors with a place.
+
+Runs on the driver. Invariant: a pass makes a column by `column`, so that its id is new in the statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from penstock.sql.language.flink_types import FlinkType
+from penstock.sql.language.source import Source, script_of
+from penstock.sql.plan.expressions import Call, Column, Expression, Function
+from penstock.sql.plan.nodes import Assignment, Node, Project
+from penstock.sql.plan.rewrite import columns_of, with_new_columns
+from penstock.sql.plan.traits import TraitsOf
+
+
+@dataclass
+class PassContext:
+    """One statement that is planned.
+
+    Attributes:
+        script: for the places of errors.
+        column: makes a column with a new id.
+        type_of: the type of a call of a function; Spark may be asked.
+        is_utc: whether the times of the session are those of UTC.
+        ttl: how long states keep rows; None for ever.
+        free: for each column of the result, whether a clock may stand in it although the rows change, because
+            the table that is written finds its rows by other columns.
+        wants_offsets: whether the rows are put in order by the places of their records.
+        accepts_varying: whether a value that may vary is accepted; it gets a warning.
+    """
+
+    script: Source
+    column: Callable[[str, FlinkType], Column]
+    type_of: Callable[[Function, tuple[Expression, ...]], FlinkType]
+    is_utc: bool = True
+    ttl: str | None = None
+    free: tuple[bool, ...] = ()
+    wants_offsets: bool = False
+    accepts_varying: Callable[[str], bool] = lambda _: False
+    traits: TraitsOf = field(default_factory=TraitsOf)
+
+    def refuse(self, offset: int, message: str) -> NoReturn:
+        """Raise the error for a part of the statement."""
+        raise script_of(offset, self.script).error(message, max(offset, 0))
+
+    def call(self, name: str, text: str, args: tuple[Expression, ...], kind: FlinkType | None = None) -> Call:
+        """Return a call of a function that Spark has under this text."""
+        function = Function(len(args), len(args), text)
+        return Call(name, function, args, self.type_of(function, args) if kind is None else kind)
+
+    def with_expressions(
+        self, node: Node, expressions: tuple[Expression, ...], name: str
+    ) -> tuple[Node, tuple[Column, ...]]:
+        """Return rows that also have these values as columns, and these columns."""
+        if all(isinstance(each, Column) for each in expressions):
+            return node, tuple(each for each in expressions if isinstance(each, Column))
+        made = [
+            Assignment(each, each)
+            if isinstance(each, Column)
+            else Assignment(self.column(name, each.type), each)
+            for each in expressions
+        ]
+        kept = [Assignment(each, each) for each in columns_of(node)]
+        own = [each for each in made if each.column != each.expression]
+        return Project(node, (*kept, *own)), tuple(each.column for each in made)
+
+    def copied(self, node: Node) -> Copy:
+        """Return the same rows under new columns, so that they may stand in the plan twice."""
+        names: dict[Column, Column] = {}
+
+        def of(column: Column) -> Column:
+            if column not in names:
+                names[column] = self.column(column.name, column.type)
+            return names[column]
+
+        return Copy(with_new_columns(node, of), names)
+
+    @staticmethod
+    def copied_column(copy: Copy, column: Column) -> Column:
+        """Return the column of a copy that stands for one of the original."""
+        return copy.names[column]
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A copy of a plan, and the new column for each of the old ones."""
+
+    node: Node
+    names: dict[Column, Column]

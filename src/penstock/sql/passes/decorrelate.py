@@ -1,0 +1,138 @@
+"""A query that compares its rows with rows outside by =: the same query without that, and what is compared.
+
+Runs on the driver. Invariant: the query that is left takes no column from outside. A query that uses rows
+outside otherwise than by a comparison with = in its WHERE is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from penstock.sql.passes.context import PassContext
+from penstock.sql.plan.expressions import Call, Column, Expression
+from penstock.sql.plan.nodes import (
+    Aggregate,
+    Assignment,
+    Distinct,
+    Filter,
+    Join,
+    JoinKind,
+    Node,
+    Over,
+    Project,
+    TableFunction,
+    Unnest,
+    Window,
+)
+from penstock.sql.plan.rewrite import columns_in, columns_of, free_columns
+
+
+@dataclass
+class Decorrelated:
+    """A query that stands alone.
+
+    Attributes:
+        node: the query, with the columns `inner`.
+        outer: the values outside.
+        inner: the columns that they are compared with.
+    """
+
+    node: Node
+    outer: tuple[Expression, ...] = ()
+    inner: tuple[Column, ...] = ()
+
+
+def decorrelated(node: Node, context: PassContext, refusal: str) -> Decorrelated:
+    """Return a query without its comparisons with rows outside.
+
+    Args:
+        node: the query.
+        context: of the statement.
+        refusal: the message for a column that is used otherwise.
+
+    Raises:
+        SqlError: the query uses rows outside otherwise than by =.
+    """
+    outside = free_columns(node)
+    if not outside:
+        return Decorrelated(node)
+    found = _pulled(node, outside, context)
+    left = free_columns(found.node)
+    if left:
+        context.refuse(max(each.offset for each in left), refusal)
+    return found
+
+
+def _pulled(node: Node, outside: frozenset[Column], context: PassContext) -> Decorrelated:
+    match node:
+        case Filter():
+            return _of_filter(node, outside, context)
+        case Project():
+            found = _pulled(node.input, outside, context)
+            kept = tuple(Assignment(each, each) for each in found.inner if each not in columns_of(node))
+            return replace(found, node=replace(node, input=found.node, outputs=(*node.outputs, *kept)))
+        case Aggregate():
+            return _of_aggregate(node, outside, context)
+        case Distinct():
+            found = _pulled(node.input, outside, context)
+            columns = (*node.columns, *(each for each in found.inner if each not in node.columns))
+            return replace(found, node=replace(node, input=found.node, columns=columns))
+        case Join() if node.kind in (JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI):
+            left = _pulled(node.left, outside, context)
+            right = Decorrelated(node.right)
+            if node.kind is JoinKind.INNER:
+                right = _pulled(node.right, outside, context)
+            made = replace(node, left=left.node, right=right.node)
+            return Decorrelated(made, (*left.outer, *right.outer), (*left.inner, *right.inner))
+        case Window() | Unnest() | TableFunction():
+            found = _pulled(node.input, outside, context)
+            return replace(found, node=replace(node, input=found.node))
+        case Over():
+            found = _pulled(node.input, outside, context)
+            if found.outer:
+                context.refuse(
+                    node.offset,
+                    "OVER beside a comparison with the rows outside is not served. Put it in a query "
+                    "in FROM.",
+                )
+            return replace(found, node=replace(node, input=found.node))
+        case _:
+            return Decorrelated(node)
+
+
+def _of_filter(node: Filter, outside: frozenset[Column], context: PassContext) -> Decorrelated:
+    found = _pulled(node.input, outside, context)
+    kept: list[Expression] = []
+    pairs: list[tuple[Expression, Expression]] = []
+    for each in node.conditions:
+        pair = _pair(each, outside)
+        if pair is None:
+            kept.append(each)
+        else:
+            pairs.append(pair)
+    made = replace(node, input=found.node, conditions=tuple(kept)) if kept else found.node
+    made, inner = context.with_expressions(made, tuple(theirs for _, theirs in pairs), "compared")
+    return Decorrelated(made, (*found.outer, *(mine for mine, _ in pairs)), (*found.inner, *inner))
+
+
+def _of_aggregate(node: Aggregate, outside: frozenset[Column], context: PassContext) -> Decorrelated:
+    """Return groups that are also by what is compared."""
+    found = _pulled(node.input, outside, context)
+    own = {each.expression: each.column for each in node.keys}
+    more = tuple(
+        Assignment(context.column(each.name, each.type), each) for each in found.inner if each not in own
+    )
+    known = {**own, **{each.expression: each.column for each in more}}
+    made = replace(node, input=found.node, keys=(*node.keys, *more))
+    return Decorrelated(made, found.outer, tuple(known[each] for each in found.inner))
+
+
+def _pair(condition: Expression, outside: frozenset[Column]) -> tuple[Expression, Expression] | None:
+    """Return the value outside and the value inside of a comparison by =; None for another condition."""
+    if not (isinstance(condition, Call) and condition.name == "="):
+        return None
+    for mine, theirs in (condition.args, condition.args[::-1]):
+        ones, others = columns_in(mine), columns_in(theirs)
+        if ones and ones <= outside and others and not others & outside:
+            return mine, theirs
+    return None

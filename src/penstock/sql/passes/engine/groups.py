@@ -1,0 +1,394 @@
+"""GROUP BY over a stream: groups of windows by Spark, all others by penstock's operator.
+
+Runs on the driver. Invariant: Spark gets groups only if the end of a window is one of their keys and the rows
+are append-only. So each group comes once, when the watermark has passed, and nothing takes it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from penstock.sql.functions.distinct import distinct_in_stream
+from penstock.sql.functions.served import SUFFIX
+from penstock.sql.language.flink_types import Field, FlinkType
+from penstock.sql.passes.context import PassContext
+from penstock.sql.passes.engine.calls import Calls
+from penstock.sql.passes.engine.inputs import exposing, input_of, labelled, window_of, with_offsets
+from penstock.sql.plan.expressions import AggregateCall, Call, Column, Expression, Function, Literal, Piece
+from penstock.sql.plan.hidden import KIND_MARK
+from penstock.sql.plan.nodes import (
+    Aggregate,
+    AggregateOutput,
+    Assignment,
+    Changelog,
+    Filter,
+    Input,
+    MarkedWindows,
+    Node,
+    Project,
+    Stateful,
+    TimedChanges,
+    Unnest,
+    Window,
+)
+from penstock.sql.plan.operators import Aggregation, GatheredAggregation
+from penstock.sql.plan.rewrite import columns_in, columns_of, expressions_of, inputs_of
+from penstock.sql.plan.traits import ALWAYS_0
+from penstock.sql.plan.types import BIGINT, INT, spark_text
+from penstock.sql.plan.windows import parts_of_window
+from penstock.types import ROW_KIND
+
+_NO_WINDOW = (
+    "each set of GROUPING SETS needs window_start and window_end in a stream, because a group without them "
+    "never ends. Write GROUP BY window_start, window_end, GROUPING SETS (...)."
+)
+_NO_SESSION = (
+    "SESSION of rows that change is not served, because rows that went again make a session longer. Use "
+    "TUMBLE, HOP or CUMULATE."
+)
+_OTHER_PARTITION = (
+    "the columns of PARTITION BY in SESSION and those of GROUP BY have to be the same, because "
+    "Spark builds sessions of the groups."
+)
+_SET = "gs"
+"""The label of the number of a grouping set."""
+
+
+def aggregate(node: Aggregate, context: PassContext) -> Node:
+    """Return groups by their engine."""
+    below = context.traits(node.input)
+    if not below.is_stream:
+        return node
+    windows = _windows(node)
+    if windows:
+        return _of_windows(node, windows, context)
+    ends = [each for each in node.keys if below.windows.get(_column(each.expression)) == "end"]
+    if ends and not below.changes:
+        calls = tuple(replace(each, call=native_call(each.call, context)) for each in node.calls)
+        found = replace(node, input=marked(node.input, context), calls=calls)
+        return _checked_sets(found, {*ends}, context)
+    return _stateful(node, context)
+
+
+def grouped_window(node: Aggregate) -> Column | None:
+    """Return the window that the groups are of, as they were bound; None without one.
+
+    Also None if a condition or a value is computed of the window: Spark knows the bounds of a session only
+    when it has built the groups.
+    """
+    found = _windows(node)
+    window = next((window for window, _ in found.values()), None)
+    if window is None:
+        return None
+    made = _computed_of(node.input, window)
+    others = [each.expression for each in node.keys if each not in found]
+    used = [*others, *(each.call for each in node.calls)]
+    below = node.input
+    while not isinstance(below, Window) and (inputs := inputs_of(below)):
+        used += () if isinstance(below, Project) else expressions_of(below)
+        made, below = made | _computed_of(inputs[0], window), inputs[0]
+    return None if any(columns_in(each) & made for each in used) else window
+
+
+def _computed_of(node: Node, window: Column) -> frozenset[Column]:
+    """Return the columns of rows that are a window, or are computed of it."""
+    if isinstance(node, Window) and node.column == window:
+        return frozenset({window})
+    below = frozenset[Column]().union(*(_computed_of(each, window) for each in inputs_of(node)[:1]))
+    if isinstance(node, Project):
+        return frozenset(each.column for each in node.outputs if columns_in(each.expression) & below)
+    return below
+
+
+def _column(value: Expression) -> Column:
+    return value if isinstance(value, Column) else Column(-1, "", value.type)
+
+
+def _windows(node: Aggregate) -> dict[Assignment, tuple[Column, str]]:
+    """Return the keys that are parts of one window which the rows below are in, each with window and part."""
+    found: dict[Assignment, tuple[Column, str]] = {}
+    for each in node.keys:
+        if not isinstance(each.expression, Column):
+            continue
+        part = window_of(node.input, each.expression)
+        if part is not None and _window_node(node.input, part[0]) is None:
+            continue  # an operator made the session
+        if part is None and _is_window(node.input, each.expression):
+            part = (each.expression, "struct")
+        if part is not None and exposing(node.input, part[0]) is not None:
+            found[each] = part
+    parts = {part for _, part in found.values()}
+    is_whole = "struct" in parts or {"window_start", "window_end"} <= parts
+    return found if is_whole and len({window for window, _ in found.values()}) == 1 else {}
+
+
+def _is_window(node: Node, column: Column) -> bool:
+    """Return whether a column is the window that the rows of a node are put into."""
+    while isinstance(node, (Filter, Project, Unnest, MarkedWindows)):
+        node = node.input
+    return isinstance(node, Window) and node.column == column
+
+
+# ---- groups of windows
+
+
+def _of_windows(
+    node: Aggregate, windows: Mapping[Assignment, tuple[Column, str]], context: PassContext
+) -> Node:
+    """Return groups whose key is the window itself, and its parts above them."""
+    window = next(iter(windows.values()))[0]
+    rows = exposing(node.input, window)
+    assert rows is not None  # noqa: S101 - asked by `_windows`
+    key = Assignment(context.column("window", window.type), window)
+    others = [each for each in node.keys if each not in windows]
+    _check_session(rows, window, others, context)
+    keys = (key, *others, *_key_of_all(rows, window, others, context))
+    places = {each: (0 if each in windows else keys.index(each)) for each in node.keys}
+    sets = tuple(tuple(dict.fromkeys(places[node.keys[place]] for place in each)) for each in node.sets)
+    if sets and not all(0 in each for each in sets):
+        context.refuse(node.offset, _NO_WINDOW)
+    groupings = tuple(
+        (column, tuple(places[node.keys[place]] for place in each)) for column, each in node.groupings
+    )
+    groups = replace(node, input=rows, keys=keys, sets=sets, groupings=groupings)
+    if context.traits(rows).changes:
+        made = _gathered(groups, context)
+    else:
+        calls = tuple(replace(each, call=native_call(each.call, context)) for each in node.calls)
+        made = replace(groups, calls=calls)
+    outputs = [
+        Assignment(each.column, _part(key.column, windows[each][1]))
+        if each in windows
+        else Assignment(each.column, each.column)
+        for each in node.keys
+    ]
+    outputs += [Assignment(each.column, each.column) for each in node.calls]
+    outputs += [Assignment(column, column) for column, _ in node.groupings]
+    return Project(made, tuple(outputs))
+
+
+def _key_of_all(
+    rows: Node, window: Column, others: list[Assignment], context: PassContext
+) -> list[Assignment]:
+    """Return a key that is always 0 for a SESSION alone, which Spark does not stream.
+
+    Spark's optimizer must not recognise that it is constant.
+    """
+    found = _window_node(rows, window)
+    if found is None or found.spans.kind != "SESSION" or others:
+        return []
+    start = context.call(ALWAYS_0, "(unix_micros(CAST({0}.start AS TIMESTAMP)) & 0)", (window,), BIGINT)
+    return [Assignment(context.column("all", BIGINT), start)]
+
+
+def native_call(call: AggregateCall, context: PassContext) -> AggregateCall:
+    """Return an aggregate of windows as Spark streams it. Of DISTINCT it streams sets of values only."""
+    if call.name == "APPROX_COUNT_DISTINCT":
+        context.refuse(
+            call.offset,
+            "APPROX_COUNT_DISTINCT is not served in a stream yet. Count in two steps: first GROUP BY the "
+            "value.",
+        )
+    if not call.is_distinct:
+        return call
+    name = call.name
+    try:
+        distinct_in_stream(name, Piece("x", spark_text(call.args[0].type)), "")
+    except ValueError as error:
+        context.refuse(call.offset, f"{name}: {error}")
+    text = Function(1, 1, lambda args: distinct_in_stream(name, args[0], SUFFIX))
+    return replace(call, is_distinct=False, function=text)
+
+
+def _part(window: Column, part: str) -> Expression:
+    return window if part == "struct" else parts_of_window(window)[part]
+
+
+def _check_session(rows: Node, window: Column, others: list[Assignment], context: PassContext) -> None:
+    found = _window_node(rows, window)
+    if found is None or found.spans.kind != "SESSION":
+        return
+    if context.traits(found.input).changes:
+        context.refuse(found.offset, _NO_SESSION)
+    if {*found.partition} != {each.expression for each in others}:
+        context.refuse(found.offset, _OTHER_PARTITION)
+
+
+def _window_node(node: Node, window: Column) -> Window | None:
+    """Return the node that puts the rows into a window; None if an operator does, or a group is between."""
+    while isinstance(node, (Filter, Project, Unnest, MarkedWindows)):
+        node = node.input
+    return node if isinstance(node, Window) and node.column == window else None
+
+
+def _checked_sets(node: Aggregate, ends: set[Assignment], context: PassContext) -> Node:
+    places = {place for place, each in enumerate(node.keys) if each in ends}
+    if any(not places & {*each} for each in node.sets):
+        context.refuse(node.offset, _NO_WINDOW)
+    return node
+
+
+def _gathered(node: Aggregate, context: PassContext) -> Node:
+    """Return groups of rows that change: Spark gathers the changes of each, until its window is over."""
+    calls = Calls(context)
+    values = {each.column: calls.value(each.call) for each in node.calls}
+    arguments = tuple(calls.arguments)
+    fields = tuple(Field(f"a{place}", each.type) for place, each in enumerate(arguments))
+    kind = FlinkType("ARRAY", elements=(FlinkType("ROW", fields=fields),))
+    rows = context.column("rows", kind)
+    call = AggregateCall("collect", arguments, kind, function=Function(0, len(arguments), _gathered_text))
+    groups = replace(node, calls=(AggregateOutput(rows, call),))
+    columns = [*columns_of(groups)]
+    columns.remove(rows)
+    inputs = Input(groups, (*labelled("k", columns), ("__rows", rows)))
+    texts = calls.texts or (("n", "count(*)"),)
+    made = Stateful(
+        GatheredAggregation("__rows", texts),
+        (inputs,),
+        (*labelled("k", columns), *calls.columns),
+        Changelog.APPEND,
+        offset=node.offset,
+    )
+    kept = [Assignment(each, each) for each in columns]
+    return Project(made, (*kept, *(Assignment(column, value) for column, value in values.items())))
+
+
+def _gathered_text(args: list[Piece]) -> str:
+    fields = [f"'a{place}', {each.text}" for place, each in enumerate(args)]
+    fields.append(f"'{ROW_KIND}', {KIND_MARK}")
+    return f"collect_list(named_struct({', '.join(fields)}))"
+
+
+def timed(node: Window, context: PassContext) -> Window:
+    """Return a window over rows that change, each with a time.
+
+    Raises:
+        SqlError: the window is not over the column of the watermark, or a SESSION.
+    """
+    below = context.traits(node.input)
+    if node.spans.kind == "SESSION":
+        context.refuse(node.offset, _NO_SESSION)
+    time = below.changing_time
+    if time is None or node.time != time[0]:
+        name = below.changed.name if below.changed is not None else ""
+        context.refuse(
+            node.offset,
+            f"{node.spans.kind} of rows that change ({name}) takes the column of the WATERMARK of a table. "
+            "Aggregates, joins and UNION do not keep it: put them behind the window, or leave them out.",
+        )
+    return replace(node, input=TimedChanges(node.input, *time))
+
+
+# ---- marks
+
+
+def marked(node: Node, context: PassContext) -> Node:
+    """Return rows of windows whose ends Spark knows, if it does not know them yet."""
+    known = context.traits(node).windows
+    ends = tuple(column for column, part in known.items() if part == "end")
+    times = tuple(column for column, part in known.items() if part == "time")
+    if not ends and not times:
+        return node
+    found = window_of(node, (*ends, *times)[0])
+    if found is None:
+        return node  # the node below has the marks
+    rows = exposing(node, found[0])
+    return node if rows is None else MarkedWindows(rows, found[0], ends, times)
+
+
+# ---- other groups
+
+
+def _stateful(node: Aggregate, context: PassContext) -> Node:
+    below = context.traits(node.input)
+    calls = Calls(context)
+    rows, order = node.input, None
+    if any(each.call.name in ("FIRST_VALUE", "LAST_VALUE") for each in node.calls) and not below.changes:
+        rows, places = with_offsets(rows, context)
+        time = context.traits(node.input).time
+        order = places[1] if places else time[0] if time is not None else None
+    values = {each.column: calls.value(each.call, order) for each in node.calls}
+    keys = [each.expression for each in node.keys] or [Literal("0", INT, 0)]
+    inputs = input_of(rows, [("g", keys), ("a", calls.arguments)], context)
+    labels = tuple(f"g{place}" for place in range(len(keys)))
+    outputs = tuple((f"g{place}", each.column) for place, each in enumerate(node.keys))
+    texts = calls.texts
+    if not texts:  # the count of nothing never changes: a group comes once and goes once
+        none = context.call("none", "CAST(NULL AS INT)", (), INT)
+        inputs = input_of(rows, [("g", keys), ("a", [*calls.arguments, none])], context)
+        texts = (("n", f"count(a{len(calls.arguments)})"),)
+    if node.sets:
+        return _of_sets(node, inputs, labels, texts, calls, values, context)
+    made = Stateful(
+        Aggregation(labels, texts, node.ttl),
+        (inputs,),
+        (*outputs, *calls.columns),
+        Changelog.RETRACT,
+        is_inserts=not calls.texts and not below.changes,
+        offset=node.offset,
+    )
+    return _shown(made, node, values)
+
+
+def _shown(made: Node, node: Aggregate, values: Mapping[Column, Expression]) -> Node:
+    outputs = [Assignment(each.column, each.column) for each in node.keys]
+    outputs += [Assignment(column, value) for column, value in values.items()]
+    return Project(made, tuple(outputs))
+
+
+def _of_sets(
+    node: Aggregate,
+    inputs: Input,
+    labels: tuple[str, ...],
+    texts: tuple[tuple[str, str], ...],
+    calls: Calls,
+    values: Mapping[Column, Expression],
+    context: PassContext,
+) -> Node:
+    """Return GROUPING SETS: each row counts once in each set. The number of the set is a key.
+
+    So a NULL of the data and a column that is not in the set are different groups.
+    """
+    numbers = ", ".join(map(str, range(len(node.sets))))
+    array = context.call("sets", f"array({numbers})", (), FlinkType("ARRAY", elements=(INT,)))
+    number = context.column(_SET, INT)
+    rows = Unnest(inputs.node, array, (number,))
+    known = dict(inputs.columns)
+    made: list[Assignment] = []
+    shown: list[tuple[str, Column]] = []
+    for place, label in enumerate(labels):
+        of_sets = ", ".join(str(each) for each, columns in enumerate(node.sets) if place in columns)
+        value = context.call(
+            "CASE",
+            f"CASE WHEN {{0}} IN ({of_sets}) THEN {{1}} END",
+            (number, known[label]),
+            known[label].type,
+        )
+        made.append(Assignment(context.column(label, known[label].type), value))
+        shown.append((label, made[-1].column))
+    others = [(label, column) for label, column in inputs.columns if label not in labels]
+    kept = [Assignment(column, column) for _, column in others] + [Assignment(number, number)]
+    outer = Input(Project(rows, (*made, *kept)), (*shown, *others, (_SET, number)))
+    outputs = tuple((f"g{place}", each.column) for place, each in enumerate(node.keys))
+    found = Stateful(
+        Aggregation((*labels, _SET), texts, node.ttl),
+        (outer,),
+        (*outputs, (_SET, number), *calls.columns),
+        Changelog.RETRACT,
+        is_inserts=not calls.texts and not context.traits(node.input).changes,
+        offset=node.offset,
+    )
+    groupings = {column: _grouping(number, places, node.sets, context) for column, places in node.groupings}
+    return _shown(found, node, {**values, **groupings})
+
+
+def _grouping(
+    number: Column, places: tuple[int, ...], sets: tuple[tuple[int, ...], ...], context: PassContext
+) -> Call:
+    """Return GROUPING of columns: a bit for each that is not in the set."""
+    whens = []
+    for each, columns in enumerate(sets):
+        bits = sum(1 << place for place, column in enumerate(reversed(places)) if column not in columns)
+        whens.append(f"WHEN {each} THEN {bits}")
+    return context.call("GROUPING", f"CAST(CASE {{0}} {' '.join(whens)} END AS BIGINT)", (number,), BIGINT)

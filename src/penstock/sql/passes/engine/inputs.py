@@ -1,0 +1,151 @@
+"""Rows for operators, and hidden columns that they need.
+
+Runs on the driver. Invariant: a label of an operator's column depends on the operator's arguments alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from penstock.sql.language.flink_types import FlinkType
+from penstock.sql.passes.context import PassContext
+from penstock.sql.plan.expressions import Call, Column, Expression, SortItem
+from penstock.sql.plan.hidden import OFFSETS
+from penstock.sql.plan.nodes import (
+    Aggregate,
+    Assignment,
+    Filter,
+    Input,
+    MarkedWindows,
+    Node,
+    PlainTimes,
+    Project,
+    Scan,
+    TableFunction,
+    TimedChanges,
+    Unnest,
+    Watermark,
+    Window,
+)
+from penstock.sql.plan.rewrite import columns_of
+from penstock.sql.plan.types import BIGINT, INT
+
+_NULL_PLACE = "CASE WHEN {{0}} IS NULL THEN {} ELSE {} END"
+
+
+def labelled(prefix: str, columns: Iterable[Column]) -> tuple[tuple[str, Column], ...]:
+    """Return columns with the labels `c0`, `c1` and so on."""
+    return tuple((f"{prefix}{place}", each) for place, each in enumerate(columns))
+
+
+def input_of(node: Node, parts: Sequence[tuple[str, Sequence[Expression]]], context: PassContext) -> Input:
+    """Return rows with these values, each list of which has a prefix for its labels."""
+    every = tuple(each for _, values in parts for each in values)
+    node, columns = context.with_expressions(node, every, "value")
+    found: list[tuple[str, Column]] = []
+    rest = iter(columns)
+    for prefix, values in parts:
+        found += labelled(prefix, [next(rest) for _ in values])
+    return Input(node, tuple(found))
+
+
+def exposing(node: Node, column: Column) -> Node | None:
+    """Return rows that also have a column of a node below; None if it is not there any more."""
+    if column in columns_of(node):
+        return node
+    match node:
+        case Project():
+            below = exposing(node.input, column)
+            if below is None:
+                return None
+            return replace(node, input=below, outputs=(*node.outputs, Assignment(column, column)))
+        case (
+            Filter() | PlainTimes() | TimedChanges() | Unnest() | TableFunction() | Window() | MarkedWindows()
+        ):
+            below = exposing(node.input, column)
+            return None if below is None else replace(node, input=below)
+        case _:
+            return None
+
+
+def with_offsets(
+    node: Node, context: PassContext, *, is_for_operator: bool = False
+) -> tuple[Node, tuple[Column, ...]]:
+    """Return rows with the topic partition and the offset of their record; no columns if they have none.
+
+    `is_for_operator`: whether they are for the operator that makes a correct changelog of the records.
+    """
+    match node:
+        case Scan() if node.source.has_offsets and (is_for_operator or not node.source.is_normalized):
+            known = {each.name: each for each in node.columns}
+            kinds: tuple[FlinkType, ...] = (INT, BIGINT)
+            pair = tuple(
+                known.get(name) or context.column(name, kind)
+                for name, kind in zip(OFFSETS, kinds, strict=True)
+            )
+            more = tuple(each for each in pair if each.name not in known)
+            return replace(node, columns=(*node.columns, *more)), pair
+        case Filter() | Watermark():
+            below, pair = with_offsets(node.input, context)
+            return replace(node, input=below), pair
+        case Project():
+            below, pair = with_offsets(node.input, context)
+            kept = tuple(Assignment(each, each) for each in pair if each not in columns_of(node))
+            return replace(node, input=below, outputs=(*node.outputs, *kept)), pair
+        case _:
+            return node, ()
+
+
+def defined(node: Node, column: Column) -> Expression:
+    """Return what a column was computed of, below projections and conditions; itself if nothing tells."""
+    match node:
+        case Project():
+            for each in node.outputs:
+                if each.column == column:
+                    value = each.expression
+                    return defined(node.input, value) if isinstance(value, Column) else value
+            return column
+        case Filter() | PlainTimes() | Unnest() | TableFunction():
+            return defined(node.input, column)
+        case Aggregate():
+            return column
+        case _:
+            return column
+
+
+def window_of(node: Node, column: Column) -> tuple[Column, str] | None:
+    """Return the window that a column is a part of, and the part; None for another column."""
+    found = defined(node, column)
+    if isinstance(found, Call) and found.name in ("window_start", "window_end", "window_time"):
+        window = found.args[0]
+        return (window, found.name) if isinstance(window, Column) else None
+    return None
+
+
+def ordered(
+    items: Sequence[SortItem], context: PassContext, prefix: str = "o"
+) -> tuple[list[tuple[str, Expression]], list[tuple[str, bool]]]:
+    """Return the columns of an order, labelled `o0`, `o0n` and so on, and the order by them.
+
+    `o0n` puts nulls to where the order wants them, if they are not there anyway: null is the lowest value.
+    """
+    columns: list[tuple[str, Expression]] = []
+    order: list[tuple[str, bool]] = []
+    for place, each in enumerate(items):
+        name = f"{prefix}{place}"
+        if each.nulls_first is not None and each.nulls_first is each.is_descending:
+            first = (0, 1) if each.nulls_first else (1, 0)
+            columns.append(
+                (f"{name}n", context.call("nulls", _NULL_PLACE.format(*first), (each.expression,), INT))
+            )
+            order.append((f"{name}n", False))
+        columns.append((name, each.expression))
+        order.append((name, each.is_descending))
+    return columns, order
+
+
+def input_with(node: Node, columns: Sequence[tuple[str, Expression]], context: PassContext) -> Input:
+    """Return rows with these values under their labels."""
+    node, made = context.with_expressions(node, tuple(value for _, value in columns), "value")
+    return Input(node, tuple((label, column) for (label, _), column in zip(columns, made, strict=True)))

@@ -1,0 +1,370 @@
+"""Joins of streams: which of them Spark may run, and with which watermarks.
+
+Runs on the driver. Spark forgets the rows of a side whose watermark column is too old for the condition. But
+it takes a bound of any column of that side for a bound of the watermark column. So rows of
+`b.ts BETWEEN a.ts AND a.until` would go when the watermark passes a.ts, and not a.until. It also takes an
+equal time of one side for an equal time of both, and drops late rows before each join.
+
+Invariant: Spark knows the watermarks of two sides only if both are bounded by a condition that compares their
+watermark columns, plus a constant. Then Flink has an interval join too. In all other joins of streams every
+row is kept, as in Flink's regular join.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from penstock.sql.passes.context import PassContext
+from penstock.sql.passes.engine.groups import marked
+from penstock.sql.passes.engine.inputs import input_with, labelled
+from penstock.sql.plan.expressions import Call, Column, Expression, Literal
+from penstock.sql.plan.nodes import (
+    Changelog,
+    Filter,
+    Input,
+    Join,
+    JoinKind,
+    Node,
+    PlainTimes,
+    Scan,
+    Stateful,
+)
+from penstock.sql.plan.operators import RegularJoin
+from penstock.sql.plan.rewrite import columns_in, columns_of, nodes_in
+from penstock.sql.plan.types import BOOLEAN, INT, INTEGERS, spark_text
+
+_HARMLESS = ("<", "<=", ">", ">=", "BETWEEN", "<>")
+"""Comparisons that only let Spark keep a row for longer, beside those that bound the watermark columns."""
+_COMPARISONS = ("=", "<", "<=", ">", ">=", "BETWEEN")
+_NESTED = ("array", "map", "struct")
+Pair = tuple[Column, Column]
+"""The watermark columns of the left and of the right side that bound each other."""
+
+
+def join(node: Join, context: PassContext) -> Node:
+    """Return a join by its engine."""
+    left, right = context.traits(node.left), context.traits(node.right)
+    if not left.is_stream and not right.is_stream:
+        return node
+    if node.kind in (JoinKind.SEMI, JoinKind.ANTI):
+        return _stateful(node, context)
+    if left.is_stream and right.is_stream:
+        node = _of_windows(node, context)
+        if left.changes or right.changes or not _equal(node):  # Spark streams joins by = only
+            return _stateful(node, context)
+        pair = bounding_times(node, context)
+        is_of_spark = node.kind is JoinKind.INNER and not node.ttls and context.ttl is None
+        if pair is None and not is_of_spark:
+            return _stateful(node, context)
+        _check_ttls(node, context)
+        return _native(node, pair, context)
+    _check_ttls(node, context)
+    return _of_static(node, context)
+
+
+def _of_windows(node: Join, context: PassContext) -> Join:
+    """Return a join whose sides have their watermarks on the ends of windows, if it compares these by =."""
+    left, right = context.traits(node.left), context.traits(node.right)
+    if left.changes or right.changes:
+        return node
+    is_of_ends = any(
+        left.windows.get(one) == "end" and right.windows.get(other) == "end"
+        for one, other, _ in _equal(node)
+        if isinstance(one, Column) and isinstance(other, Column)
+    )
+    if not is_of_ends:
+        return node
+    return replace(node, left=marked(node.left, context), right=marked(node.right, context))
+
+
+def _check_ttls(node: Join, context: PassContext) -> None:
+    if node.ttls is not None:
+        context.refuse(
+            node.offset,
+            "STATE_TTL names a table of this join, and no state of it is for this table alone. The hint is "
+            "served for a table of a join of streams that is not an interval join.",
+        )
+
+
+def _of_static(node: Join, context: PassContext) -> Node:
+    """Return a join with a static table, which Spark reads again in each batch."""
+    left, right = context.traits(node.left), context.traits(node.right)
+    static = node.right if left.is_stream else node.left
+    is_read = any(isinstance(each, Scan) for each in nodes_in(static))
+    if (left.changes or right.changes) and is_read and not node.is_as_of:
+        context.refuse(
+            node.offset,
+            "rows that change are joined with a static table, which is read again in each batch. If it "
+            "changes, a row is taken back that never was there. Write FOR SYSTEM_TIME AS OF behind the "
+            "static table if it never changes or if its rows of now are wanted.",
+        )
+    kept = JoinKind.LEFT if left.is_stream else JoinKind.RIGHT
+    if node.kind not in (JoinKind.INNER, kept):
+        context.refuse(node.offset, "an outer join that keeps the rows of a static table is not served.")
+    return node
+
+
+def _native(node: Join, pair: Pair | None, context: PassContext) -> Node:
+    left = _with_plain_times(node.left, pair[0] if pair else None, context)
+    right = _with_plain_times(node.right, pair[1] if pair else None, context)
+    conditions = (
+        (*node.conditions, *_present(node, context)) if node.kind is not JoinKind.INNER else node.conditions
+    )
+    return replace(node, left=left, right=right, conditions=conditions)
+
+
+def _present(node: Join, context: PassContext) -> list[Expression]:
+    """Return that the values are there without which the conditions of an outer join are not true.
+
+    In an outer join of streams Spark takes a NULL for equal to a NULL, and a row whose time is NULL waits for
+    ever. A row that fails a condition of its side comes out at once. Another condition than a comparison is a
+    value itself, because Spark may make a comparison of it: `a IN (b)` and `NOT a <> b` are `a = b`.
+    """
+    values: list[Expression] = []
+    for each in node.conditions:
+        is_comparison = isinstance(each, Call) and each.name in _COMPARISONS
+        values += each.args if is_comparison and isinstance(each, Call) else [each]
+    found = dict.fromkeys(each for each in values if columns_in(each))
+    return [context.call("IS NOT NULL", "({0}) IS NOT NULL", (each,), BOOLEAN) for each in found]
+
+
+def _with_plain_times(node: Node, keep: Column | None, context: PassContext) -> Node:
+    """Return one side whose times are plain values, but `keep`."""
+    known = context.traits(node)
+    is_marked = keep is not None and known.windows.get(keep) == "end"
+    if {*known.times} <= {keep} and (is_marked or not known.windows):
+        return node
+    return PlainTimes(node, keep)
+
+
+# ---- times
+
+
+def bounding_times(node: Join, context: PassContext) -> Pair | None:
+    """Return the watermark columns that bound both sides of a join of two streams; None if none do."""
+    lefts, rights = (
+        frozenset(column for column, mark in context.traits(side).times.items() if not mark.waits)
+        for side in (node.left, node.right)
+    )
+    if not lefts or not rights:
+        return None
+    known = _Watermarks(lefts, rights, frozenset(columns_of(node.left)), context.is_utc)
+    bounded: tuple[set[Pair], set[Pair]] = (set(), set())
+    equal: set[Pair] = set()
+    for each in node.conditions:
+        columns = columns_in(each)
+        is_of_both = bool(columns & known.left_columns) and bool(columns - known.left_columns)
+        if not is_of_both or not columns & (lefts | rights):
+            continue
+        if isinstance(each, Call) and each.name == "=" and (found := known.pair(*each.args, most=0)):
+            equal.add(found[0])
+        elif not (isinstance(each, Call) and each.name in _HARMLESS):
+            return None
+        for low, high in _ordered(each):
+            if (found := known.pair(low, high, most=1)) is not None:
+                bounded[found[1]].add(found[0])
+    pairs = (bounded[0] | equal) & (bounded[1] | equal)
+    return next((each for each in sorted(pairs, key=lambda p: (p[0].id, p[1].id)) if equal <= {each}), None)
+
+
+@dataclass(frozen=True)
+class _Watermarks:
+    """The watermark columns of both sides of a join, and all columns of the left side."""
+
+    lefts: frozenset[Column]
+    rights: frozenset[Column]
+    left_columns: frozenset[Column]
+    is_utc: bool
+
+    def shifted(self, value: Expression) -> tuple[Column, int] | None:
+        """Return a watermark column plus or minus intervals, and how many; None for anything else.
+
+        Spark adds up two equal intervals only once, so more than one in a comparison are not for it.
+        """
+        if isinstance(value, Column):
+            return (value, 0) if value in self.lefts | self.rights else None
+        if (
+            not isinstance(value, Call)
+            or value.name not in ("+", "-")
+            or len(value.args) != 2
+            or not self.is_utc
+        ):
+            return None
+        time, length = value.args
+        if value.name == "+" and isinstance(time, Literal):
+            time, length = length, time
+        is_interval = (
+            isinstance(length, Literal) and length.type.name == "INTERVAL" and length.value is not None
+        )
+        found = (
+            self.shifted(time)
+            if is_interval and isinstance(length, Literal) and _is_positive(length)
+            else None
+        )
+        return None if found is None else (found[0], found[1] + 1)
+
+    def pair(self, one: Expression, other: Expression, *, most: int) -> tuple[Pair, int] | None:
+        """Return two watermark columns of different sides that are compared, and the side of the second."""
+        first, second = self.shifted(one), self.shifted(other)
+        if first is None or second is None or first[1] + second[1] > most:
+            return None
+        sides = [column in self.lefts for column in (first[0], second[0])]
+        if sides[0] == sides[1]:
+            return None
+        return ((first[0], second[0]), 1) if sides[0] else ((second[0], first[0]), 0)
+
+
+def _is_positive(length: Literal) -> bool:
+    return isinstance(length.value, int) and length.value >= 0
+
+
+def _ordered(condition: Expression) -> list[tuple[Expression, Expression]]:
+    """Return the pairs of which a condition says that the first is not after the second."""
+    if not isinstance(condition, Call):
+        return []
+    if condition.name in ("<", "<="):
+        return [(condition.args[0], condition.args[1])]
+    if condition.name in (">", ">="):
+        return [(condition.args[1], condition.args[0])]
+    if condition.name == "BETWEEN":
+        value, low, high = condition.args
+        return [(low, value), (value, high)]
+    return []
+
+
+# ---- joins by keys
+
+
+def _equal(node: Join) -> list[tuple[Expression, Expression, Call]]:
+    """Return the values of both sides that are compared by =, the left one first."""
+    lefts, rights = {*columns_of(node.left)}, {*columns_of(node.right)}
+    found = []
+    for each in node.conditions:
+        if not (isinstance(each, Call) and each.name == "="):
+            continue
+        for one, other in (each.args, each.args[::-1]):
+            ones, others = columns_in(one), columns_in(other)
+            if ones and ones <= lefts and others and others <= rights:
+                found.append((one, other, each))
+                break
+    return found
+
+
+def _stateful(node: Join, context: PassContext) -> Node:
+    """Return the rows of a join by an operator of penstock."""
+    keys, rest = equal_keys(node, context)
+    how = node.kind.value
+    is_outer = how != "inner"
+    has_keys = bool(keys)
+    keys = keys or [(Literal("0", INT, 0), Literal("0", INT, 0))]
+    if is_outer:
+        rest, keys = _of_one_side(node, rest, keys, context)
+    if rest and is_outer and not has_keys:
+        context.refuse(
+            node.offset,
+            "this outer join of streams needs ON with a comparison of both sides by =. A JOIN needs none.",
+        )
+    if rest and is_outer:
+        context.refuse(
+            _place(rest[0], node),
+            "this outer join of streams compares its two sides by = only. Its other conditions take columns "
+            "of one side. Times are served if both bounds compare the columns of both WATERMARKs: b.ts "
+            "BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR. An inner join takes any condition.",
+        )
+    shows_right = how not in ("semi", "anti")
+    inputs = (
+        _side(node.left, "l", [one for one, _ in keys], node, context, is_shown=True),
+        _side(node.right, "r", [other for _, other in keys], node, context, is_shown=shows_right),
+    )
+    traits = [context.traits(each) for each in (node.left, node.right)]
+    is_append = how in ("inner", "semi") and not any(each.changes for each in traits)
+    operator = RegularJoin(
+        tuple((f"lk{place}", f"rk{place}") for place in range(len(keys))), how, node.ttls or (None, None)
+    )
+    outputs = tuple((label, column) for each in inputs for label, column in each.columns if label[1:2] != "k")
+    made: Node = Stateful(
+        operator,
+        inputs,
+        outputs,
+        Changelog.APPEND if is_append else Changelog.RETRACT,
+        offset=node.offset,
+    )
+    return Filter(made, tuple(rest)) if rest else made
+
+
+def equal_keys(
+    node: Join, context: PassContext
+) -> tuple[list[tuple[Expression, Expression]], list[Expression]]:
+    """Return the values of both sides that are compared by =, of one type each, and the other conditions."""
+    pairs = _equal(node)
+    rest = [each for each in node.conditions if not any(each is call for _, _, call in pairs)]
+    return [_key(one, other, max(call.offset, node.offset), context) for one, other, call in pairs], rest
+
+
+def _key(
+    one: Expression, other: Expression, offset: int, context: PassContext
+) -> tuple[Expression, Expression]:
+    """Return two values that are compared by =, with one type."""
+    kinds = [spark_text(each.type) for each in (one, other)]
+    if kinds[0] == kinds[1]:
+        return one, other
+    names = [each.type.name for each in (one, other)]
+    if not {*names} <= {*INTEGERS}:
+        context.refuse(
+            offset,
+            f"expected two values of one type, got {kinds[0].upper()} and {kinds[1].upper()}. Write "
+            "CAST(... AS ...).",
+        )
+    wider = (one, other)[names.index(max(names, key=INTEGERS.index))].type
+    first, second = (
+        context.call(f"CAST {wider.name}", f"CAST({{0}} AS {wider.name})", (each,), wider)
+        for each in (one, other)
+    )
+    return first, second
+
+
+def _of_one_side(
+    node: Join,
+    rest: list[Expression],
+    keys: list[tuple[Expression, Expression]],
+    context: PassContext,
+) -> tuple[list[Expression], list[tuple[Expression, Expression]]]:
+    """Return the conditions that are left, and keys that only rows have that fulfil the others.
+
+    A row without a key has no partner and stays.
+    """
+    lefts, rights = {*columns_of(node.left)}, {*columns_of(node.right)}
+    own = (
+        [each for each in rest if columns_in(each) <= lefts],
+        [each for each in rest if columns_in(each) <= rights],
+    )
+    others = [each for each in rest if each not in own[0] and each not in own[1]]
+
+    def kept(key: Expression, conditions: list[Expression]) -> Expression:
+        if not conditions:
+            return key
+        tests = " AND ".join(f"{{{place + 1}}}" for place in range(len(conditions)))
+        return context.call("CASE", f"CASE WHEN {tests} THEN {{0}} END", (key, *conditions), key.type)
+
+    return others, [(kept(one, own[0]), kept(other, own[1])) for one, other in keys]
+
+
+def _side(
+    node: Node, prefix: str, keys: list[Expression], join: Join, context: PassContext, *, is_shown: bool
+) -> Input:
+    shown = columns_of(node) if is_shown else ()
+    for each in shown:
+        if spark_text(each.type).startswith(_NESTED):
+            context.refuse(
+                join.offset,
+                f"the column '{each.name}' is {spark_text(each.type).upper()}, and this join of streams "
+                "takes no nested columns. Leave it out in a view, or take its fields.",
+            )
+    columns: list[tuple[str, Expression]] = [*labelled(prefix, shown)]
+    columns += [(f"{prefix}k{place}", each) for place, each in enumerate(keys)]
+    return input_with(node, columns, context)
+
+
+def _place(condition: Expression, node: Join) -> int:
+    offset = condition.offset if isinstance(condition, (Call, Column)) else -1
+    return offset if offset >= 0 else node.offset

@@ -1,0 +1,200 @@
+"""The first rows of groups: one by penstock's `deduplicate`, several by `top_n`, those of windows by Spark.
+
+Runs on the driver. Invariant: the rows are the same ones if Spark computes a batch again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from penstock.sql.language.flink_types import Field, FlinkType
+from penstock.sql.passes.context import PassContext
+from penstock.sql.passes.engine.groups import marked
+from penstock.sql.passes.engine.inputs import input_with, labelled, ordered, with_offsets
+from penstock.sql.plan.expressions import AggregateCall, Call, Column, Expression, Function, Literal, Piece
+from penstock.sql.plan.nodes import (
+    Aggregate,
+    AggregateOutput,
+    Assignment,
+    Changelog,
+    Node,
+    Project,
+    Rank,
+    Stateful,
+    Unnest,
+    Upserts,
+)
+from penstock.sql.plan.operators import Deduplication, Top
+from penstock.sql.plan.rewrite import columns_of
+from penstock.sql.plan.types import BIGINT, INT, spark_text
+
+
+def rank(node: Rank, context: PassContext) -> Node:
+    """Return the first rows of each group by their engine."""
+    below = context.traits(node.input)
+    if not below.is_stream:
+        return node
+    is_of_window = any(
+        isinstance(each, Column) and below.windows.get(each) == "end" for each in node.partition
+    )
+    if is_of_window and not below.changes:
+        return _of_windows(replace(node, input=marked(node.input, context)), context)
+    descends = {each.is_descending for each in node.order}
+    has_null_places = any(
+        each.nulls_first is not None and each.nulls_first is each.is_descending for each in node.order
+    )
+    if node.count == 1 and node.order and not below.changes and len(descends) == 1 and not has_null_places:
+        return _one(node, context)
+    return _top(node, context)
+
+
+def versions(node: Rank, context: PassContext) -> Node:
+    """Return the newest rows of keys as versions, for FOR SYSTEM_TIME AS OF.
+
+    Only the newest of each batch would not be enough, so every row is a version.
+    """
+    below = context.traits(node.input)
+    is_newest = (
+        node.count == 1
+        and len(node.order) == 1
+        and node.order[0].is_descending
+        and below.delay_of(node.order[0].expression) is not None
+    )
+    keys = tuple(each for each in node.partition if isinstance(each, Column))
+    if not is_newest or below.changes or len(keys) < len(node.partition):
+        return rank(node, context)
+    made = Upserts(node.input, keys)
+    return made if node.rank is None else _with_one(made, node.rank, columns_of(node.input))
+
+
+def _one(node: Rank, context: PassContext) -> Node:
+    rows, places = with_offsets(node.input, context)
+    shown = columns_of(node.input)
+    keys = list(node.partition) or [Literal("0", INT, 0)]
+    order = [(f"o{place}", each.expression) for place, each in enumerate(node.order)]
+    columns: list[tuple[str, Expression]] = [
+        *labelled("c", shown),
+        *((f"p{place}", each) for place, each in enumerate(keys)),
+        *order,
+        *zip(("__partition", "__offset"), places, strict=False),
+    ]
+    operator = Deduplication(
+        tuple(f"p{place}" for place in range(len(keys))),
+        (*(label for label, _ in order), *(("__partition", "__offset") if places else ())),
+        node.order[0].is_descending,
+    )
+    made = Stateful(
+        operator,
+        (input_with(rows, columns, context),),
+        labelled("c", shown),
+        Changelog.RETRACT,
+        offset=node.offset,
+    )
+    return made if node.rank is None else _with_one(made, node.rank, shown)
+
+
+def _with_one(made: Node, rank: Column, shown: tuple[Column, ...]) -> Node:
+    one = Assignment(rank, Literal("CAST(1 AS BIGINT)", BIGINT, 1))
+    return Project(made, (*(Assignment(each, each) for each in shown), one))
+
+
+def _top(node: Rank, context: PassContext) -> Node:
+    below, rows = context.traits(node.input), node.input
+    shown = columns_of(node.input)
+    keys = list(node.partition) or [Literal("0", INT, 0)]
+    columns, order = ordered(node.order, context)
+    if not node.order:  # any rows are right. Those that were read first do not change
+        if not below.changes:
+            rows, places = with_offsets(rows, context)
+            columns = [(f"o{place}", each) for place, each in enumerate(places)]
+        columns = columns or [("o0", Literal("0", INT, 0))]
+        order = [(label, False) for label, _ in columns]
+    is_ranked = node.rank is not None and node.count > 1
+    labels: list[tuple[str, Expression]] = [
+        *labelled("c", shown),
+        *((f"p{place}", each) for place, each in enumerate(keys)),
+        *columns,
+    ]
+    operator = Top(
+        node.count,
+        tuple(f"p{place}" for place in range(len(keys))),
+        tuple(order),
+        "n" if is_ranked else None,
+    )
+    outputs = labelled("c", shown)
+    if is_ranked and node.rank is not None:
+        outputs = (*outputs, ("n", node.rank))
+    made = Stateful(
+        operator, (input_with(rows, labels, context),), outputs, Changelog.RETRACT, offset=node.offset
+    )
+    if node.rank is None or is_ranked:
+        return made
+    return _with_one(made, node.rank, shown)
+
+
+def _of_windows(node: Rank, context: PassContext) -> Node:
+    """Return the first rows of windows.
+
+    Spark gathers the rows of each group until the watermark passes the end of their window, and then sorts
+    them.
+    """
+    shown = columns_of(node.input)
+    keys = [
+        Assignment(each if isinstance(each, Column) else context.column("key", each.type), each)
+        for each in node.partition
+    ]
+    of_keys = {each.expression: each.column for each in keys}
+    carried = [each for each in shown if each not in of_keys]
+    order = [each.expression for each in node.order]
+    hashed = [each for each in shown if "map<" not in spark_text(each.type)]
+    args = (*carried, *order, *hashed)
+    fields = tuple(Field(f"c{place}", each.type) for place, each in enumerate(carried))
+    row = FlinkType("ROW", fields=fields)
+    text = _first_rows(len(carried), node)
+    rows = context.column("rows", FlinkType("ARRAY", elements=(row,)))
+    call = AggregateCall("first_rows", args, rows.type, function=Function(0, len(args), text))
+    groups = Aggregate(node.input, tuple(keys), (AggregateOutput(rows, call),), offset=node.offset)
+    element = tuple(context.column(each.name, each.type) for each in carried)
+    number = node.rank or context.column("rank", BIGINT)
+    each_row = Unnest(groups, rows, element, number, is_single=node.count == 1)
+    outputs = [Assignment(of_keys[each], of_keys[each]) if each in of_keys else None for each in shown]
+    values = dict(zip(carried, element, strict=True))
+    made = [
+        found if found is not None else Assignment(each, values[each])
+        for found, each in zip(outputs, shown, strict=True)
+    ]
+    more = [Assignment(number, _as_bigint(number, context))] if node.rank is not None else []
+    return Project(each_row, (*made, *more))
+
+
+def _as_bigint(number: Column, context: PassContext) -> Call:
+    return context.call("CAST BIGINT", "CAST({0} AS BIGINT)", (number,), BIGINT)
+
+
+def _first_rows(width: int, node: Rank) -> Callable[[list[Piece]], str]:
+    """Return the text of the first rows of a group. Rows of equal places are compared by their content."""
+    items, count = node.order, node.count
+
+    def text(args: list[Piece]) -> str:
+        fields = [f"{each.text} AS `c{place}`" for place, each in enumerate(args[:width])]
+        fields += [
+            f"{each.text} AS `o{place}`" for place, each in enumerate(args[width : width + len(items)])
+        ]
+        hashed = ", ".join(each.text for each in args[width + len(items) :])
+        fields.append(f"xxhash64({hashed}) AS `h`")
+        rows = f"array_sort(collect_list(struct({', '.join(fields)})), (l, r) -> {compare})"
+        shown = ", ".join(f"x.`c{place}` AS `c{place}`" for place in range(width))
+        return f"transform(slice({rows}, 1, {count}), x -> struct({shown}))"
+
+    compare = "CASE WHEN l.`h` < r.`h` THEN -1 WHEN l.`h` > r.`h` THEN 1 ELSE 0 END"
+    for place, each in reversed([*enumerate(items)]):
+        said = each.nulls_first
+        null = -1 if (not each.is_descending if said is None else said) else 1
+        less = 1 if each.is_descending else -1
+        one, other = f"l.`o{place}`", f"r.`o{place}`"
+        compare = (
+            f"CASE WHEN {one} <=> {other} THEN {compare} WHEN {one} IS NULL THEN {null} "
+            f"WHEN {other} IS NULL THEN {-null} WHEN {one} < {other} THEN {less} ELSE {-less} END"
+        )
+    return text

@@ -1,0 +1,52 @@
+"""All passes, in their order.
+
+Runs on the driver. Invariant: a batch keeps its queries in expressions and its OVER, which Spark runs itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penstock.sql.passes.apply_to_join import apply_to_join
+from penstock.sql.passes.assign_state_ids import assign_state_ids
+from penstock.sql.passes.check_determinism import check_determinism
+from penstock.sql.passes.context import PassContext
+from penstock.sql.passes.engine.choose import choose_engine
+from penstock.sql.passes.filter_before_sessions import filter_before_sessions
+from penstock.sql.passes.prune_columns import prune_columns
+from penstock.sql.passes.push_filters import push_filters
+from penstock.sql.passes.rank_to_top import rank_to_top
+from penstock.sql.passes.refuse_in_batch import refuse_in_batch
+from penstock.sql.passes.sets_to_groups import sets_to_groups
+from penstock.sql.passes.unnest_queries import unnest_queries
+from penstock.sql.passes.version_times import version_times
+from penstock.sql.plan.nodes import Output
+
+PASSES: tuple[Callable[[Output, PassContext], Output], ...] = (
+    unnest_queries,
+    apply_to_join,
+    push_filters,
+    rank_to_top,
+    sets_to_groups,
+    version_times,
+    lambda plan, _: prune_columns(plan),
+    choose_engine,
+    lambda plan, _: prune_columns(plan),
+    check_determinism,
+    lambda plan, _: assign_state_ids(plan),
+)
+
+
+PASSES_OF_BATCH: tuple[Callable[[Output, PassContext], Output], ...] = (
+    refuse_in_batch,
+    apply_to_join,
+    filter_before_sessions,
+    lambda plan, _: prune_columns(plan),
+)
+
+
+def planned(plan: Output, context: PassContext, *, is_batch: bool) -> Output:
+    """Return a plan of what runs."""
+    for each in PASSES_OF_BATCH if is_batch else PASSES:
+        plan = each(plan, context)
+    return plan

@@ -1,0 +1,343 @@
+"""Queries in expressions of a stream become joins: IN and EXISTS semi and anti joins, a value a left join.
+
+Runs on the driver. Invariant: a NULL that is compared by = is equal to nothing. Where NOT IN may meet a NULL,
+it is an anti join and one more condition, because one NULL in its query makes it keep nothing. As in Flink, a
+COUNT of no rows as a value is NULL, unless the query compares its rows with those outside: then it is 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from penstock.sql.passes.context import PassContext
+from penstock.sql.passes.decorrelate import Decorrelated, decorrelated
+from penstock.sql.plan.expressions import (
+    COUNT_ALL,
+    AggregateCall,
+    Call,
+    Column,
+    Expression,
+    Literal,
+    QueryCall,
+    QueryKind,
+    rewritten,
+    walk,
+)
+from penstock.sql.plan.nodes import (
+    Aggregate,
+    AggregateOutput,
+    Assignment,
+    Filter,
+    Join,
+    JoinKind,
+    Limit,
+    Node,
+    Output,
+    Project,
+    Sort,
+)
+from penstock.sql.plan.rewrite import (
+    columns_of,
+    expressions_of,
+    nodes_in,
+    transformed,
+    with_expressions,
+    with_inputs,
+)
+from penstock.sql.plan.types import BIGINT, BOOLEAN, INT
+
+_HAS_ROWS, _HAS_NULL = 1, 2
+"""What the query of NOT IN has; 0 without rows."""
+_MANY = "a query as a value gave more than one row. Take one of them with MAX, MIN or WHERE."
+
+
+def unnest_queries(plan: Output, context: PassContext) -> Output:
+    """Return a plan in which no expression over a stream has a query."""
+    changed: list[Node] = []
+
+    def change(node: Node) -> Node:
+        made = _unnested(node, context)
+        if made is not node:
+            changed.append(node)
+        return made
+
+    found = transformed(plan, change)
+    assert isinstance(found, Output)  # noqa: S101 - a node stays of its kind
+    # A query may have queries of its own, which are in the plan after it was joined.
+    return unnest_queries(found, context) if changed else found
+
+
+def _unnested(node: Node, context: PassContext) -> Node:  # noqa: RET503 - `refuse` does not return
+    queries = _queries_in(node)
+    if not queries or not any(_is_stream(each, node, context) for each in queries):
+        return node
+
+    def inner(part: Expression) -> Expression | None:
+        if not isinstance(part, QueryCall):
+            return None
+        return replace(part, plan=transformed(part.plan, lambda each: _unnested(each, context)))
+
+    node = with_expressions(node, lambda each: rewritten(each, inner))
+    queries = _queries_in(node)
+    if isinstance(node, Filter):
+        return _filtered(node, context)
+    if isinstance(node, (Project, Aggregate)):
+        return _with_values(node, queries, context)
+    context.refuse(
+        queries[0].offset, "a query is not served here in a stream. Put it into FROM, and join it."
+    )
+
+
+def _queries_in(node: Node) -> list[QueryCall]:
+    return [part for each in expressions_of(node) for part in walk(each) if isinstance(part, QueryCall)]
+
+
+def _is_stream(query: QueryCall, node: Node, context: PassContext) -> bool:
+    return context.traits(node).is_stream or context.traits(query.plan).is_stream
+
+
+# ---- IN and EXISTS
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """A condition that is a query: IN, EXISTS, or one of them behind NOT."""
+
+    query: QueryCall
+    is_negated: bool
+
+
+def _kept(condition: Expression) -> _Kept | None:
+    is_negated = isinstance(condition, Call) and condition.name == "NOT"
+    inner = condition.args[0] if isinstance(condition, Call) and is_negated else condition
+    if isinstance(inner, QueryCall) and inner.kind is not QueryKind.VALUE:
+        return _Kept(inner, is_negated)
+    return None
+
+
+def _filtered(node: Filter, context: PassContext) -> Node:
+    """Return the rows that the queries keep. The other conditions act before, so that the join keeps less."""
+    kept = [found for each in node.conditions if (found := _kept(each)) is not None]
+    others = [each for each in node.conditions if _kept(each) is None]
+    plain = tuple(each for each in others if not _has_query(each))
+    with_values = tuple(each for each in others if _has_query(each))
+    made: Node = Filter(node.input, plain) if plain else node.input
+    never_null = frozenset(
+        each.args[0]
+        for each in plain
+        if isinstance(each, Call) and each.name == "NOT" and _is_null(each.args[0])
+    )
+    checked = frozenset(each.args[0] for each in never_null if isinstance(each, Call))
+    for each in kept:
+        made, more = _joined(made, each, checked, context)
+        with_values += more
+    if not with_values:
+        return made
+    columns = columns_of(made)
+    made, values = _with_value_columns(made, with_values, context)
+    return Project(Filter(made, values), tuple(Assignment(each, each) for each in columns))
+
+
+def _is_null(condition: Expression) -> bool:
+    return isinstance(condition, Call) and condition.name == "IS NULL"
+
+
+def _has_query(expression: Expression) -> bool:
+    return any(isinstance(each, QueryCall) for each in walk(expression))
+
+
+def _joined(
+    node: Node, kept: _Kept, checked: frozenset[Expression], context: PassContext
+) -> tuple[Node, tuple[Expression, ...]]:
+    """Return the rows that a query keeps, and more conditions on them."""
+    query = kept.query
+    if not context.traits(query.plan).is_stream or not context.traits(node).is_stream:
+        context.refuse(
+            query.offset, "a query over a static table in WHERE of a stream is not served. Use a JOIN."
+        )
+    found = decorrelated(
+        query.plan, context, "a query in WHERE of a stream compares with the rows outside by = only."
+    )
+    outputs = query.outputs if query.kind is QueryKind.IN else ()
+    pairs = [*zip(query.values, outputs, strict=True), *zip(found.outer, found.inner, strict=True)]
+    if not pairs:
+        context.refuse(
+            query.offset, "EXISTS of a stream needs a comparison by = of its rows with the rows outside."
+        )
+    conditions = tuple(context.call("=", "({0} = {1})", (mine, theirs), BOOLEAN) for mine, theirs in pairs)
+    kind = JoinKind.ANTI if kept.is_negated else JoinKind.SEMI
+    more: tuple[Expression, ...] = ()
+    if query.kind is QueryKind.IN and kept.is_negated:
+        more = _condition_on_nulls(query, found, checked, context)
+    return Join(node, found.node, kind, conditions, query.offset), more
+
+
+def _condition_on_nulls(
+    query: QueryCall, found: Decorrelated, checked: frozenset[Expression], context: PassContext
+) -> tuple[Expression, ...]:
+    """Return a condition: a NULL stays if the query has no row, and others stay if it has no NULL."""
+    inside = _never_null(found.node)
+    if all(isinstance(each, Literal) or each in checked for each in query.values) and all(
+        each in inside for each in query.outputs
+    ):
+        return ()
+    if found.outer or len(query.values) > 1:
+        context.refuse(
+            query.offset,
+            "NOT IN of several values, or compared with the rows outside, keeps no row for a NULL of its "
+            "query. In a stream say that there is none: write `x IS NOT NULL` for each value before NOT IN, "
+            "and in WHERE of the query for each column. Or write NOT EXISTS.",
+        )
+    if any(isinstance(each, Limit) and not isinstance(each.input, Sort) for each in nodes_in(query.plan)):
+        context.refuse(
+            query.offset,
+            "NOT IN of a query with LIMIT and without ORDER BY is not served in a stream. It is run "
+            "twice, and may give other rows the second time. Add ORDER BY, or write `IS NOT NULL` for both "
+            "sides.",
+        )
+    copied = context.copied(query.plan)
+    column = context.copied_column(copied, query.outputs[0])
+    value = context.call(
+        "CASE", f"CASE WHEN {{0}} IS NULL THEN {_HAS_NULL} ELSE {_HAS_ROWS} END", (column,), INT
+    )
+    node, (made,) = context.with_expressions(copied.node, (value,), "has")
+    largest = context.column("has", INT)
+    top = Aggregate(
+        node, (), (AggregateOutput(largest, AggregateCall("MAX", (made,), INT)),), offset=query.offset
+    )
+    shown = context.column("has", INT)
+    value_of = Project(top, (Assignment(shown, largest),))
+    known = QueryCall(QueryKind.VALUE, value_of, (shown,), (), query.offset)
+    has = context.call("COALESCE", "coalesce({0}, 0)", (known,), INT)
+    limit = context.call(
+        "CASE", f"CASE WHEN {{0}} IS NULL THEN {_HAS_ROWS} ELSE {_HAS_NULL} END", (query.values[0],), INT
+    )
+    return (context.call("<", "({0} < {1})", (has, limit), BOOLEAN),)
+
+
+def _never_null(node: Node) -> frozenset[Column]:
+    """Return the columns of a query that its own conditions leave no NULL in."""
+    if isinstance(node, Filter):
+        own = {
+            each.args[0].args[0]
+            for each in node.conditions
+            if isinstance(each, Call) and each.name == "NOT" and _is_null(each.args[0])
+            if isinstance(each.args[0], Call)
+        }
+        return frozenset(each for each in own if isinstance(each, Column)) | _never_null(node.input)
+    if isinstance(node, Project):
+        below = _never_null(node.input)
+        return frozenset(
+            each.column
+            for each in node.outputs
+            if each.expression in below
+            or (isinstance(each.expression, Literal) and each.expression.value is not None)
+        )
+    return frozenset()
+
+
+# ---- values
+
+
+def _with_values(node: Project | Aggregate, queries: list[QueryCall], context: PassContext) -> Node:
+    if any(each.kind is not QueryKind.VALUE for each in queries):
+        wrong = next(each for each in queries if each.kind is not QueryKind.VALUE)
+        context.refuse(
+            wrong.offset, f"{wrong.kind.name} of a query stands in WHERE of a stream only. Use a JOIN."
+        )
+    made, values = _value_columns(node.input, queries, context)
+
+    def change(part: Expression) -> Expression | None:
+        return values.get(part) if isinstance(part, QueryCall) else None
+
+    return with_inputs(with_expressions(node, lambda each: rewritten(each, change)), (made,))
+
+
+def _with_value_columns(
+    node: Node, conditions: tuple[Expression, ...], context: PassContext
+) -> tuple[Node, tuple[Expression, ...]]:
+    queries = [part for each in conditions for part in walk(each) if isinstance(part, QueryCall)]
+    wrong = next((each for each in queries if each.kind is not QueryKind.VALUE), None)
+    if wrong is not None:
+        context.refuse(
+            wrong.offset,
+            f"{wrong.kind.name} of a query stands alone or behind NOT in WHERE of a stream, and is joined "
+            "by AND.",
+        )
+    made, values = _value_columns(node, queries, context)
+
+    def change(part: Expression) -> Expression | None:
+        return values.get(part) if isinstance(part, QueryCall) else None
+
+    return made, tuple(rewritten(each, change) for each in conditions)
+
+
+def _value_columns(
+    node: Node, queries: list[QueryCall], context: PassContext
+) -> tuple[Node, dict[Expression, Expression]]:
+    """Return rows with the values of queries, and the expression of each."""
+    found: dict[Expression, Expression] = {}
+    for each in queries:
+        if each not in found:
+            node, found[each] = _value(node, each, context)
+    return node, found
+
+
+def _value(node: Node, query: QueryCall, context: PassContext) -> tuple[Node, Expression]:
+    if not context.traits(query.plan).is_stream:
+        context.refuse(
+            query.offset, "a query over a static table as a value in a stream is not served. Use a JOIN."
+        )
+    found = decorrelated(
+        query.plan, context, "a query compares with the rows outside by = only, in its own WHERE."
+    )
+    groups = _one_row(found)
+    if groups is None:
+        made, value = _of_rows(found, query, context)
+    else:
+        made, value = _of_aggregates(found, groups, query, context)
+    conditions = tuple(
+        context.call("=", "({0} = {1})", pair, BOOLEAN) for pair in zip(found.outer, found.inner, strict=True)
+    )
+    return Join(node, made, JoinKind.LEFT, conditions, query.offset), value
+
+
+def _one_row(found: Decorrelated) -> tuple[Project, Aggregate] | None:
+    """Return the projection and the aggregates of a query that has one row for each value of its keys."""
+    top = found.node
+    if isinstance(top, Project) and isinstance(top.input, Aggregate):
+        groups = top.input
+        if len(groups.keys) == len(found.inner) and not groups.sets:
+            return top, groups
+    return None
+
+
+def _of_aggregates(
+    found: Decorrelated, parts: tuple[Project, Aggregate], query: QueryCall, context: PassContext
+) -> tuple[Node, Expression]:
+    """Return the groups, and the value over their aggregates, which are NULL where no row is."""
+    top, groups = parts
+    value = next(each.expression for each in top.outputs if each.column == query.outputs[0])
+    counts = {each.column for each in groups.calls if each.call.name == "COUNT"} if found.outer else set()
+
+    def change(part: Expression) -> Expression | None:
+        if isinstance(part, Column) and part in counts:
+            return context.call("COALESCE", "coalesce({0}, 0)", (part,), BIGINT)
+        return None
+
+    return groups, rewritten(value, change)
+
+
+def _of_rows(found: Decorrelated, query: QueryCall, context: PassContext) -> tuple[Node, Expression]:
+    """Return the number of rows and the only value of a query, for each value of what is compared."""
+    keys = tuple(Assignment(context.column(each.name, each.type), each) for each in found.inner)
+    rows = context.column("rows", BIGINT)
+    value = context.column("value", query.outputs[0].type)
+    calls = (
+        AggregateOutput(rows, COUNT_ALL),
+        AggregateOutput(value, AggregateCall("MAX", (query.outputs[0],), value.type)),
+    )
+    made = Aggregate(found.node, keys, calls, offset=query.offset)
+    found.inner = tuple(each.column for each in keys)
+    text = f"CASE WHEN {{0}} > 1 THEN raise_error('{_MANY}') ELSE {{1}} END"
+    return made, context.call("value", text, (rows, value), value.type)

@@ -1,0 +1,144 @@
+"""The operators of penstock that stand in a plan where Spark cannot stream a node.
+
+Runs on the driver. Invariant: an operator names columns by labels of its own (`g0`, `a0`, `l0` ...), which
+depend on its arguments alone. So a change elsewhere in the statement leaves its state as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+START_OF, END_OF = "__start", "__end"
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """GROUP BY: the columns `keys`, and those of `calls`, each with its aggregate, e.g. `sum(a0)`.
+
+    `ttl` is that of a hint, "0" for ever; None for the session's.
+    """
+
+    keys: tuple[str, ...]
+    calls: tuple[tuple[str, str], ...]
+    ttl: str | None = None
+
+
+@dataclass(frozen=True)
+class Deduplication:
+    """One row of each group: the first or the last in an order; of append-only rows."""
+
+    keys: tuple[str, ...]
+    order_by: tuple[str, ...]
+    keep_last: bool
+
+
+@dataclass(frozen=True)
+class Top:
+    """The first rows of each group, in an order of columns, each with whether it descends.
+
+    `rank` is the label of a new column with the rank of a row; None for none.
+    """
+
+    count: int
+    keys: tuple[str, ...]
+    order_by: tuple[tuple[str, bool], ...]
+    rank: str | None = None
+
+
+@dataclass(frozen=True)
+class RegularJoin:
+    """The pairs of rows with equal keys. `how` is inner, left, right, full, semi or anti.
+
+    `ttls` are those of a hint for each side, as for `Aggregation`.
+    """
+
+    on: tuple[tuple[str, str], ...]
+    how: str
+    ttls: tuple[str | None, str | None] = (None, None)
+
+
+@dataclass(frozen=True)
+class VersionJoin:
+    """Rows with the version of their key at their time. `how` is inner or left."""
+
+    on: tuple[tuple[str, str], ...]
+    time: str
+    version_time: str
+    delay_ms: int
+    how: str
+
+
+@dataclass(frozen=True)
+class OverRows:
+    """Rows with aggregates of the rows of their key before them.
+
+    Attributes:
+        keys: the columns of PARTITION BY.
+        time: the column of ORDER BY.
+        delay_ms: of the watermark.
+        order_by: columns that order rows of one time.
+        calls: the columns, each with its aggregate.
+        frame: rows or range.
+        preceding: how far back the frame begins, in rows or milliseconds; None for all.
+    """
+
+    keys: tuple[str, ...]
+    time: str
+    delay_ms: int
+    order_by: tuple[str, ...]
+    calls: tuple[tuple[str, str], ...]
+    frame: str
+    preceding: int | None
+
+
+@dataclass(frozen=True)
+class SessionRows:
+    """Rows with the session that they are in: the columns START_OF and END_OF."""
+
+    keys: tuple[str, ...]
+    time: str
+    delay_ms: int
+    gap_ms: int
+
+
+@dataclass(frozen=True)
+class TimeSort:
+    """Rows in the order of their times. `order_by` orders rows of one time."""
+
+    time: str
+    delay_ms: int
+    order_by: tuple[tuple[str, bool], ...]
+
+
+@dataclass(frozen=True)
+class Normalization:
+    """A correct changelog of records that are upserts or may come twice, by the primary key."""
+
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class GatheredAggregation:
+    """Aggregates of windows of rows that change, which Spark has gathered in lists. It keeps no state.
+
+    Attributes:
+        rows: the column with the list of the changes of each group, which goes.
+        calls: the columns, each with its aggregate.
+    """
+
+    rows: str
+    calls: tuple[tuple[str, str], ...]
+
+
+Operator = (
+    Aggregation
+    | Deduplication
+    | Top
+    | RegularJoin
+    | VersionJoin
+    | OverRows
+    | SessionRows
+    | TimeSort
+    | Normalization
+    | GatheredAggregation
+)

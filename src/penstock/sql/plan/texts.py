@@ -1,0 +1,44 @@
+"""Texts of Spark's SQL: names, constants, and parts that stand once.
+
+Runs on the driver. Invariant: what is in quotes means the same in Spark's SQL, whatever it holds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+INTEGERS = ("tinyint", "smallint", "int", "bigint")
+
+
+def quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
+
+
+def literal(text: str) -> str:
+    """Return a text as a literal of Spark's SQL, which reads backslashes as the beginning of an escape."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+_LENGTH_MAX = 200
+_CHANGING = re.compile(r"\brand\(|\buuid\(|penstock_sql_\w+`?\(")
+
+
+def let(texts: Sequence[str], body: Callable[[list[str]], str]) -> str:
+    """Return a text of Spark's SQL that uses others.
+
+    A part that is long, or gives another value each time, stands once in the text. So nested calls do not
+    make it grow exponentially.
+
+    Args:
+        texts: the parts.
+        body: gets a text for each part, which it may repeat.
+    """
+    bound = [place for place, text in enumerate(texts) if len(text) > _LENGTH_MAX or _CHANGING.search(text)]
+    if not bound:
+        return body(list(texts))
+    whole = " ".join(texts)
+    name = next(f"v{number}" for number in range(len(whole)) if not re.search(rf"\bv{number}\b", whole))
+    fields = ", ".join(f"'f{place}', {texts[place]}" for place in bound)
+    named = [f"{name}.f{place}" if place in bound else text for place, text in enumerate(texts)]
+    return f"element_at(transform(array(named_struct({fields})), {name} -> {body(named)}), 1)"

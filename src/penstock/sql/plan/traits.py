@@ -1,0 +1,636 @@
+"""Traits: what is known of the rows of a node, computed from the node and the traits of its inputs.
+
+Runs on the driver. Invariant: only the traits of a table are stated by hand, and no trait has a default that
+claims something. A claim that cannot be derived is not made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from penstock.sql.plan.expressions import Call, Column, Expression, Literal
+from penstock.sql.plan.hidden import OFFSETS
+from penstock.sql.plan.nodes import (
+    Aggregate,
+    Apply,
+    AsOfJoin,
+    Changelog,
+    Distinct,
+    Filter,
+    Input,
+    Join,
+    JoinKind,
+    Limit,
+    MarkedWindows,
+    Node,
+    Output,
+    Over,
+    PlainTimes,
+    Project,
+    Rank,
+    Scan,
+    SetKind,
+    SetOperation,
+    Sort,
+    Stateful,
+    TableFunction,
+    TimedChanges,
+    Unnest,
+    Upserts,
+    Values,
+    Watermark,
+    Window,
+)
+from penstock.sql.plan.operators import (
+    END_OF,
+    Aggregation,
+    Deduplication,
+    GatheredAggregation,
+    Normalization,
+    OverRows,
+    RegularJoin,
+    SessionRows,
+    Top,
+)
+from penstock.sql.plan.rewrite import columns_of, inputs_of
+from penstock.sql.plan.types import spark_text
+
+Key = frozenset[Column]
+
+
+@dataclass(frozen=True)
+class Changed:
+    """What changes rows: the name of a node, for messages and EXPLAIN, and its offset in the script."""
+
+    name: str
+    offset: int
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A watermark on a column.
+
+    Attributes:
+        origin: the id of the column that it was set on. Copies of a column have one origin.
+        delay_ms: how far it is behind the newest time.
+        waits: whether a row may come when the watermark is at its time exactly. A window takes such a row. A
+            join of Spark would drop it.
+        is_mixed: whether rows of several tables come together. Then a row may be later than the newest time
+            less the delay, so an operator of penstock cannot follow the watermark. Spark can: it has one of
+            each table.
+    """
+
+    origin: int
+    delay_ms: int
+    waits: bool = False
+    is_mixed: bool = False
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What is known of the rows of a node.
+
+    Attributes:
+        is_stream: whether they have no end.
+        changelog: how they change.
+        changed: what changes them; None for APPEND.
+        key: columns by which all rows differ, () for at most one row; None if none are known.
+        times: of APPEND rows of a stream, the columns with a watermark.
+        changing_time: of rows that change, the column over which windows are, and the delay of its watermark.
+        windows: columns of APPEND rows that are a part of a window that closes: its end, time, or struct.
+        spans: the columns that are windows, each with its kind.
+        in_ms: columns that are times of whole milliseconds.
+        offsets: the columns with the topic partition and the offset of a row's record, which order rows.
+        is_pairs: whether -U and +U follow one another in one task.
+    """
+
+    is_stream: bool
+    changelog: Changelog
+    changed: Changed | None
+    key: Key | None
+    times: Mapping[Column, Mark]
+    changing_time: tuple[Column, int] | None
+    windows: Mapping[Column, str]
+    spans: Mapping[Column, str]
+    in_ms: frozenset[Column]
+    offsets: tuple[Column, Column] | None
+    is_pairs: bool
+
+    @property
+    def changes(self) -> bool:
+        return self.changelog is not Changelog.APPEND
+
+    def delay_of(self, value: Expression) -> int | None:
+        """Return the delay of the only watermark if it is on this column; None for another value."""
+        if not isinstance(value, Column) or len({each.origin for each in self.times.values()}) != 1:
+            return None
+        mark = self.times.get(value)
+        return None if mark is None or mark.is_mixed else mark.delay_ms
+
+    @property
+    def time(self) -> tuple[Column, int] | None:
+        """Return a column with the only watermark, and its delay."""
+        column = next(iter(self.times), None)
+        delay = None if column is None else self.delay_of(column)
+        return None if column is None or delay is None else (column, delay)
+
+
+STATIC = Traits(
+    is_stream=False,
+    changelog=Changelog.APPEND,
+    changed=None,
+    key=None,
+    times={},
+    changing_time=None,
+    windows={},
+    spans={},
+    in_ms=frozenset(),
+    offsets=None,
+    is_pairs=False,
+)
+"""Rows of a batch, of which nothing more is known."""
+
+
+class TraitsOf:
+    """Computes traits, once for each node."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Node, Traits]] = {}
+
+    def __call__(self, node: Node) -> Traits:
+        """Return the traits of a node."""
+        found = self._known.get(id(node))
+        if found is None:
+            found = self._known[id(node)] = (node, self._of(node))
+        return found[1]
+
+    def _of(self, node: Node) -> Traits:
+        match node:
+            case Scan():
+                return _of_scan(node)
+            case Values():
+                return STATIC
+            case Watermark():
+                below = _renamed(self(node.input), {node.time: node.column})
+                if below.changes:
+                    return replace(below, changing_time=(node.column, node.delay_ms))
+                return replace(below, times={node.column: Mark(node.column.id, node.delay_ms)})
+            case Project():
+                return _projected(self(node.input), node)
+            case Filter():
+                return replace(self(node.input), is_pairs=False)
+            case Join():
+                return self._of_join(node)
+            case AsOfJoin():
+                left = self(node.left)
+                return _only(left, key=left.key)
+            case Apply():
+                return _only(self(node.left))
+            case Unnest() | TableFunction():
+                below = self(node.input)
+                key = below.key if isinstance(node, Unnest) and node.is_single else None
+                return replace(_only(below, key=key), times=below.times, windows=below.windows)
+            case Window():
+                return self._of_window(node)
+            case Aggregate():
+                return self._of_aggregate(node)
+            case Over() | Rank():
+                below = self(node.input)
+                return _only(below, key=below.key)
+            case SetOperation():
+                return self._of_set_operation(node)
+            case Distinct():
+                below = self(node.input)
+                return _only(below, key=frozenset(node.columns))
+            case Sort():
+                return self(node.input)
+            case Limit():
+                return replace(self(node.input), is_pairs=False)
+            case Stateful():
+                return self._of_stateful(node)
+            case MarkedWindows():
+                return self._of_marked(node)
+            case PlainTimes():
+                below = self(node.input)
+                kept = {column: delay for column, delay in below.times.items() if column == node.keep}
+                return replace(below, times=kept, windows={})
+            case TimedChanges() | Output():
+                return self(node.input)
+            case Upserts():
+                below = self(node.input)
+                return replace(
+                    below,
+                    changelog=Changelog.UPSERT,
+                    changed=Changed("Deduplicate", -1),
+                    key=frozenset(node.keys),
+                    times={},
+                    changing_time=below.time,
+                    windows={},
+                )
+            case _:
+                assert_never(node)
+
+    def _of_join(self, node: Join) -> Traits:
+        left, right = self(node.left), self(node.right)
+        if node.kind in (JoinKind.SEMI, JoinKind.ANTI):
+            return replace(_only(left, key=left.key), is_stream=left.is_stream or right.is_stream)
+        return Traits(
+            is_stream=left.is_stream or right.is_stream,
+            changelog=left.changelog if left.changes else right.changelog,
+            changed=left.changed or right.changed,
+            key=_key_of_join(node, left.key, right.key),
+            times=_mixed({**left.times, **right.times}),
+            changing_time=None,
+            windows={**left.windows, **right.windows},
+            spans={**left.spans, **right.spans},
+            in_ms=left.in_ms | right.in_ms,
+            offsets=None,
+            is_pairs=False,
+        )
+
+    def _of_window(self, node: Window) -> Traits:
+        below = self(node.input)
+        is_closed = isinstance(node.time, Column) and (
+            node.time in below.times
+            or (isinstance(node.input, TimedChanges) and node.input.delay_ms is not None)
+        )
+        windows = {**below.windows, **({node.column: "struct"} if is_closed else {})}
+        key = below.key
+        if key is not None and node.spans.kind in ("HOP", "CUMULATE"):
+            key |= {node.column}
+        spans = {**below.spans, node.column: node.spans.kind}
+        return replace(below, windows=windows, spans=spans, key=key, offsets=None)
+
+    def _of_aggregate(self, node: Aggregate) -> Traits:
+        below = self(node.input)
+        columns = frozenset(each.column for each in node.keys if not _is_always_0(each.expression))
+        windows = {
+            each.column: below.windows[each.expression]
+            for each in node.keys
+            if isinstance(each.expression, Column) and each.expression in below.windows
+        }
+        spans = {
+            each.column: below.spans[each.expression]
+            for each in node.keys
+            if isinstance(each.expression, Column) and each.expression in below.spans
+        }
+        found = _only(below, key=None if node.sets else columns, windows=windows)
+        return replace(found, spans=spans)
+
+    def _of_set_operation(self, node: SetOperation) -> Traits:
+        left, right = self(node.left), self(node.right)
+        key = None
+        if not (node.kind is SetKind.UNION and node.is_all):
+            key = None if node.is_all else frozenset(node.columns)
+        same = [
+            (column, left.windows.get(one), right.windows.get(other))
+            for column, one, other in zip(node.columns, node.lefts, node.rights, strict=True)
+        ]
+        return Traits(
+            is_stream=left.is_stream or right.is_stream,
+            changelog=left.changelog if left.changes else right.changelog,
+            changed=left.changed or right.changed,
+            key=key,
+            times=_mixed(
+                {
+                    column: left.times[one]
+                    for column, one, other in zip(node.columns, node.lefts, node.rights, strict=True)
+                    if one in left.times and other in right.times
+                }
+            ),
+            changing_time=None,
+            windows={column: one for column, one, other in same if one is not None and one == other},
+            spans={},
+            in_ms=frozenset(),
+            offsets=None,
+            is_pairs=False,
+        )
+
+    def _of_stateful(self, node: Stateful) -> Traits:
+        below = [self(each) for each in inputs_of(node)]
+        name = _NAMES.get(type(node.operator).__name__, type(node.operator).__name__)
+        if isinstance(node.operator, RegularJoin):
+            name = f"Join(joinType=[{_JOINS.get(node.operator.how, node.operator.how)}])"
+        is_append = node.changelog is Changelog.APPEND or node.is_inserts
+        if isinstance(node.operator, (OverRows, SessionRows)):
+            return self._of_waiting(node, node.operator, below[0])
+        kept = dict(node.columns) if isinstance(node.operator, GatheredAggregation) else {}
+        names = {column: kept[label] for label, column in node.inputs[0].columns if label in kept}
+        key = _key_of_operator(node, [each.key for each in below])
+        return replace(
+            STATIC,
+            windows={names[each]: part for each, part in below[0].windows.items() if each in names},
+            spans={names[each]: kind for each, kind in below[0].spans.items() if each in names},
+            is_stream=any(each.is_stream for each in below),
+            changelog=Changelog.APPEND if is_append else node.changelog,
+            changed=None if is_append else Changed(name, node.offset),
+            key=key,
+            changing_time=None if is_append else _kept_time(node, below[0]),
+            is_pairs=not is_append and key is not None and _distributed_by(node) <= key,
+        )
+
+    def _of_waiting(self, node: Stateful, operator: OverRows | SessionRows, below: Traits) -> Traits:
+        """Return the traits of rows that have waited for the watermark; see `native.watermark_behind`."""
+        outputs, inputs = dict(node.columns), dict(node.inputs[0].columns)
+        keeps_time = _keeps_rows(node.inputs[0].node)
+        shown = {column: outputs[label] for label, column in inputs.items() if label in outputs}
+        found = replace(STATIC, is_stream=True, key=_key_of_operator(node, [below.key]))
+        if isinstance(operator, SessionRows):
+            stop = outputs[END_OF]
+            is_known = keeps_time and operator.delay_ms > 0
+            mark = Mark(stop.id, operator.delay_ms)
+            return replace(found, times={stop: mark}, windows={stop: "end"}) if is_known else found
+        time = shown.get(inputs[operator.time])
+        if time is None or not keeps_time:
+            return found
+        return replace(found, times={time: Mark(time.id, operator.delay_ms, waits=not operator.delay_ms)})
+
+    def _of_marked(self, node: MarkedWindows) -> Traits:
+        below = self(node.input)
+        parts = {**dict.fromkeys(node.ends, "end"), **dict.fromkeys(node.times, "time")}
+        if node.struct is not None:
+            parts[node.struct] = "struct"
+        times = {each: Mark(each.id, 0) for each in (*node.ends, *node.times)[:1]}
+        key = below.key
+        if key is not None and node.window in key:  # the end of a window stands for it
+            key = key - {node.window} | {*times} if times else None
+        return replace(below, times=times, windows=parts, key=key)
+
+
+def _keeps_rows(node: Node) -> bool:
+    """Return whether all rows that the watermark has followed are there."""
+    while isinstance(node, Project):
+        node = node.input
+    return isinstance(node, Watermark)
+
+
+_JOINS = {"semi": "LeftSemiJoin", "anti": "LeftAntiJoin"}
+_NAMES = {
+    "Aggregation": "GroupAggregate",
+    "Deduplication": "Deduplicate",
+    "Top": "Rank",
+    "RegularJoin": "Join",
+    "Normalization": "ChangelogNormalize",
+}
+
+
+def _of_scan(node: Scan) -> Traits:
+    source = node.source
+    by_name = {each.name.lower(): each for each in node.columns}
+    key = [by_name.get(name.lower()) for name in source.keys]
+    known = frozenset(each for each in key if each is not None)
+    places = tuple(by_name[name] for name in OFFSETS if name in by_name)
+    return replace(
+        STATIC,
+        is_stream=source.is_stream,
+        changelog=source.changelog,
+        changed=Changed(source.changed_by, node.offset) if source.changelog is not Changelog.APPEND else None,
+        key=known if known and len(known) == len(source.keys) else None,
+        offsets=(places[0], places[1]) if len(places) == len(OFFSETS) else None,
+    )
+
+
+def _mixed(times: Mapping[Column, Mark]) -> dict[Column, Mark]:
+    return {column: replace(mark, is_mixed=True) for column, mark in times.items()}
+
+
+def _only(below: Traits, *, key: Key | None = None, windows: Mapping[Column, str] | None = None) -> Traits:
+    """Return the traits of rows that have lost their times, places and pairs."""
+    return replace(
+        below,
+        key=key,
+        times={},
+        changing_time=None,
+        windows=windows or {},
+        spans={},
+        in_ms=frozenset(),
+        offsets=None,
+        is_pairs=False,
+    )
+
+
+def _renamed(below: Traits, names: Mapping[Column, Column]) -> Traits:
+    """Return the traits of rows of which some columns are others."""
+
+    def of(column: Column) -> Column:
+        return names.get(column, column)
+
+    return replace(
+        below,
+        key=None if below.key is None else frozenset(map(of, below.key)),
+        windows={of(column): part for column, part in below.windows.items()},
+        spans={of(column): kind for column, kind in below.spans.items()},
+        times={of(column): delay for column, delay in below.times.items()},
+    )
+
+
+def _projected(below: Traits, node: Project) -> Traits:
+    """Return the traits behind a projection."""
+    copies = [(each.expression, each.column) for each in node.outputs if isinstance(each.expression, Column)]
+    kept: dict[Column, Column] = {}
+    for old, new in copies:
+        kept.setdefault(old, new)
+    windows = {new: below.windows[old] for old, new in copies if old in below.windows}
+    for each in node.outputs:
+        value = each.expression
+        if not isinstance(value, Call):
+            continue
+        if value.name in _PARTS and below.windows.get(_only_column(value)) == "struct":
+            windows[each.column] = _PARTS[value.name]
+        stop = value.args[1] if _is_made_window(value) else None
+        if isinstance(stop, Column) and below.windows.get(stop) == "end":
+            windows[each.column] = "struct"
+    time, offsets = below.changing_time, below.offsets
+    return replace(
+        below,
+        key=_projected_key(below.key, {**_of_windows(node, below.spans), **kept}),
+        spans={
+            **{new: below.spans[old] for old, new in copies if old in below.spans},
+            **{e.column: "SESSION" for e in node.outputs if _is_made_window(e.expression)},
+        },
+        in_ms=frozenset(kept[each] for each in below.in_ms if each in kept) | _whole_ms(node, below.spans),
+        times={new: below.times[old] for old, new in copies if old in below.times},
+        changing_time=(kept[time[0]], time[1]) if time is not None and time[0] in kept else None,
+        windows=windows,
+        offsets=(
+            (kept[offsets[0]], kept[offsets[1]])
+            if offsets is not None and all(each in kept for each in offsets)
+            else None
+        ),
+    )
+
+
+def _is_always_0(value: Expression) -> bool:
+    return isinstance(value, Call) and value.name == ALWAYS_0
+
+
+def _is_made_window(value: Expression) -> bool:
+    return isinstance(value, Call) and value.name == MADE_WINDOW
+
+
+def _whole_ms(node: Project, spans: Mapping[Column, str]) -> frozenset[Column]:
+    """Return the columns that are starts or ends of windows. A session begins at the time of a row."""
+    return frozenset(
+        each.column
+        for each in node.outputs
+        if isinstance(each.expression, Call)
+        and each.expression.name in _PARTS
+        and spans.get(_only_column(each.expression), "SESSION") != "SESSION"
+    )
+
+
+def _of_windows(node: Project, spans: Mapping[Column, str]) -> dict[Column, Column]:
+    """Return a column that stands for each window: its end or its start. CUMULATE has equal starts."""
+    found: dict[Column, Column] = {}
+    for each in node.outputs:
+        value = each.expression
+        if not (isinstance(value, Call) and value.name in _PARTS):
+            continue
+        window = _only_column(value)
+        if window in spans and (_PARTS[value.name] == "end" or spans[window] != "CUMULATE"):
+            found.setdefault(window, each.column)
+    return found
+
+
+def _projected_key(key: Key | None, kept: Mapping[Column, Column]) -> Key | None:
+    return (
+        None
+        if key is None or not all(each in kept for each in key)
+        else frozenset(kept[each] for each in key)
+    )
+
+
+def _key_of_operator(node: Stateful, keys: list[Key | None]) -> Key | None:
+    """Return the columns by which the rows of an operator differ."""
+    outputs = dict(node.columns)
+    operator = node.operator
+    if isinstance(operator, (Aggregation, GatheredAggregation)):
+        if isinstance(operator, GatheredAggregation):
+            kept = {column: outputs[label] for label, column in node.inputs[0].columns if label in outputs}
+            below = keys[0]
+            return (
+                frozenset(kept[each] for each in below)
+                if below is not None and below <= kept.keys()
+                else None
+            )
+        found = [outputs[label] for label in operator.keys if label in outputs]
+        if len(operator.keys) == 1 and not found:
+            return frozenset()  # all rows are one group
+        return frozenset(found) if len(found) == len(operator.keys) else None
+    if isinstance(operator, RegularJoin):
+        return _key_of_regular_join(node, operator, keys)
+    shown = {column: outputs[label] for label, column in node.inputs[0].columns if label in outputs}
+    if isinstance(operator, (Deduplication, Top)):
+        group = _shown_key(operator.keys, node.inputs[0], shown)
+        if isinstance(operator, Deduplication) or operator.count == 1:
+            return group
+        if operator.rank is not None and operator.rank in outputs:
+            return None if group is None else group | {outputs[operator.rank]}
+    below = keys[0]
+    return frozenset(shown[each] for each in below) if below is not None and below <= shown.keys() else None
+
+
+def _distributed_by(node: Stateful) -> Key:
+    """Return the columns of the first input that say which task a row of the operator is in."""
+    operator, inputs = node.operator, dict(node.inputs[0].columns)
+    labels = (
+        [one for one, _ in operator.on]
+        if isinstance(operator, RegularJoin)
+        else getattr(operator, "keys", ())
+    )
+    outputs = dict(node.columns)
+    shown = {column: outputs[label] for label, column in node.inputs[0].columns if label in outputs}
+    found = (outputs.get(label) or shown.get(inputs[label], inputs[label]) for label in labels)
+    return frozenset(each for each in found if each not in _constants(node.inputs[0].node))
+
+
+def _constants(node: Node) -> frozenset[Column]:
+    """Return the columns of a projection that have one value."""
+    if not isinstance(node, Project):
+        return frozenset()
+    return frozenset(each.column for each in node.outputs if isinstance(each.expression, Literal))
+
+
+def _shown_key(labels: tuple[str, ...], rows: Input, shown: Mapping[Column, Column]) -> Key | None:
+    """Return the columns that stand for labels of an input. A constant needs none."""
+    inputs, constants = dict(rows.columns), _constants(rows.node)
+    found = [shown.get(inputs[label]) for label in labels if inputs[label] not in constants]
+    known = frozenset(each for each in found if each is not None)
+    return None if None in found else known
+
+
+def _key_of_regular_join(node: Stateful, operator: RegularJoin, keys: list[Key | None]) -> Key | None:
+    outputs = dict(node.columns)
+    lefts, rights = (dict(each.columns) for each in node.inputs)
+    sides = []
+    for labels, key in ((lefts, keys[0]), (rights, keys[1])):
+        shown = {column: outputs[label] for label, column in labels.items() if label in outputs}
+        sides.append(
+            frozenset(shown[each] for each in key) if key is not None and key <= shown.keys() else None
+        )
+    left, right = sides
+    if operator.how in ("semi", "anti"):
+        return left
+    ones = {lefts[label] for label, _ in operator.on}
+    others = {rights[label] for _, label in operator.on}
+    if left is not None and keys[1] is not None and keys[1] <= others and operator.how in ("inner", "left"):
+        return left
+    if right is not None and keys[0] is not None and keys[0] <= ones and operator.how in ("inner", "right"):
+        return right
+    return left | right if left is not None and right is not None else None
+
+
+def _kept_time(node: Stateful, below: Traits) -> tuple[Column, int] | None:
+    """Return the time over which windows of the operator's rows are: that of the rows that it picks."""
+    if not isinstance(node.operator, (Deduplication, Top, Normalization)):
+        return None
+    time, outputs = below.changing_time or below.time, dict(node.columns)
+    if time is None:
+        return None
+    for label, column in node.inputs[0].columns:
+        if column == time[0] and label in outputs:
+            return outputs[label], time[1]
+    return None
+
+
+ALWAYS_0 = "always_0"
+"""The name of the call of a key that is always 0. Spark's optimizer does not recognise it."""
+MADE_WINDOW = "made_window"
+"""The name of the call that makes a window of its start and its end."""
+_PARTS = {"window_end": "end", "window_time": "time", "window_start": "start"}
+
+
+def _only_column(call: Call) -> Column:
+    found = call.args[0]
+    return found if isinstance(found, Column) else Column(-1, "", found.type)
+
+
+def _key_of_join(node: Join, left: Key | None, right: Key | None) -> Key | None:
+    """Return the columns by which the pairs differ."""
+    lefts, rights = {*columns_of(node.left)}, {*columns_of(node.right)}
+    ones: set[Column] = set()
+    others: set[Column] = set()
+    for each in node.conditions:
+        if isinstance(each, Call) and each.name == "=" and all(isinstance(one, Column) for one in each.args):
+            if spark_text(each.args[0].type) != spark_text(each.args[1].type):
+                continue  # a cast of the comparison may make two keys equal
+            for one in each.args:
+                assert isinstance(one, Column)  # noqa: S101 - asked above
+                (ones if one in lefts else others if one in rights else set()).add(one)
+    if (
+        left is not None
+        and right is not None
+        and right <= others
+        and node.kind in (JoinKind.INNER, JoinKind.LEFT)
+    ):
+        return left
+    if (
+        left is not None
+        and right is not None
+        and left <= ones
+        and node.kind in (JoinKind.INNER, JoinKind.RIGHT)
+    ):
+        return right
+    return left | right if left is not None and right is not None else None

@@ -1,0 +1,201 @@
+"""Run the operators of a plan by penstock.changelog, and the marks that Spark's watermarks need.
+
+Runs on the driver. Invariant: the column of the row kind is KIND outside of this file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from penstock import changelog
+from penstock.changelog.row_kinds import ROW_KIND
+from penstock.options.values import parse_duration_ms
+from penstock.spark.gathered import aggregate_gathered
+from penstock.spark.native import rows_may_come_again
+from penstock.sql.emit.select import short
+from penstock.sql.emit.spark_sql import Made
+from penstock.sql.plan.hidden import KIND
+from penstock.sql.plan.nodes import MarkedWindows, PlainTimes, Stateful, TimedChanges, Watermark
+from penstock.sql.plan.operators import (
+    END_OF,
+    START_OF,
+    Aggregation,
+    Deduplication,
+    GatheredAggregation,
+    Normalization,
+    Operator,
+    OverRows,
+    RegularJoin,
+    SessionRows,
+    TimeSort,
+    Top,
+    VersionJoin,
+)
+from penstock.sql.plan.texts import literal, quoted
+from penstock.sql.run._windows import with_plain_times, with_times, with_window_ends
+
+_OF_INSERTS = (VersionJoin, OverRows, SessionRows, TimeSort)
+"""Operators whose rows are append-only. They keep what later rows need, and have no time to live."""
+
+
+def made(node: Made, frames: Sequence[Any], state: str | None, ttl: str | None) -> Any:
+    """Return the rows of a node as a DataFrame.
+
+    Args:
+        node: an operator or a mark.
+        frames: its rows.
+        state: the folder of the state; None for a node that keeps none.
+        ttl: how long rows are kept; None for ever.
+
+    Raises:
+        SchemaError: the operator does not take a column.
+    """
+    match node:
+        case Watermark():
+            return _with_watermark(frames[0], node)
+        case MarkedWindows():
+            window, struct = (None if each is None else short(each) for each in (node.window, node.struct))
+            ends, times = (list(map(short, each)) for each in (node.ends, node.times))
+            return with_window_ends(frames[0], window, ends, times, struct)
+        case PlainTimes():
+            return with_plain_times(frames[0], None if node.keep is None else short(node.keep))
+        case TimedChanges():
+            return with_times(frames[0], short(node.time), node.delay_ms)
+        case Stateful():
+            return _operated(node, frames, state or "", ttl)
+
+
+def _with_watermark(frame: Any, node: Watermark) -> Any:
+    name = short(node.time)
+    text = f"CAST({quoted(name)} AS TIMESTAMP)"
+    is_append = KIND not in frame.columns
+    if is_append:
+        missing = literal(f"The event time {node.time.name} is NULL. Its row belongs to no window.")
+        text = f"coalesce({text}, CAST(raise_error({missing}) AS TIMESTAMP))"
+    texts = [f"{text} AS {quoted(name)}" if each == name else quoted(each) for each in frame.columns]
+    frame = frame.selectExpr(*texts)
+    return frame.withWatermark(name, f"{node.delay_ms} milliseconds") if is_append else frame
+
+
+def _operated(node: Stateful, frames: Sequence[Any], state: str, ttl: str | None) -> Any:
+    operator = node.operator
+    if isinstance(operator, GatheredAggregation):
+        return aggregate_gathered(frames[0], operator.rows, dict(operator.calls))
+    found = _run(operator, list(map(_kinds_in, frames)), state, ttl)
+    return (
+        found.drop(ROW_KIND) if isinstance(operator, _OF_INSERTS) else found.withColumnRenamed(ROW_KIND, KIND)
+    )
+
+
+def _run(operator: Operator, frames: list[Any], state: str, ttl: str | None) -> Any:  # noqa: PLR0911 - one for each
+    rows = frames[0]
+    match operator:
+        case Aggregation():
+            own = times_to_live(operator, ttl)[0]
+            return changelog.aggregate(rows, operator.keys, dict(operator.calls), state=state, ttl=own)
+        case Deduplication():
+            keep: Any = "last" if operator.keep_last else "first"
+            return changelog.deduplicate(
+                rows, operator.keys, order_by=operator.order_by, keep=keep, state=state, ttl=ttl
+            )
+        case Top():
+            order = _order(operator.order_by)
+            return changelog.top_n(
+                rows, operator.keys, operator.count, order_by=order, rank=operator.rank, state=state, ttl=ttl
+            )
+        case RegularJoin():
+            how: Any = operator.how
+            ones, others = times_to_live(operator, ttl)
+            return changelog.join(
+                rows, frames[1], dict(operator.on), how=how, state=state, ttl=(ones, others)
+            )
+        case VersionJoin():
+            versions: Any = operator.how
+            return changelog.temporal_join(
+                rows,
+                frames[1],
+                dict(operator.on),
+                time=operator.time,
+                version_time=operator.version_time,
+                delay=f"{operator.delay_ms} ms",
+                how=versions,
+                state=state,
+            )
+        case Normalization():
+            return changelog.normalize(
+                rows,
+                operator.keys,
+                order_by=["__offset"],
+                state=state,
+                ttl=ttl,
+                deleted_ttl=ttl,
+                source="__partition",
+                emit_equal=ttl is not None,
+            )
+        case OverRows() | SessionRows() | TimeSort():
+            return _run_in_time(operator, rows, state)
+        case GatheredAggregation():
+            raise TypeError("it keeps no state.")
+
+
+def times_to_live(operator: Operator, ttl: str | None) -> list[str | None]:
+    """Return how long an operator keeps the rows of each of its inputs; None for ever.
+
+    Args:
+        operator: its own times come from a hint.
+        ttl: that of the session.
+    """
+    if isinstance(operator, (*_OF_INSERTS, GatheredAggregation)):
+        return [None]
+    own: tuple[str | None, ...] = (operator.ttl if isinstance(operator, Aggregation) else None,)
+    if isinstance(operator, RegularJoin):
+        own = operator.ttls
+    given = [ttl if each is None else each for each in own]
+    return [None if each is None or not parse_duration_ms(each) else each for each in given]
+
+
+def _order(columns: tuple[tuple[str, bool], ...]) -> list[str]:
+    return [f"{name} {'desc' if is_down else 'asc'}" for name, is_down in columns]
+
+
+def _run_in_time(operator: OverRows | SessionRows | TimeSort, rows: Any, state: str) -> Any:
+    """Return rows that come out when the watermark has passed them.
+
+    An operator lets a row out when a time has come that is later by more than its delay. In Flink and Spark
+    it is enough that one is later by as much. A row that came later could be late for the rest of the query.
+    """
+    if isinstance(operator, TimeSort):
+        delay, order = f"{operator.delay_ms} ms", _order(operator.order_by)
+        return changelog.sort_by_time(rows, time=operator.time, delay=delay, order_by=order, state=state)
+    delay = f"{max(0, operator.delay_ms - 1)} ms"
+    if isinstance(operator, SessionRows):
+        return changelog.sessions(
+            rows,
+            operator.keys,
+            time=operator.time,
+            gap=f"{operator.gap_ms} ms",
+            delay=delay,
+            names=(START_OF, END_OF),
+            state=state,
+        )
+    kind: Any = operator.frame
+    preceding = operator.preceding
+    return changelog.over(
+        rows,
+        operator.keys,
+        dict(operator.calls),
+        time=operator.time,
+        delay=delay,
+        frame=kind,
+        preceding=preceding if preceding is None or kind == "rows" else f"{preceding} ms",
+        order_by=operator.order_by,
+        state=state,
+    )
+
+
+def _kinds_in(frame: Any) -> Any:
+    """Return rows with their kinds. Those of Spark's windows have none: each comes once, in append mode."""
+    if KIND not in frame.columns and frame.isStreaming and rows_may_come_again(frame):
+        return frame.selectExpr("*", f"'+I' AS `{ROW_KIND}`")
+    return frame.withColumnRenamed(KIND, ROW_KIND)

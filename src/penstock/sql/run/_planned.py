@@ -1,0 +1,284 @@
+"""One query by its plan: what binding asks of a session, and the tables and operators of the plan in Spark.
+
+Runs on the driver. Invariant: a table is opened when the whole query is planned, with the columns that it
+uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from penstock.errors import StateError
+from penstock.spark.connect import is_connect
+from penstock.spark.native import watermark_count
+from penstock.sql.bind.context import (
+    ComputedColumn,
+    Context,
+    SourceTable,
+    SourceView,
+    StoredColumn,
+    UserFunction,
+)
+from penstock.sql.bind.query import bind_query
+from penstock.sql.connectors.described import Kafka
+from penstock.sql.emit.spark_sql import Made, SparkSql
+from penstock.sql.functions.zones import SET_UTC, NeedsUtcError, depends_on_zone, has_zone
+from penstock.sql.language.source import Source as ScriptSource
+from penstock.sql.language.source import script_of
+from penstock.sql.language.statements import ComputedColumn as DeclaredComputed
+from penstock.sql.language.statements import Fragment, Options
+from penstock.sql.passes.assign_state_ids import NAMES
+from penstock.sql.passes.context import PassContext
+from penstock.sql.passes.engine.inputs import with_offsets
+from penstock.sql.passes.planned import planned
+from penstock.sql.plan.hidden import HIDDEN, OFFSETS
+from penstock.sql.plan.nodes import Output, Scan, Source, Stateful
+from penstock.sql.plan.rewrite import every_node
+from penstock.sql.plan.traits import TraitsOf
+from penstock.sql.plan.types import declared, from_spark, text_of_spark
+from penstock.sql.run import _tables as tables
+from penstock.sql.run._checkpoints import definition_of
+from penstock.sql.run._late_rows import check_drift
+from penstock.sql.run._opened import opened, source_of, with_columns
+from penstock.sql.run._operators import made
+from penstock.sql.run._options import WRONG, is_about, located
+from penstock.sql.run._states import OtherStateError, in_words
+from penstock.sql.run._views import SparkViews
+from penstock.sql.run.catalog import Catalog, Table
+from penstock.sql.run.settings import Settings
+from penstock.types import ROW_KIND
+
+
+@dataclass
+class Planner:
+    """Plans one query, and opens what it reads.
+
+    Attributes:
+        catalog: the tables, views and functions of the session.
+        settings: of the session.
+        views: Spark.
+        state_folder: gives the folder of an operator's state, by its id.
+        accepts_varying: whether a value that may vary is accepted; it gets the warning.
+        opened: the views of tables that this statement has opened.
+        definitions: of the views, tables and functions that the query uses, by their names.
+        reads: the tables that the query names, each with the options of its hint, and what is known of it.
+        has_interval_join: whether Spark forgets rows of a join in a view of Spark by their times.
+    """
+
+    catalog: Catalog
+    settings: Settings
+    views: SparkViews
+    state_folder: Callable[[str], str]
+    accepts_varying: Callable[[str], bool]
+    opened: dict[Any, str]
+    definitions: dict[str, str] = field(default_factory=dict)
+    reads: dict[tuple[tuple[str, ...], Options], Source] = field(default_factory=dict)
+    has_interval_join: bool = False
+    _script: ScriptSource = field(default_factory=lambda: ScriptSource(""))
+    _columns: dict[Any, set[str]] = field(default_factory=dict)
+    """The columns that all scans of a table read. A batch reads it once, so all see the same rows."""
+
+    # ---- what binding asks
+
+    @property
+    def is_batch(self) -> bool:
+        return self.settings.is_batch
+
+    @property
+    def zone_is_utc(self) -> bool:
+        return self.views.zone_is_utc
+
+    @property
+    def foreign_zone(self) -> str | None:
+        return self.views.foreign_zone
+
+    def table(self, parts: tuple[str, ...], options: Options) -> SourceTable | SourceView | None:
+        """Return a table or view; None if there is no such table."""
+        found = self.catalog.find(parts)
+        if found is None:
+            return self._table_of_spark(parts)
+        self.definitions[".".join(self.catalog.key(parts))] = definition_of(found)
+        if not isinstance(found, Table):
+            view = found.definition
+            self.reads.setdefault((parts, options), Source(None, str(view.name), is_stream=False))
+            return SourceView(view.query, found.source, view.columns, found.database)
+        source = self._in_place(found, options, lambda table: self._source_of(found, table, options))
+        self.reads.setdefault((parts, options), source)
+        mark = found.definition.watermark
+        if mark is not None and source.is_stream and not self.zone_is_utc:
+            message = f"on Spark Connect a stream with a WATERMARK needs the time zone UTC. {SET_UTC}"
+            raise NeedsUtcError(found.source.error(message, mark.expression.offset))
+        columns = tuple(map(_column_of, found.definition.columns))
+        return SourceTable(source, columns, found.source, -1 if mark is None else mark.expression.offset)
+
+    def _source_of(self, declared_: Table, table: Table, options: Options) -> Source:
+        tables.check_use(table, is_read=True, is_batch=self.is_batch)
+        if not self.is_batch:
+            check_drift(table)
+        if self.foreign_zone is not None:
+            tables.check_local(table, self.foreign_zone)
+        return source_of(
+            declared_, options, is_batch=self.is_batch, drops_duplicates=self.settings.drops_duplicates
+        )
+
+    def _in_place(self, table: Table, hinted: Options, work: Callable[[Table], Any]) -> Any:
+        """Return what `work` makes of a table with its hint.
+
+        Its errors are shown where the table was declared.
+
+        Raises:
+            OptionError: an option of the hint is wrong. The query knows where the hint stands.
+            SqlError: another one is.
+        """
+        try:
+            return work(tables.with_idle_timeout(table.hinted(hinted), self.settings.idle_timeout))
+        except WRONG as error:
+            if is_about(error, dict(hinted)):
+                raise
+            raise located(error, (table.source, table.definition.name.offset)) from None
+
+    def _table_of_spark(self, parts: tuple[str, ...]) -> SourceTable | None:
+        frame, name = self.views.table(parts), ".".join(parts)
+        if frame is None:
+            return None
+        source = Source((name, frame), name, is_stream=bool(frame.isStreaming) and not self.is_batch)
+        self.reads.setdefault((parts, ()), source)
+        if frame.isStreaming and ROW_KIND in frame.columns:
+            raise ValueError(
+                f"the view {name} of Spark is a stream with the column '{ROW_KIND}'. If its rows "
+                "change other rows, all of them would count as inserts here: write its query in CREATE VIEW. "
+                "If they are only inserted, give the column another name."
+            )
+        kinds = [(each.name, text_of_spark(each.dataType)) for each in frame.schema.fields]
+        zoned = next((column for column, kind in kinds if has_zone(kind)), None)
+        if self.foreign_zone is not None and zoned is not None:
+            raise ValueError(depends_on_zone(f"the TIMESTAMP '{zoned}' of {name}", self.foreign_zone))
+        # The view may be a SELECT of this session that has an interval join. Connect does not show it.
+        if frame.isStreaming and not is_connect(self.views.spark):
+            self.has_interval_join |= watermark_count(frame) > 1
+        return SourceTable(source, tuple(StoredColumn(column, from_spark(kind)) for column, kind in kinds))
+
+    def within(self, database: str) -> AbstractContextManager[None]:
+        """Return a context in which names without a database are those of this one."""
+        return self.catalog.within(database)
+
+    def tables(self) -> list[str]:
+        """Return the names of all tables and views, for messages."""
+        return self.catalog.names()
+
+    def function(self, name: str) -> UserFunction | None:
+        """Return a function that the user has created; None if there is none."""
+        created = self.catalog.functions.get(name.lower())
+        if created is None:
+            return None
+        self.definitions[f"function {name.lower()}"] = created.path
+        return UserFunction(self.views.function_name(name), created.is_deterministic)
+
+    def spark_types(self, select: str) -> list[tuple[str, str]]:
+        """Return names and types of the columns of a query without tables."""
+        return [
+            (each.name, text_of_spark(each.dataType)) for each in self.views.analysed(select).schema.fields
+        ]
+
+    # ---- plans
+
+    def plan(
+        self,
+        fragment: Fragment,
+        script: ScriptSource,
+        traits: TraitsOf,
+        *,
+        wants_offsets: bool = False,
+        free: tuple[bool, ...] = (),
+    ) -> Output:
+        """Return the plan of a query.
+
+        Args:
+            fragment: its text.
+            script: that has it.
+            traits: of its nodes.
+            wants_offsets: whether the rows are wanted with the places of their records, if they have some.
+            free: for each column, whether a clock may stand in it although the rows change.
+        """
+        self._script = script
+        context = Context(self, script)
+        bound = bind_query(fragment, script, context)
+        passes = PassContext(
+            script,
+            context.column,
+            context.type_of,
+            is_utc=self.zone_is_utc,
+            ttl=self.settings.ttl,
+            free=free,
+            wants_offsets=wants_offsets,
+            accepts_varying=self.accepts_varying,
+            traits=traits,
+        )
+        if wants_offsets:
+            bound = _with_offsets(bound, passes)
+        plan = planned(bound, passes, is_batch=self.is_batch)
+        for node in every_node(plan):
+            if isinstance(node, Scan):
+                self._columns.setdefault(node.source.key, set()).update(each.name for each in node.columns)
+        return plan
+
+    def text(self, plan: Output, traits: TraitsOf) -> str:
+        """Return a plan in Spark's SQL, over views of its tables and operators."""
+        return SparkSql(self, traits).query(plan)
+
+    def scan(self, node: Scan) -> str:
+        """Return the name of a view with the columns of a table."""
+        key: Any = node.source.key
+        if not isinstance(key[0], Table):
+            return self.views.named(key[1])
+        declared_, options = key
+        names = self._columns[key]
+        table = with_columns(declared_, names)
+        has_offsets = isinstance(table.connector, Kafka) and not names.isdisjoint(OFFSETS)
+        wanted = (table, options, has_offsets, node.source.is_stream, self.foreign_zone)
+        if wanted not in self.opened:
+            frame = self._in_place(
+                table, options, lambda hinted: self._opened(hinted, node.source, has_offsets=has_offsets)
+            )
+            self.opened[wanted] = self.views.named(frame)
+        return self.opened[wanted]
+
+    def _opened(self, table: Table, source: Source, *, has_offsets: bool) -> Any:
+        frame = opened(table, self.views.spark, streaming=source.is_stream, has_offsets=has_offsets)
+        if self.foreign_zone is not None:
+            frame = tables.with_local_times(frame, table, self.foreign_zone)
+        hidden = [each for each in HIDDEN if each in frame.columns]
+        return frame.selectExpr(*tables.stored_texts(table), *hidden)
+
+    def made(self, node: Made, queries: Sequence[str]) -> str:
+        """Return the name of a view with the rows that a node makes of queries."""
+        frames = [self.views.analysed(query) for query in queries]
+        is_stateful = isinstance(node, Stateful) and bool(node.state_id)
+        state = self.state_folder(node.state_id) if isinstance(node, Stateful) and is_stateful else None
+        try:
+            return self.views.named(made(node, frames, state, self.settings.ttl))
+        except StateError as error:
+            if not isinstance(node, Stateful):
+                raise
+            found = in_words(error, NAMES[type(node.operator).__name__])
+            if not isinstance(found, OtherStateError):
+                raise found from None
+            script = script_of(node.offset, self._script)
+            raise script.error(str(found), max(node.offset, 0), state=found.path) from None
+
+
+def _with_offsets(plan: Output, context: PassContext) -> Output:
+    """Return a plan whose last columns are the places of records, if its rows have some."""
+    rows, pair = with_offsets(plan.input, context)
+    if not pair:
+        return plan
+    return replace(plan, input=rows, columns=(*plan.columns, *pair), names=(*plan.names, *OFFSETS))
+
+
+def _column_of(column: Any) -> StoredColumn | ComputedColumn:
+    if isinstance(column, DeclaredComputed):
+        return ComputedColumn(column.name, column.expression)
+    return StoredColumn(column.name, declared(column.type))

@@ -1,0 +1,243 @@
+"""The queries of a session: their rows, what is known of them, and what was noted while they were planned.
+
+Runs on the driver. Invariant: nothing runs before the whole query is planned, and nothing is read before it
+starts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from penstock.errors import OptionError, SchemaError
+from penstock.spark.connect import is_connect
+from penstock.spark.one_thread import left_to_the_start
+from penstock.sql.bind.context import UnknownTypeError
+from penstock.sql.connectors.options import WrongOptionError
+from penstock.sql.functions.zones import NeedsUtcError, local_rows
+from penstock.sql.language.source import Source
+from penstock.sql.language.statements import Fragment, Name
+from penstock.sql.passes.assign_state_ids import states_of
+from penstock.sql.plan.hidden import HIDDEN, OFFSETS
+from penstock.sql.plan.nodes import Filter, Join, Node, Output, Project, Scan, Watermark
+from penstock.sql.plan.rewrite import nodes_in
+from penstock.sql.plan.show import shown
+from penstock.sql.plan.traits import TraitsOf
+from penstock.sql.run._cuts import Notes, note_plan
+from penstock.sql.run._explain import plan_text
+from penstock.sql.run._join_keys import forgets_by_one_side
+from penstock.sql.run._options import located
+from penstock.sql.run._planned import Planner
+from penstock.sql.run._rows import Rows
+from penstock.sql.run._states import States, TemporaryFolders, beside
+from penstock.sql.run._views import SparkViews
+from penstock.sql.run.catalog import Catalog
+from penstock.sql.run.settings import Settings
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Found:
+    """The rows of a query.
+
+    Attributes:
+        frame: a DataFrame with hidden columns.
+        rows: what is known of them.
+        sql: the query in Spark's SQL.
+        plan: as EXPLAIN shows it.
+        definitions: of the views, tables and functions that the query uses, by their names.
+        states: what each operator with a state does, by its id.
+    """
+
+    frame: Any
+    rows: Rows
+    sql: str
+    plan: str
+    definitions: Mapping[str, str]
+    states: Mapping[str, str]
+
+
+class Queries:
+    """The queries of one session."""
+
+    def __init__(self, views: SparkViews, catalog: Catalog, settings: Settings) -> None:
+        self.views = views
+        self._catalog = catalog
+        self._settings = settings
+        self._opened: dict[Any, str] = {}
+        """The views of tables of this statement."""
+        self._states: States | None = None
+        self._notes = Notes()
+        self._temporary = TemporaryFolders()
+
+    def in_its_zone(self, work: Callable[[], T]) -> T:
+        """Return what `work` gives: in the zone of the session, or in UTC if a query needs it.
+
+        Raises:
+            SqlError: a query needs UTC, and has a part that depends on the zone of the session.
+        """
+        notes = copy.deepcopy(self._notes)
+        try:
+            return work()
+        except NeedsUtcError as error:
+            # The plans of Spark Connect are made again later, when the session is in its own zone.
+            if is_connect(self.views.spark):
+                raise error.refusal from None
+        vars(self._notes).update(vars(notes))
+        with self.views.in_utc():
+            return work()
+
+    @contextlib.contextmanager
+    def noting(self) -> Iterator[Notes]:
+        """Return a context in which the tables and the cuts of queries are noted, for EXPLAIN."""
+        self._notes = notes = Notes()
+        try:
+            yield notes
+        finally:
+            self._notes = Notes()
+
+    @contextlib.contextmanager
+    def states_in(self, checkpoint: str | None) -> Iterator[None]:
+        """Return a context in which a query is planned that has this folder of checkpoints.
+
+        Without one, states are in temporary folders of this machine. The operators of the query leave Spark's
+        options as they are: who starts the query has to call `planned_in_one_thread`.
+        """
+        self._states = None if checkpoint is None else beside(checkpoint)
+        try:
+            with left_to_the_start():
+                yield
+        finally:
+            self._states = None
+
+    def query(
+        self,
+        fragment: Fragment,
+        source: Source,
+        *,
+        wants_offsets: bool = False,
+        free: tuple[bool, ...] = (),
+    ) -> Found:
+        """Return the rows of a query, checked; see `Planner.plan`.
+
+        Raises:
+            SqlError: the query is wrong or not served.
+        """
+        traits, planner = TraitsOf(), self._planner()
+        try:
+            plan = planner.plan(fragment, source, traits, wants_offsets=wants_offsets, free=free)
+            sql = planner.text(plan, traits)
+        except (OptionError, SchemaError, WrongOptionError) as error:  # of a hint
+            raise located(error, (source, fragment.offset)) from None
+        frame = self._frame(sql, source, fragment.offset)
+        note_plan(self._notes, plan, planner.reads, traits, source, self._settings.ttl)
+        if planner.has_interval_join or _has_interval_join(plan, traits):
+            self._check_join_keys(frame, source, fragment.offset)
+        if self.views.foreign_zone is not None:
+            frame = local_rows(frame)
+        states = {} if self._settings.is_batch else states_of(plan, traits)
+        return Found(frame, _rows_of(plan, traits), sql, shown(plan, traits), planner.definitions, states)
+
+    def fields(self, name: Name, source: Source) -> list[Any]:
+        """Return the fields of a table or view, as Spark has them."""
+        text = ".".join("`" + each.replace("`", "``") + "`" for each in name.parts)
+        query = Fragment(f"SELECT * FROM {text}", 0)
+        frame = self.query(query, Source(query.text)).frame
+        return [each for each in frame.schema.fields if each.name not in HIDDEN]
+
+    def _planner(self) -> Planner:
+        return Planner(
+            self._catalog,
+            self._settings,
+            self.views,
+            self._state_folder,
+            self._accepts_varying,
+            self._opened,
+        )
+
+    def _state_folder(self, state_id: str) -> str:
+        if self._states is None:
+            self._states = self._temporary.states()
+        return self._states.folder(state_id)
+
+    def _accepts_varying(self, message: str) -> bool:
+        if self._settings.ignores_varying:
+            self._notes.varying.append(message)
+        return self._settings.ignores_varying
+
+    def forget(self) -> None:
+        """Open tables again from now on. A view keeps the ends that its topics had at its first read."""
+        self._opened.clear()
+
+    def close(self) -> None:
+        """Remove the views of this session from Spark, and temporary folders."""
+        self.forget()
+        self.views.close()
+        self._temporary.remove()
+
+    def _check_join_keys(self, frame: Any, source: Source, offset: int) -> None:
+        plan = (
+            plan_text(frame) if frame.isStreaming else None
+        )  # None on Spark Connect, which does not show it
+        if plan is not None and forgets_by_one_side(plan):
+            raise source.error(
+                "a condition behind an interval join says that a column with a WATERMARK = another time. "
+                "Spark would make it a part of the join, and forget rows too early. Nothing was started. "
+                "Write `x <= y AND x >= y` in place of `x = y`.",
+                offset,
+            )
+
+    def _frame(self, sql: str, source: Source, offset: int) -> Any:
+        """Return the DataFrame of a query in Spark's SQL.
+
+        Raises:
+            SqlError: Spark refuses it.
+        """
+        try:
+            return self.views.analysed(sql)
+        except UnknownTypeError as error:
+            message = str(error)
+        raise source.error(f"Spark refuses the query: {message}", _place(message, source, offset))
+
+
+def _place(message: str, source: Source, offset: int) -> int:
+    """Return where the name that Spark's message names stands in the query, or the query's beginning."""
+    name = re.search(r"with name `?(?:`[^`]+`\.)*`?([^`]+)`", message)
+    found = re.search(rf"\b{re.escape(name.group(1))}\b", source.text[offset:]) if name else None
+    return offset + (found.start() if found else 0)
+
+
+def _has_interval_join(plan: Output, traits: TraitsOf) -> bool:
+    return any(
+        isinstance(each, Join) and traits(each.left).times and traits(each.right).times
+        for each in nodes_in(plan)
+    )
+
+
+def _rows_of(plan: Output, traits: TraitsOf) -> Rows:
+    """Return what is known of the rows of a plan, by the names of its output."""
+    found = traits(plan.input)
+    names = {column: name.lower() for column, name in zip(plan.columns, plan.names, strict=True)}
+    keys = None
+    if found.key is not None and found.key <= names.keys():
+        keys = frozenset(names[each] for each in found.key)
+    return Rows(
+        found.changed if found.changes else None,
+        keys,
+        is_together=keys is not None and found.is_pairs,
+        has_place=plan.names[-len(OFFSETS) :] == OFFSETS,
+        in_ms=frozenset(names[each] for each in found.in_ms if each in names),
+        is_read=_is_read(plan.input),
+    )
+
+
+def _is_read(node: Node) -> bool:
+    """Return whether rows are those of one table, in its order."""
+    while isinstance(node, (Project, Filter, Watermark)):
+        node = node.input
+    return isinstance(node, Scan) and node.source.is_read

@@ -1,0 +1,50 @@
+"""What a table must know of the rows of a query: whether they change, their key, and their places.
+
+Runs on the driver. Invariant: nothing is said here that the traits of the plan do not say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from penstock.sql.plan.hidden import KIND, OFFSETS
+from penstock.sql.plan.traits import Changed
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What is known of the rows of a query.
+
+    Attributes:
+        changes: the part of the query that changes rows it gave before; None if rows are append-only.
+        keys: columns by which all rows differ, in lower case; None if none are known. () is at most one row.
+        is_together: whether the rows of each of `keys` are in one task and in order.
+        has_place: whether the columns of OFFSETS are there.
+        in_ms: columns of `keys` that are times of whole milliseconds.
+        is_read: whether each task has the rows of one table as it was read, in its order.
+    """
+
+    changes: Changed | None = None
+    keys: frozenset[str] | None = None
+    is_together: bool = False
+    has_place: bool = False
+    in_ms: frozenset[str] = frozenset()
+    is_read: bool = False
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """Return the hidden columns."""
+        return (*((KIND,) if self.changes is not None else ()), *(OFFSETS if self.has_place else ()))
+
+    def renamed(self, names: Mapping[str, str]) -> Rows:
+        """Return what is known after a projection; `names` has the new name of each column that stays."""
+        keys = self.keys
+        if keys is not None:
+            keys = frozenset(names[key] for key in keys) if keys <= names.keys() else None
+        in_ms = frozenset(names[each] for each in self.in_ms if each in names)
+        return replace(self, keys=keys, is_together=self.is_together and keys is not None, in_ms=in_ms)
+
+
+INSERTS = Rows()
+"""Append-only rows, of which no more is known."""

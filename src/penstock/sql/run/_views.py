@@ -1,0 +1,99 @@
+"""Spark as a session of SQL uses it: analysed queries, views with names of their own, and the zone.
+
+Runs on the driver. Invariant: a view of Spark is made when a statement needs it, and reads nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import re
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+from penstock.sql.bind.context import UnknownTypeError
+from penstock.sql.connectors.sessions import is_stopped
+from penstock.sql.plan.texts import quoted
+
+_ZONE = "spark.sql.session.timeZone"
+_UTC = ("UTC", "Etc/UTC", "GMT", "Z", "+00:00")
+_CLASS = re.compile(r"^\[[A-Z_.0-9]+\]\s*")
+
+
+class SparkViews:
+    """The views of one session in Spark.
+
+    Attributes:
+        spark: the session of Spark.
+        foreign_zone: the zone of the session if queries run in UTC instead.
+        analyses: how many queries Spark has analysed.
+    """
+
+    def __init__(self, spark: Any) -> None:
+        self.spark = spark
+        self.foreign_zone: str | None = None
+        self.analyses = 0
+        self._created: list[str] = []
+        self._numbers = itertools.count(1)
+        self._prefix = f"penstock_sql_{uuid.uuid4().hex[:8]}"
+
+    @property
+    def zone_is_utc(self) -> bool:
+        return self.spark.conf.get(_ZONE) in _UTC
+
+    @contextlib.contextmanager
+    def in_utc(self) -> Iterator[None]:
+        """Return a context in which Spark is in UTC, although the session is not."""
+        before = self.spark.conf.get(_ZONE)
+        self.spark.conf.set(_ZONE, "UTC")
+        self.foreign_zone = before
+        try:
+            yield
+        finally:
+            self.foreign_zone = None
+            self.spark.conf.set(_ZONE, before)
+
+    def analysed(self, select: str) -> Any:
+        """Return the DataFrame of a query.
+
+        Raises:
+            UnknownTypeError: Spark refuses it.
+        """
+        from pyspark.errors import PySparkException  # noqa: PLC0415 - lazy
+
+        self.analyses += 1
+        try:
+            frame = self.spark.sql(select)
+            frame.schema  # noqa: B018 - a session of Connect analyses here
+        except PySparkException as error:
+            raise UnknownTypeError(spark_message(error)) from None
+        return frame
+
+    def named(self, frame: Any) -> str:
+        """Return the name of a new view of rows."""
+        name = f"{self._prefix}_{next(self._numbers)}"
+        frame.createOrReplaceTempView(name)
+        self._created.append(name)
+        return name
+
+    def table(self, parts: tuple[str, ...]) -> Any:
+        """Return a table or view of Spark; None if there is none."""
+        name = ".".join(map(quoted, parts))
+        return self.spark.table(name) if self.spark.catalog.tableExists(name) else None
+
+    def function_name(self, name: str) -> str:
+        """Return the name under which Spark knows a function of the user, which no other function has."""
+        return f"{self._prefix}_{name.lower()}"
+
+    def close(self) -> None:
+        """Remove the views. DataFrames of Spark Connect look them up again, so they stay until then."""
+        for name in self._created if not is_stopped(self.spark) else ():
+            self.spark.catalog.dropTempView(name)
+        self._created.clear()
+
+
+def spark_message(error: Any) -> str:
+    """Return the first line of an error of Spark, without the name of its class."""
+    text = _CLASS.sub("", str(error).strip()).split("\n")[0]
+    return text.split(" SQLSTATE")[0].split("; line ")[0].strip()

@@ -1,0 +1,121 @@
+"""Plans for which random plans have found a mistake, each as small as it was found."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.sql.plan.expressions import (
+    AggregateCall,
+    Call,
+    Expression,
+    Literal,
+    OverCall,
+    QueryCall,
+    QueryKind,
+    SortItem,
+)
+from penstock.sql.plan.hidden import OFFSET, PARTITION
+from penstock.sql.plan.nodes import (
+    Aggregate,
+    AggregateOutput,
+    Filter,
+    Join,
+    JoinKind,
+    Node,
+    Over,
+    OverOutput,
+    Project,
+    Watermark,
+)
+from penstock.sql.plan.rewrite import columns_of
+from penstock.sql.plan.types import BIGINT, BOOLEAN
+from tests.unit.sql.plans.checked import check_stream
+from tests.unit.sql.plans.histories import CLICKS, EVENTS, SECOND_US, START_US, TIME, Happening, History
+from tests.unit.sql.plans.random_plans import SPANS, Parts, call, compared, number, output, same
+
+TUMBLE, _, _, SESSION, _ = SPANS
+
+
+def event_of(seconds: int, k: int | None = 1, v: int | None = 1, *, source: str = "events") -> Happening:
+    row = {"k": k, "v": v, "s": "a", "ts": START_US + seconds * SECOND_US, PARTITION: 0, OFFSET: seconds}
+    return source, (row,)
+
+
+def check(node: Node, *happenings: Happening) -> None:
+    history = History(happenings, {"rates": []})
+    for count in (1, len(happenings)):
+        check_stream(output(node), history, count, 1)
+
+
+def time_of(node: Node) -> Watermark:
+    assert isinstance(node, Watermark)
+    return node
+
+
+def test_key_of_groups_of_windows_is_shown_behind_them() -> None:
+    parts = Parts()
+    rows = time_of(parts.scan(EVENTS))
+    windows, bounds = parts.windowed(rows, TUMBLE, rows.column)
+    groups = Aggregate(windows, parts.keys(bounds["window_start"], bounds["window_end"]), ())
+    again = Aggregate(groups, parts.keys(*columns_of(groups)), (parts.count(),))
+    check(again, event_of(0), event_of(1), event_of(20))
+
+
+def test_condition_on_the_end_of_a_session_waits_for_its_end() -> None:
+    parts = Parts()
+    rows = time_of(parts.scan(EVENTS))
+    windows, bounds = parts.windowed(rows, SESSION, rows.column)
+    time = START_US + 4 * SECOND_US
+    kept = Filter(
+        windows,
+        (compared(">=", bounds["window_end"], Literal(f"timestamp_micros({time})", TIME, time)),),
+    )
+    groups = Aggregate(kept, parts.keys(bounds["window_start"], bounds["window_end"]), (parts.count(),))
+    check(groups, event_of(0), event_of(1), event_of(2), event_of(20))
+
+
+def test_largest_end_of_sessions_is_that_of_whole_sessions() -> None:
+    parts = Parts()
+    rows = time_of(parts.scan(EVENTS))
+    windows, bounds = parts.windowed(rows, SESSION, rows.column)
+    end = bounds["window_end"]
+    largest = AggregateOutput(parts.column("m", end.type), AggregateCall("MIN", (end,), end.type))
+    groups = Aggregate(windows, parts.keys(bounds["window_start"], bounds["window_end"]), (largest,))
+    check(groups, event_of(0), event_of(1), event_of(20))
+
+
+def test_column_in_a_filter_of_over_is_read() -> None:
+    parts = Parts()
+    rows = time_of(parts.scan(EVENTS))
+    key, *_ = columns_of(rows)
+    is_null: Call = call("IS NULL", "({0} IS NULL)", (key,), BOOLEAN)
+    count = AggregateCall("COUNT", (), BIGINT, condition=is_null)
+    made = OverOutput(parts.column("n", BIGINT), OverCall(count, (), (SortItem(rows.column),), None))
+    counted = Aggregate(Over(rows, (made,)), parts.keys(made.column), (parts.count(),))
+    check(counted, event_of(0), event_of(1, None), event_of(20))
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_semi_join_with_a_condition_of_one_side(side: int) -> None:
+    parts = Parts()
+    left, right = parts.scan(EVENTS), parts.scan(CLICKS)
+    own = columns_of((left, right)[side])[1]
+    conditions = (compared("=", columns_of(left)[0], columns_of(right)[0]), compared("<", own, number(2)))
+    node = Join(left, right, JoinKind.SEMI, conditions)
+    check(
+        node, event_of(0), event_of(1, v=3), event_of(1, source="clicks"), event_of(2, v=3, source="clicks")
+    )
+
+
+@pytest.mark.parametrize("is_negated", [False, True])
+def test_query_in_a_query(is_negated: bool) -> None:
+    parts = Parts()
+    innermost, inner, outer = (parts.scan(each) for each in (EVENTS, CLICKS, EVENTS))
+    keys = [columns_of(each)[0] for each in (innermost, inner, outer)]
+    node: Node = Project(innermost, same((keys[0],)))
+    for rows, own, key in ((inner, keys[1], keys[0]), (outer, keys[2], keys[1])):
+        query: Expression = QueryCall(QueryKind.IN, node, (key,), (own,))
+        if is_negated:
+            query = call("NOT", "(NOT {0})", (query,), BOOLEAN)
+        node = Project(Filter(rows, (query,)), same((own,)))
+    check(node, event_of(0), event_of(1, 2, source="clicks"), event_of(2, 2), event_of(2, source="clicks"))

@@ -1,0 +1,114 @@
+"""Whole queries: where a mistake is shown, hints of tables, WATERMARKs, and texts of random words."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.changelog.operators.calls import parse_calls
+from penstock.errors import SqlError
+from penstock.sql.bind.windows import watermark_delay_ms
+from penstock.sql.functions.distinct import distinct_in_stream
+from penstock.sql.language.source import Source
+from penstock.sql.language.statements import Fragment
+from penstock.sql.passes.assign_state_ids import states_of
+from penstock.sql.plan.expressions import Piece
+from penstock.sql.plan.nodes import Stateful
+from penstock.sql.plan.operators import Aggregation
+from penstock.sql.plan.rewrite import nodes_in
+from tests.unit.sql.planning import BATCH, STREAM, How, RecordedViews, planned, refused
+from tests.unit.sql.recorded_plans import PLANS, cases
+
+PIECES = [
+    word
+    for name in ("batch.txt", "expressions.txt")
+    for each in cases(PLANS / name)
+    for word in each.query.split(" ")
+]
+
+
+def test_a_mistake_is_shown_with_its_line_and_place() -> None:
+    with pytest.raises(SqlError) as error:
+        planned("SELECT i,\n  UPER(s)\nFROM t", BATCH)
+    text, line, caret = str(error.value).split("\n")
+    assert text.startswith("Line 2, column 3: the function UPER is not one of those that are served.")
+    assert (line, caret) == ("    UPER(s)", "    ^")
+    assert (error.value.facts["line"], error.value.facts["column"]) == (2, 3)
+
+
+def test_options_of_a_hint_go_to_their_table() -> None:
+    found = planned(
+        "SELECT x.i FROM t /*+ OPTIONS('scan.startup.mode' = 'earliest-offset') */ x JOIN u ON x.i = u.i"
+    )
+    assert found.reads == ((("t",), (("scan.startup.mode", "earliest-offset"),)), (("u",), ()))
+
+
+@pytest.mark.parametrize(
+    ("text", "delay_ms"),
+    [
+        ("ts", 0),
+        ("ts - INTERVAL '5' SECOND", 5_000),
+        ("ts - INTERVAL '0.5' SECONDS", 500),
+        ("ts - INTERVAL '1' DAY", 86_400_000),
+    ],
+)
+def test_a_watermark(text: str, delay_ms: int) -> None:
+    assert watermark_delay_ms(Fragment(text), "ts", Source(text)) == delay_ms
+
+
+@pytest.mark.parametrize("text", ["x", "ts + INTERVAL '5' SECOND", "ts - INTERVAL '1' MONTH", "f(ts)"])
+def test_a_watermark_that_spark_cannot_follow_is_refused(text: str) -> None:
+    with pytest.raises(SqlError, match="Spark's watermark is the newest time less a fixed delay"):
+        watermark_delay_ms(Fragment(text), "ts", Source(text))
+
+
+def test_a_long_and_a_deep_query_end_without_a_traceback() -> None:
+    assert "nested too deeply" in (refused(f"SELECT {' + '.join(['i'] * 5_000)} FROM t", BATCH) or "")
+
+
+@pytest.mark.parametrize("how", [BATCH, STREAM], ids=["batch", "stream"])
+@given(words=st.lists(st.sampled_from(PIECES), max_size=12))
+def test_no_text_ends_in_anything_but_a_query_or_a_place(how: How, words: list[str]) -> None:
+    any_type = How(how.is_batch, views=RecordedViews(knows_all=False))
+    message = refused(f"SELECT {' '.join(words)} FROM t", any_type)
+    assert message is None or message.startswith("Line ")
+
+
+def test_texts_are_joined_with_their_separator() -> None:
+    found = planned(r"SELECT LISTAGG(s), LISTAGG(s, ' \ ''') FILTER (WHERE b) FROM t GROUP BY i")
+    [operator] = [each.operator for each in nodes_in(found.plan) if isinstance(each, Stateful)]
+    assert isinstance(operator, Aggregation)
+    assert [each.separator for each in parse_calls(dict(operator.calls))] == [",", r" \ '"]
+
+
+def test_each_call_of_an_operator_is_one_that_it_can_read() -> None:
+    query = "SELECT LAST_VALUE(i) FILTER (WHERE b), FIRST_VALUE(i), SUM(DISTINCT i), AVG(DISTINCT d), STDDEV_POP(d)"
+    found = planned(f"{query} FROM t GROUP BY s")
+    [operator] = [each.operator for each in nodes_in(found.plan) if isinstance(each, Stateful)]
+    assert isinstance(operator, Aggregation)
+    assert len(list(parse_calls(dict(operator.calls)))) == len(operator.calls) == 8
+
+
+def test_the_sum_of_different_decimals_cannot_overflow_on_the_way() -> None:
+    text = distinct_in_stream("AVG", Piece("x", "decimal(27,8)"), "")
+    assert "CAST(__s + __v AS DECIMAL(37,8))" in text
+    assert text.endswith("AS DECIMAL(38,8))")
+    with pytest.raises(ValueError, match="27 digits at most in a stream, got DECIMAL\\(28,8\\)"):
+        distinct_in_stream("SUM", Piece("x", "decimal(28,8)"), "")
+
+
+@pytest.mark.parametrize(
+    ("query", "is_same"),
+    [
+        ("SELECT s AS shop, COUNT(*) * 2 AS twice FROM t GROUP BY s", True),
+        ("SELECT s FROM t AS x GROUP BY x.s HAVING COUNT(*) > 7", True),
+        ("SELECT s, COUNT(*) FROM t WHERE i > 1 GROUP BY s", False),
+        ("SELECT s, SUM(i) FROM t GROUP BY s", False),
+    ],
+)
+def test_the_state_of_an_operator_has_an_id_and_what_it_keeps(query: str, is_same: bool) -> None:
+    first, second = (planned(each) for each in ("SELECT s, COUNT(*) FROM t GROUP BY s", query))
+    before, after = (states_of(each.plan, each.traits) for each in (first, second))
+    assert [*before] == [*after] == ["1-aggregate"]
+    assert (before == after) is is_same
