@@ -83,7 +83,8 @@ class QueryBinder:
         """
         expressions = self.expressions(Scope(outside=outside), names)
         if isinstance(tree, exp.Subquery):
-            expressions.only(tree, "this", "order", "limit", "offset", "with_", "alias", "joins")
+            of_from = ("alias", "joins") if isinstance(tree.parent, (exp.From, exp.Join, exp.Lateral)) else ()
+            expressions.only(tree, "this", "order", "limit", "offset", "with_", *of_from)
             names = self._with(tree, names)
             return self._ended(self.query(tree.this, names, outside), tree, names)
         if isinstance(tree, exp.Values):

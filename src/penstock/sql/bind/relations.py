@@ -198,6 +198,11 @@ class RelationBinder:
         inner = QueryBinder(self.context, Place(view.script, view.query.offset), Hints(hints))
         with self.session.within(view.database):
             found = inner.query(tree, {}, None)
+        if view.columns and len(view.columns) != len(found.columns):
+            raise view.script.error(
+                f"the view names {len(view.columns)} columns, and its query has {len(found.columns)} now.",
+                view.query.offset,
+            )
         return replace(found, names=view.columns) if view.columns else found
 
     def _named(self, bound: Bound, alias: exp.Expr | None, tree: exp.Expr, name: str = "") -> Relation:
@@ -309,7 +314,8 @@ class RelationBinder:
         for one, other in pairs:
             binder.check_kinds(join, "USING", one, other)
             conditions.append(binder.compared(join, "=", one, other))
-        node: Node = Join(left.node, right.node, kind, tuple(conditions), self.place.of(join))
+        ttls = self._ttls(left, right)
+        node: Node = Join(left.node, right.node, kind, tuple(conditions), self.place.of(join), ttls=ttls)
         merged = [one if kind is not JoinKind.RIGHT else other for one, other in pairs]
         if kind is JoinKind.FULL:
             values = [

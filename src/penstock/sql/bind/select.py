@@ -180,9 +180,10 @@ class SelectBinder:
             )
         if condition.find(exp.Query) is not None:
             binder.refuse(condition, "a query in QUALIFY is not served. Put it into FROM, and join it.")
-        binder.special = lambda node: self._meant(node, items, binder)
+        before = binder.special
+        binder.special = lambda node: self._meant(node, items, binder) or before(node)
         found = binder.bind(condition)
-        binder.special = lambda _: None
+        binder.special = before
         if not any(isinstance(each, OverCall) for each in walk(found)):
             binder.refuse(
                 condition, "QUALIFY needs a call with OVER, such as ROW_NUMBER(). Write others in WHERE."
@@ -246,11 +247,16 @@ class SelectBinder:
         for each in clause.expressions:
             binder.only(each, "this", "desc", "nulls_first")
             place = self._place_of(each.this, items, binder)
-            binder.special = lambda node: self._ordered(node, items, binder)
-            value = items[place].value if place is not None else binder.bind(each.this)
-            binder.special = lambda _: None
+            value = items[place].value if place is not None else self._sort_value(each.this, items, binder)
             found.append(SortItem(value, bool(each.args.get("desc")), each.args.get("nulls_first")))
         return tuple(found)
+
+    def _sort_value(self, node: exp.Expr, items: tuple[_Item, ...], binder: ExpressionBinder) -> Expression:
+        before = binder.special
+        binder.special = lambda part: self._ordered(part, items, binder) or before(part)
+        value = binder.bind(node)
+        binder.special = before
+        return value
 
     def _place_of(self, node: exp.Expr, items: tuple[_Item, ...], binder: ExpressionBinder) -> int | None:
         marks = tuple(Column(place, each.name, each.value.type) for place, each in enumerate(items))

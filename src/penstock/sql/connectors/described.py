@@ -41,6 +41,8 @@ _FOUND_BY_NAME = (
     *("json", "avro-confluent", "debezium-json", "debezium-avro-confluent"),
     *("canal-json", "maxwell-json", "ogg-json"),
 )
+_FAIL_ON_MISSING = "fail-on-missing-field"
+"""With it a record without a declared field is an error, also if the query does not read the field."""
 _COMMITS_OF_PARTITIONS = ("sink.partition-commit.", "partition.time-extractor.")
 
 
@@ -117,7 +119,19 @@ class Kafka(Connector):
         """Return whether the format finds a field by its name, so that some columns may be read alone."""
         declared = self.config.declared
         value = declared.value_format
-        return declared.key_format is None and value is not None and value.name in _FOUND_BY_NAME
+        needs_all = any(key.endswith(_FAIL_ON_MISSING) and text == "true" for key, text in self.given.items())
+        return (
+            declared.key_format is None
+            and value is not None
+            and value.name in _FOUND_BY_NAME
+            and not needs_all
+        )
+
+    @property
+    def event_time_column(self) -> str | None:
+        """Return the column that an option names as the event time."""
+        table = self.config.stream.table
+        return None if table is None or table.event_time is None else table.event_time.column
 
     @property
     def has_one_topic(self) -> bool:

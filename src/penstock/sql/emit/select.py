@@ -15,6 +15,7 @@ from penstock.sql.plan.expressions import Column
 from penstock.sql.plan.hidden import KIND
 from penstock.sql.plan.texts import quoted
 
+_NUMBER = re.compile(r"-?\d+")
 _SIMPLE = re.compile(r"(?:`(?:[^`]|``)+`\.)?`(?:[^`]|``)+`|-?\d+|NULL|TRUE|FALSE")
 
 
@@ -52,6 +53,10 @@ class Select:
     order: tuple[tuple[Column, str, str], ...] = ()
     limit: str = ""
     stage: Stage = Stage.ROWS
+    has_varying: bool = False
+    """Whether a condition of `where` may have another value each time."""
+    is_join: bool = False
+    """Whether the source is a join, which stands in brackets on the right side of another one."""
     is_distinct: bool = False
     kind: str | None = None
     fixed: frozenset[Column] = field(default_factory=frozenset)
@@ -100,6 +105,16 @@ def without_pairs(kind: str | None) -> str | None:
 def is_simple(text: str) -> bool:
     """Return whether a text is a column or a short constant."""
     return _SIMPLE.fullmatch(text) is not None
+
+
+def is_column(text: str) -> bool:
+    """Return whether a text is a column, which is NULL where an outer join has no row."""
+    return is_simple(text) and text.startswith("`")
+
+
+def is_number(text: str) -> bool:
+    """Return whether a text is a whole number."""
+    return _NUMBER.fullmatch(text) is not None
 
 
 def short(column: Column) -> str:

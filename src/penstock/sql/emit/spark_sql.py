@@ -13,7 +13,7 @@ from typing import Protocol, assert_never
 
 from penstock.sql.emit import windows
 from penstock.sql.emit.expressions import Names, Texts
-from penstock.sql.emit.select import Select, Stage, is_simple, short, without_pairs
+from penstock.sql.emit.select import Select, Stage, is_column, is_number, is_simple, short, without_pairs
 from penstock.sql.functions.served import FUNCTIONS
 from penstock.sql.plan.expressions import (
     Call,
@@ -59,6 +59,8 @@ from penstock.sql.plan.texts import quoted
 from penstock.sql.plan.traits import TraitsOf
 from penstock.sql.plan.types import spark_text
 
+_NULLABLE_LEFT, _NULLABLE_RIGHT = (JoinKind.RIGHT, JoinKind.FULL), (JoinKind.LEFT, JoinKind.FULL)
+"""The joins that give NULL where the left, or the right, side has no row."""
 _WORDS = {
     JoinKind.INNER: "JOIN",
     JoinKind.LEFT: "LEFT JOIN",
@@ -165,7 +167,10 @@ class SparkSql:
         queries = []
         for each in node.inputs:
             labels, columns = zip(*each.columns, strict=True)
-            queries.append(self.select(each.node, outer).text(columns, labels))
+            inner = self.select(each.node, outer)
+            if any(columns.count(column) > 1 for column in inner.fixed):
+                inner = self._nested(inner)
+            queries.append(inner.text(columns, labels))
         view = self._views.made(node, queries)
         made = self._viewed(view, {column: label for label, column in node.columns}, node)
         if not node.is_inserts:
@@ -197,8 +202,11 @@ class SparkSql:
         expressions = [each.expression for each in node.outputs]
         if _only_leaves_out(node, inner):
             return inner.with_(outputs={each.column: inner.outputs[each.column] for each in node.outputs})
-        if inner.stage > Stage.OVER or not inner.inlines(_uses(expressions)):
-            inner = self._nested(inner)
+        is_lost = (
+            inner.stage is Stage.GROUPED and not inner.group and not _used(expressions) & {*inner.outputs}
+        )
+        if is_lost or inner.stage > Stage.OVER or not inner.inlines(_uses(expressions)):
+            inner = self._nested(inner)  # without its aggregates the one group of all rows would be no group
         texts = self._texts(inner, outer)
         outputs = {each.column: texts.text(each.expression) for each in node.outputs}
         fixed = {each.column for each in node.outputs if _varies(each.expression)}
@@ -209,13 +217,15 @@ class SparkSql:
         if inner.stage > Stage.GROUPED or not inner.inlines(_uses(node.conditions)):
             inner = self._nested(inner)
         texts = tuple(map(self._texts(inner, outer).text, node.conditions))
-        inner = inner.with_(kind=without_pairs(inner.kind))
+        varying = inner.has_varying or any(map(_varies, node.conditions))
+        inner = inner.with_(kind=without_pairs(inner.kind), has_varying=varying)
         if inner.stage is Stage.GROUPED:
             return inner.with_(having=(*inner.having, *texts))
         return inner.with_(where=(*inner.where, *texts))
 
     def _join(self, node: Join, outer: Names) -> Select:
-        left, right = (self._side(each, node.kind, outer) for each in (node.left, node.right))
+        left = self._side(node.left, node.kind, outer, is_nullable=node.kind in _NULLABLE_LEFT)
+        right = self._side(node.right, node.kind, outer, is_nullable=node.kind in _NULLABLE_RIGHT)
         both = {**left.outputs, **right.outputs}
         texts = Texts(_names_in(both, outer), self._query_text)
         condition = " AND ".join(map(texts.text, node.conditions))
@@ -223,16 +233,20 @@ class SparkSql:
         if not condition and node.kind is JoinKind.INNER:
             word = "CROSS JOIN"
         on = f" ON {condition}" if condition else ("" if word == "CROSS JOIN" else " ON TRUE")
-        source = f"{left.source} {word} {_in_brackets(right.source)}{on}"
+        source = f"{left.source} {word} {f'({right.source})' if right.is_join else right.source}{on}"
         shown = left.outputs if node.kind in (JoinKind.SEMI, JoinKind.ANTI) else both
         kind = without_pairs(left.kind or right.kind)
-        return Select(source, shown, (*left.where, *right.where), kind=kind)
+        return Select(source, shown, (*left.where, *right.where), kind=kind, is_join=True)
 
-    def _side(self, node: Node, kind: JoinKind, outer: Names) -> Select:
-        """Return one side of a join, whose conditions act before the join."""
+    def _side(self, node: Node, kind: JoinKind, outer: Names, *, is_nullable: bool = False) -> Select:
+        """Return one side of a join, whose conditions act before the join.
+
+        `is_nullable`: whether the join gives NULL where the side has no row. A constant would not be NULL.
+        """
         inner = self.select(node, outer)
-        is_plain = inner.stage is Stage.ROWS and inner.source and all(map(is_simple, inner.outputs.values()))
-        is_kept = not inner.where or kind is JoinKind.INNER
+        is_known = is_column if is_nullable else is_simple
+        is_plain = inner.stage is Stage.ROWS and inner.source and all(map(is_known, inner.outputs.values()))
+        is_kept = not inner.where or (kind is JoinKind.INNER and not inner.has_varying)
         return inner if is_plain and is_kept else self._nested(inner)
 
     def _apply(self, node: Apply, outer: Names) -> Select:
@@ -244,7 +258,7 @@ class SparkSql:
         source = f"{left.source} {word} LATERAL ({right.text(columns)}) AS `{alias}`{on}"
         made = {each: f"`{alias}`.`{short(each)}`" for each in columns}
         kind = without_pairs(left.kind)
-        return left.with_(source=source, outputs={**left.outputs, **made}, kind=kind)
+        return left.with_(source=source, outputs={**left.outputs, **made}, kind=kind, is_join=True)
 
     def _unnest(self, node: Unnest, outer: Names) -> Select:
         left = self._side(node.input, JoinKind.INNER, outer)
@@ -266,7 +280,7 @@ class SparkSql:
         source = f"{left.source} CROSS JOIN LATERAL {rows} AS `{alias}`({names})"
         made = {each: f"`{alias}`.`{short(each)}`" for each in columns}
         kind = without_pairs(left.kind)
-        return left.with_(source=source, outputs={**left.outputs, **made}, kind=kind)
+        return left.with_(source=source, outputs={**left.outputs, **made}, kind=kind, is_join=True)
 
     def _table_function(self, node: TableFunction, outer: Names) -> Select:
         left = self._side(node.input, JoinKind.INNER, outer)
@@ -328,7 +342,12 @@ class SparkSql:
         if node.sets:
             sets = ", ".join(f"({', '.join(key_texts[place] for place in each)})" for each in node.sets)
             group = f"GROUPING SETS ({sets})"
-        return inner.with_(outputs=outputs, group=group, stage=Stage.GROUPED, kind=None)
+        # Without keys and aggregates, HAVING alone makes one group of all rows.
+        having = () if group or node.calls else ("count(*) >= 0",)
+        fixed = frozenset(each.column for each in node.calls if _varies(each.call))
+        return inner.with_(
+            outputs=outputs, group=group, having=having, stage=Stage.GROUPED, kind=None, fixed=fixed
+        )
 
     def _over(self, node: Over, outer: Names) -> Select:
         inner = self.select(node.input, outer)
@@ -410,7 +429,10 @@ def _no_outer(column: Column) -> str:
 def _names_in(outputs: Mapping[Column, str], outer: Names) -> Names:
     def text(column: Column) -> str:
         found = outputs.get(column)
-        return outer(column) if found is None else found
+        if found is None:
+            return outer(column)
+        # Spark takes a number for a DECIMAL of its digits, and a column for one of all digits of its type.
+        return f"CAST({found} AS {spark_text(column.type).upper()})" if is_number(found) else found
 
     return text
 
@@ -449,10 +471,6 @@ def _only_leaves_out(node: Project, inner: Select) -> bool:
 
 def _suffix(texts: Texts, item: SortItem) -> str:
     return texts.sort_item(item).removeprefix(texts.text(item.expression))
-
-
-def _in_brackets(source: str) -> str:
-    return f"({source})" if " JOIN " in source and not source.startswith("(") else source
 
 
 def _numbered(text: str, node: Unnest, *, is_of_rows: bool) -> str:

@@ -6,13 +6,12 @@ ids. The operator nearest to the output is `1`, the operators that it reads are 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from penstock.sql.plan.nodes import Node, Output, Stateful
+from penstock.sql.plan.nodes import Aggregate, Join, Limit, Node, Output, Scan, Stateful
 from penstock.sql.plan.operators import GatheredAggregation
 from penstock.sql.plan.rewrite import inputs_of, nodes_in, with_inputs
-from penstock.sql.plan.show import shown
 from penstock.sql.plan.traits import TraitsOf
 
 NAMES = {
@@ -27,6 +26,8 @@ NAMES = {
     "Normalization": "normalize",
 }
 """The names of operators, also in folders of states."""
+OF_SPARK = "spark-"
+"""Before the number of a node whose state Spark keeps."""
 
 
 def assign_state_ids(plan: Output) -> Output:
@@ -34,13 +35,32 @@ def assign_state_ids(plan: Output) -> Output:
     return replace(plan, input=_assigned(plan.input, "", _numbers()))
 
 
+def has_operators(states: Iterable[str]) -> bool:
+    """Return whether one of the ids of `states_of` is that of an operator of penstock."""
+    return any(not each.startswith(OF_SPARK) for each in states)
+
+
 def states_of(plan: Output, traits: TraitsOf) -> dict[str, str]:
-    """Return for each operator with a state, by its id, what it and all that it reads do."""
-    found = {}
+    """Return for each node with a state what it does, and the tables that it reads.
+
+    Projections, conditions and names do not count, so a change of them leaves the answer. The operators of
+    penstock have their ids. The nodes of Spark have numbers in the order of the plan.
+    """
+    found, numbers = {}, _numbers()
     for each in nodes_in(plan):
+        tables = ", ".join(sorted(node.source.name for node in nodes_in(each) if isinstance(node, Scan)))
         if isinstance(each, Stateful) and each.state_id:
-            found[each.state_id] = shown(replace(each, state_id=""), traits)
+            found[each.state_id] = f"{each.operator} of {tables}"
+        elif _is_kept_by_spark(each, traits):
+            found[f"{OF_SPARK}{next(numbers)}"] = f"{type(each).__name__} of {tables}"
     return found
+
+
+def _is_kept_by_spark(node: Node, traits: TraitsOf) -> bool:
+    """Return whether Spark keeps a state for a node."""
+    if isinstance(node, Join):
+        return traits(node.left).is_stream and traits(node.right).is_stream
+    return isinstance(node, (Aggregate, Limit)) and traits(node.input).is_stream
 
 
 def _numbers() -> Iterator[int]:

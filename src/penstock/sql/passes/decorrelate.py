@@ -35,11 +35,14 @@ class Decorrelated:
         node: the query, with the columns `inner`.
         outer: the values outside.
         inner: the columns that they are compared with.
+        is_of_all: whether the query has an aggregate over all rows, which now has groups. Such a query
+            has one row where nothing is equal, and the groups have none.
     """
 
     node: Node
     outer: tuple[Expression, ...] = ()
     inner: tuple[Column, ...] = ()
+    is_of_all: bool = False
 
 
 def decorrelated(node: Node, context: PassContext, refusal: str) -> Decorrelated:
@@ -83,9 +86,14 @@ def _pulled(node: Node, outside: frozenset[Column], context: PassContext) -> Dec
             if node.kind is JoinKind.INNER:
                 right = _pulled(node.right, outside, context)
             made = replace(node, left=left.node, right=right.node)
-            return Decorrelated(made, (*left.outer, *right.outer), (*left.inner, *right.inner))
+            is_of_all = left.is_of_all or right.is_of_all
+            return Decorrelated(made, (*left.outer, *right.outer), (*left.inner, *right.inner), is_of_all)
         case Window() | Unnest() | TableFunction():
             found = _pulled(node.input, outside, context)
+            if found.outer and isinstance(node, Window) and node.spans.kind == "SESSION":
+                context.refuse(
+                    node.offset, "SESSION beside a comparison with the rows outside is not served."
+                )
             return replace(found, node=replace(node, input=found.node))
         case Over():
             found = _pulled(node.input, outside, context)
@@ -112,7 +120,8 @@ def _of_filter(node: Filter, outside: frozenset[Column], context: PassContext) -
             pairs.append(pair)
     made = replace(node, input=found.node, conditions=tuple(kept)) if kept else found.node
     made, inner = context.with_expressions(made, tuple(theirs for _, theirs in pairs), "compared")
-    return Decorrelated(made, (*found.outer, *(mine for mine, _ in pairs)), (*found.inner, *inner))
+    outer = (*found.outer, *(mine for mine, _ in pairs))
+    return Decorrelated(made, outer, (*found.inner, *inner), found.is_of_all)
 
 
 def _of_aggregate(node: Aggregate, outside: frozenset[Column], context: PassContext) -> Decorrelated:
@@ -123,8 +132,11 @@ def _of_aggregate(node: Aggregate, outside: frozenset[Column], context: PassCont
         Assignment(context.column(each.name, each.type), each) for each in found.inner if each not in own
     )
     known = {**own, **{each.expression: each.column for each in more}}
-    made = replace(node, input=found.node, keys=(*node.keys, *more))
-    return Decorrelated(made, found.outer, tuple(known[each] for each in found.inner))
+    places = tuple(range(len(node.keys), len(node.keys) + len(more)))
+    sets = tuple((*each, *places) for each in node.sets)
+    made = replace(node, input=found.node, keys=(*node.keys, *more), sets=sets)
+    is_of_all = found.is_of_all or (not node.keys and bool(more))
+    return Decorrelated(made, found.outer, tuple(known[each] for each in found.inner), is_of_all)
 
 
 def _pair(condition: Expression, outside: frozenset[Column]) -> tuple[Expression, Expression] | None:

@@ -71,8 +71,9 @@ def _into(below: Join, conditions: tuple[Expression, ...]) -> Node:
     """Return an inner join with more conditions, each of which is at its side if it is about one side."""
     lefts, rights = {*columns_of(below.left)}, {*columns_of(below.right)}
     every = (*below.conditions, *conditions)
-    own_left = tuple(each for each in every if columns_in(each) and columns_in(each) <= lefts)
-    own_right = tuple(each for each in every if columns_in(each) and columns_in(each) <= rights)
+    movable = [each for each in every if columns_in(each) and not _is_fixed(each)]
+    own_left = tuple(each for each in movable if columns_in(each) <= lefts)
+    own_right = tuple(each for each in movable if columns_in(each) <= rights)
     rest = tuple(each for each in every if each not in own_left and each not in own_right)
     left = _pushed(Filter(below.left, own_left)) if own_left else below.left
     right = _pushed(Filter(below.right, own_right)) if own_right else below.right

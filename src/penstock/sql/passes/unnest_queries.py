@@ -51,6 +51,12 @@ _HAS_ROWS, _HAS_NULL = 1, 2
 _MANY = "a query as a value gave more than one row. Take one of them with MAX, MIN or WHERE."
 
 
+_OF_ALL = (
+    "a query that compares its rows with those outside has an aggregate without GROUP BY here. It has a row "
+    "where nothing is equal, and a join has none. Use it as a value by itself, or join groups in FROM."
+)
+
+
 def unnest_queries(plan: Output, context: PassContext) -> Output:
     """Return a plan in which no expression over a stream has a query."""
     changed: list[Node] = []
@@ -158,6 +164,8 @@ def _joined(
     found = decorrelated(
         query.plan, context, "a query in WHERE of a stream compares with the rows outside by = only."
     )
+    if found.is_of_all:
+        context.refuse(query.offset, _OF_ALL)
     outputs = query.outputs if query.kind is QueryKind.IN else ()
     pairs = [*zip(query.values, outputs, strict=True), *zip(found.outer, found.inner, strict=True)]
     if not pairs:
@@ -292,6 +300,8 @@ def _value(node: Node, query: QueryCall, context: PassContext) -> tuple[Node, Ex
         query.plan, context, "a query compares with the rows outside by = only, in its own WHERE."
     )
     groups = _one_row(found)
+    if groups is None and found.is_of_all:
+        context.refuse(query.offset, _OF_ALL)
     if groups is None:
         made, value = _of_rows(found, query, context)
     else:
@@ -307,7 +317,7 @@ def _one_row(found: Decorrelated) -> tuple[Project, Aggregate] | None:
     top = found.node
     if isinstance(top, Project) and isinstance(top.input, Aggregate):
         groups = top.input
-        if len(groups.keys) == len(found.inner) and not groups.sets:
+        if {each.column for each in groups.keys} == {*found.inner} and not groups.sets:
             return top, groups
     return None
 
@@ -318,7 +328,7 @@ def _of_aggregates(
     """Return the groups, and the value over their aggregates, which are NULL where no row is."""
     top, groups = parts
     value = next(each.expression for each in top.outputs if each.column == query.outputs[0])
-    counts = {each.column for each in groups.calls if each.call.name == "COUNT"} if found.outer else set()
+    counts = {each.column for each in groups.calls if each.call.name == "COUNT"} if found.is_of_all else set()
 
     def change(part: Expression) -> Expression | None:
         if isinstance(part, Column) and part in counts:

@@ -106,7 +106,7 @@ class _Shown:
                 outer = ", outer" if node.is_outer else ""
                 return f"Unnest({self._text(node.expression)}{outer}: {self._names_of(node.columns)})"
             case TableFunction():
-                return f"TableFunction({node.name}: {self._names_of(node.columns)})"
+                return f"TableFunction({node.said}: {self._names_of(node.columns)})"
             case Window():
                 spans = node.spans
                 lengths = f"{spans.kind} {spans.size}/{spans.slide} ms"

@@ -328,7 +328,10 @@ class TraitsOf:
             changed=None if is_append else Changed(name, node.offset),
             key=key,
             changing_time=None if is_append else _kept_time(node, below[0]),
-            is_pairs=not is_append and key is not None and _distributed_by(node) <= key,
+            is_pairs=not is_append
+            and key is not None
+            and _distributed_by(node) <= key
+            and not _adds_rows(node),
         )
 
     def _of_waiting(self, node: Stateful, operator: OverRows | SessionRows, below: Traits) -> Traits:
@@ -544,6 +547,11 @@ def _distributed_by(node: Stateful) -> Key:
     shown = {column: outputs[label] for label, column in node.inputs[0].columns if label in outputs}
     found = (outputs.get(label) or shown.get(inputs[label], inputs[label]) for label in labels)
     return frozenset(each for each in found if each not in _constants(node.inputs[0].node))
+
+
+def _adds_rows(node: Stateful) -> bool:
+    """Return whether a join gives rows of its right side alone, which have no key of the left one."""
+    return isinstance(node.operator, RegularJoin) and node.operator.how in ("right", "full")
 
 
 def _constants(node: Node) -> frozenset[Column]:

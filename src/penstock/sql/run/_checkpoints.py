@@ -248,14 +248,13 @@ def _check_states(noted: Noted, states: Mapping[str, str], folder: str) -> None:
                 f"states of operators in another way. Nothing was started. {_NEW_NAME}"
             )
         return
-    was = {does: state_id for state_id, does in noted.states.items()}
-    for state_id, does in states.items():
-        before = was.get(does, state_id)
-        if before != state_id and state_id in noted.states and noted.states[state_id] != does:
-            raise ValueError(
-                f"the operator '{before}' of the checkpoint in {folder} is '{state_id}' in this query, and "
-                f"would continue with the state of another operator. Nothing was started. {_NEW_NAME}"
-            )
+    changed = [each for each in {**noted.states, **states} if noted.states.get(each) != states.get(each)]
+    if changed:
+        raise ValueError(
+            f"the operators with a state are others than those of the checkpoint in {folder}: "
+            f"{', '.join(sorted(changed))}. An operator would continue with the state of another one, or "
+            f"with none. Nothing was started. {_NEW_NAME}"
+        )
 
 
 _NEW_NAME = (

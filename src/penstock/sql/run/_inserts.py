@@ -25,6 +25,7 @@ from penstock.sql.connectors.sessions import reason
 from penstock.sql.functions.zones import local_rows
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import Insert
+from penstock.sql.passes.assign_state_ids import has_operators
 from penstock.sql.plan.hidden import HIDDEN, KIND
 from penstock.sql.run import _checkpoints
 from penstock.sql.run import _tables as tables
@@ -184,7 +185,7 @@ class Inserts:
         queries: list[Any] = []
         try:
             for write, folder in zip(streams, folders, strict=True):
-                start = self._start_in_one_thread if write.states else self._start_stream
+                start = self._start_in_one_thread if has_operators(write.states) else self._start_stream
                 with self._zone_of(write), without_reused_shuffles(self._spark):
                     queries.append(start(write, folder, source))
                 if folder is not None:

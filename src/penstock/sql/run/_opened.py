@@ -106,7 +106,7 @@ def with_columns(table: Table, names: Collection[str]) -> Table:
         each
         for each in stored
         if each.name in names
-        or each.name in definition.primary_key
+        or each.name in (*definition.primary_key, connector.event_time_column)
         or (isinstance(each, MetadataColumn) and (each.key or each.name) == "row-kind")
     ]
     mark = definition.watermark

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from penstock.errors import StateError
+from penstock.errors import OptionError, SchemaError, StateError
 from penstock.spark.connect import is_connect
 from penstock.spark.native import watermark_count
 from penstock.sql.bind.context import (
@@ -20,6 +20,7 @@ from penstock.sql.bind.context import (
     SourceTable,
     SourceView,
     StoredColumn,
+    UnknownTypeError,
     UserFunction,
 )
 from penstock.sql.bind.query import bind_query
@@ -78,6 +79,7 @@ class Planner:
     reads: dict[tuple[tuple[str, ...], Options], Source] = field(default_factory=dict)
     has_interval_join: bool = False
     _script: ScriptSource = field(default_factory=lambda: ScriptSource(""))
+    _offset: int = 0
     _columns: dict[Any, set[str]] = field(default_factory=dict)
     """The columns that all scans of a table read. A batch reads it once, so all see the same rows."""
 
@@ -203,7 +205,7 @@ class Planner:
             wants_offsets: whether the rows are wanted with the places of their records, if they have some.
             free: for each column, whether a clock may stand in it although the rows change.
         """
-        self._script = script
+        self._script, self._offset = script, fragment.offset
         context = Context(self, script)
         bound = bind_query(fragment, script, context)
         passes = PassContext(
@@ -236,7 +238,7 @@ class Planner:
             return self.views.named(key[1])
         declared_, options = key
         names = self._columns[key]
-        table = with_columns(declared_, names)
+        table = with_columns(declared_.hinted(options), names)
         has_offsets = isinstance(table.connector, Kafka) and not names.isdisjoint(OFFSETS)
         wanted = (table, options, has_offsets, node.source.is_stream, self.foreign_zone)
         if wanted not in self.opened:
@@ -255,6 +257,16 @@ class Planner:
 
     def made(self, node: Made, queries: Sequence[str]) -> str:
         """Return the name of a view with the rows that a node makes of queries."""
+        try:
+            return self._made(node, queries)
+        except UnknownTypeError as error:
+            message = f"Spark refuses the query: {error}"
+        except (OptionError, SchemaError) as error:
+            message = error.message
+        offset = max(node.offset, 0) if isinstance(node, Stateful) else self._offset
+        raise script_of(offset, self._script).error(message, offset)
+
+    def _made(self, node: Made, queries: Sequence[str]) -> str:
         frames = [self.views.analysed(query) for query in queries]
         is_stateful = isinstance(node, Stateful) and bool(node.state_id)
         state = self.state_folder(node.state_id) if isinstance(node, Stateful) and is_stateful else None

@@ -147,7 +147,8 @@ class Queries:
         """Return the fields of a table or view, as Spark has them."""
         text = ".".join("`" + each.replace("`", "``") + "`" for each in name.parts)
         query = Fragment(f"SELECT * FROM {text}", 0)
-        frame = self.query(query, Source(query.text)).frame
+        with self.states_in(None):
+            frame = self.query(query, Source(query.text)).frame
         return [each for each in frame.schema.fields if each.name not in HIDDEN]
 
     def _planner(self) -> Planner:

@@ -45,6 +45,7 @@ from penstock.sql.language.statements import (
     Use,
 )
 from penstock.sql.language.write import statement_text, type_text
+from penstock.sql.passes.assign_state_ids import has_operators
 from penstock.sql.plan.hidden import HIDDEN, KIND
 from penstock.sql.run import _jobs as jobs
 from penstock.sql.run._changing import taken
@@ -205,7 +206,7 @@ class Session:
 
     def _for_user(self, found: Found) -> Any:
         """Return the rows of a query that the user, or the shell, starts."""
-        if found.states:
+        if has_operators(found.states):
             plan_in_one_thread(self.spark)
         if found.frame.isStreaming:
             keep_watermarks(found.frame)

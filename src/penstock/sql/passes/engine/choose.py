@@ -66,12 +66,8 @@ _NO_CONDITION = (
 
 
 def _place(node: Filter) -> int:
-    return max(
-        each.offset
-        for condition in node.conditions
-        for each in walk(condition)
-        if isinstance(each, (Call, Column))
-    )
+    parts = (each for condition in node.conditions for each in walk(condition))
+    return max((each.offset for each in parts if isinstance(each, (Call, Column))), default=-1)
 
 
 def choose_engine(plan: Output, context: PassContext) -> Output:
@@ -128,6 +124,9 @@ class _Chosen:
                 context.refuse(_place(node), _NO_CONDITION)
             case Sort():
                 return times.sort(node, context)
+            case Limit() if context.traits(node.input).changes and node.count is not None:
+                # Spark would count changes, and cut the later ones off.
+                return ranks.rank(Rank(node.input, (), (), node.count, None, node.offset), context)
             case SetOperation():
                 return self._union(node)
             case Distinct() | Apply():
@@ -154,10 +153,10 @@ class _Chosen:
         if not node.source.is_normalized:
             return node
         if not node.source.has_offsets:
-            raise self._context.script.error(
+            self._context.refuse(
+                node.offset,
                 "the last row of a PRIMARY KEY is found by the offsets of the records, and offsets of "
                 "different topics cannot be compared. Make a table for each topic.",
-                max(node.offset, 0),
             )
         context, shown = self._context, node.columns
         rows, places = with_offsets(node, context, is_for_operator=True)
@@ -181,6 +180,9 @@ class _Chosen:
         is_of_window = isinstance(node.time, Column) and below.windows.get(node.time) == "time"
         if is_of_window:
             node = replace(node, input=groups.marked(node.input, context))
+            is_of_window = bool(context.traits(node.input).times)
+        if is_of_window:
+            pass  # Spark knows when the windows below are over
         elif not (isinstance(node.time, Column) and node.time in below.times):
             self._refuse_time(node)
         if node.spans.kind == "SESSION":
@@ -211,6 +213,16 @@ class _Chosen:
             raise TypeError("an earlier pass has to replace the set operations of a stream.")
         context = self._context
         left, right = context.traits(node.left), context.traits(node.right)
+        if not (left.is_stream and right.is_stream):
+            context.refuse(node.offset, "UNION ALL of a stream and a static table is not served.")
+        if any(
+            left.windows.get(one) and right.windows.get(other)
+            for one, other in zip(node.lefts, node.rights, strict=True)
+        ):
+            node = replace(
+                node, left=groups.marked(node.left, context), right=groups.marked(node.right, context)
+            )
+            left, right = context.traits(node.left), context.traits(node.right)
         same = all(
             _known_to_spark(one, left) == _known_to_spark(other, right)
             for one, other in zip(node.lefts, node.rights, strict=True)

@@ -67,7 +67,8 @@ def aggregate(node: Aggregate, context: PassContext) -> Node:
     if ends and not below.changes:
         calls = tuple(replace(each, call=native_call(each.call, context)) for each in node.calls)
         found = replace(node, input=marked(node.input, context), calls=calls)
-        return _checked_sets(found, {*ends}, context)
+        if context.traits(found.input).times:
+            return _checked_sets(found, {*ends}, context)
     return _stateful(node, context)
 
 
@@ -284,7 +285,10 @@ def timed(node: Window, context: PassContext) -> Window:
 
 
 def marked(node: Node, context: PassContext) -> Node:
-    """Return rows of windows whose ends Spark knows, if it does not know them yet."""
+    """Return rows of windows whose ends Spark knows, if it does not know them yet.
+
+    Their traits have no times if nothing can tell Spark the ends.
+    """
     known = context.traits(node).windows
     ends = tuple(column for column, part in known.items() if part == "end")
     times = tuple(column for column, part in known.items() if part == "time")

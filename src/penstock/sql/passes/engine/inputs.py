@@ -13,10 +13,11 @@ from penstock.sql.passes.context import PassContext
 from penstock.sql.plan.expressions import Call, Column, Expression, SortItem
 from penstock.sql.plan.hidden import OFFSETS
 from penstock.sql.plan.nodes import (
-    Aggregate,
     Assignment,
     Filter,
     Input,
+    Join,
+    JoinKind,
     MarkedWindows,
     Node,
     PlainTimes,
@@ -50,7 +51,7 @@ def input_of(node: Node, parts: Sequence[tuple[str, Sequence[Expression]]], cont
     return Input(node, tuple(found))
 
 
-def exposing(node: Node, column: Column) -> Node | None:
+def exposing(node: Node, column: Column) -> Node | None:  # noqa: PLR0911 - a case a kind of node
     """Return rows that also have a column of a node below; None if it is not there any more."""
     if column in columns_of(node):
         return node
@@ -65,6 +66,12 @@ def exposing(node: Node, column: Column) -> Node | None:
         ):
             below = exposing(node.input, column)
             return None if below is None else replace(node, input=below)
+        case Join() if node.kind in (JoinKind.INNER, JoinKind.LEFT):
+            left = exposing(node.left, column)
+            if left is not None:
+                return replace(node, left=left)
+            right = exposing(node.right, column) if node.kind is JoinKind.INNER else None
+            return None if right is None else replace(node, right=right)
         case _:
             return None
 
@@ -108,8 +115,8 @@ def defined(node: Node, column: Column) -> Expression:
             return column
         case Filter() | PlainTimes() | Unnest() | TableFunction():
             return defined(node.input, column)
-        case Aggregate():
-            return column
+        case Join():
+            return defined(node.left if column in columns_of(node.left) else node.right, column)
         case _:
             return column
 

@@ -39,7 +39,9 @@ def rank(node: Rank, context: PassContext) -> Node:
         isinstance(each, Column) and below.windows.get(each) == "end" for each in node.partition
     )
     if is_of_window and not below.changes:
-        return _of_windows(replace(node, input=marked(node.input, context)), context)
+        rows = marked(node.input, context)
+        if context.traits(rows).times:
+            return _of_windows(replace(node, input=rows), context)
     descends = {each.is_descending for each in node.order}
     has_null_places = any(
         each.nulls_first is not None and each.nulls_first is each.is_descending for each in node.order

@@ -28,7 +28,7 @@ from penstock.sql.plan.nodes import (
     Window,
 )
 from penstock.sql.plan.operators import END_OF, START_OF, OverRows, SessionRows, TimeSort, VersionJoin
-from penstock.sql.plan.rewrite import columns_in, columns_of, nodes_in
+from penstock.sql.plan.rewrite import columns_of, nodes_in
 from penstock.sql.plan.traits import MADE_WINDOW
 from penstock.sql.plan.types import BIGINT, INT
 
@@ -302,7 +302,7 @@ def _versions(
         context.refuse(
             node.offset, "FOR SYSTEM_TIME AS OF takes comparisons by = only. Write others in WHERE."
         )
-    if not key <= {column for _, other in keys for column in columns_in(other)}:
+    if not key <= {other for _, other in keys if isinstance(other, Column)}:
         context.refuse(node.offset, "ON must compare all columns of the PRIMARY KEY of the right table.")
     inputs = []
     for prefix, rows, values in (
