@@ -86,10 +86,6 @@ def test_what_differs_is_said_in_words_of_sql(
     assert not {"#left", "l3", "arguments", "temporal_join"} & set(found.replace('"', " ").split())
 
 
-def test_the_state_of_a_table_has_its_columns(tmp_path: Path) -> None:
-    assert "each column that the table has" in str(in_words(mismatch(tmp_path, OLD, NEW), "normalize"))
-
-
 def test_a_state_that_is_damaged_is_no_mistake_of_the_script() -> None:
     damaged = StateError("The state is damaged.", path="/x")
     assert in_words(damaged, "join") is damaged

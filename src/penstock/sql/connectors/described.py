@@ -37,10 +37,8 @@ _NO_EFFECT_ON_FILES = {
 }
 """They divide the rows among files. Spark writes files of its own in each micro-batch."""
 FILE_OPTIONS = (_CONNECTOR, _PATH, _FORMAT, _MONITORED, *_NO_EFFECT_ON_FILES)
-_FOUND_BY_NAME = (
-    *("json", "avro-confluent", "debezium-json", "debezium-avro-confluent"),
-    *("canal-json", "maxwell-json", "ogg-json"),
-)
+_FOUND_BY_NAME = ("json", "avro-confluent")
+"""Formats of change data find fields by their names, too. They warn of each field that is not declared."""
 _FAIL_ON_MISSING = "fail-on-missing-field"
 """With it a record without a declared field is an error, also if the query does not read the field."""
 _COMMITS_OF_PARTITIONS = ("sink.partition-commit.", "partition.time-extractor.")

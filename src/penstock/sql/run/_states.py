@@ -64,7 +64,6 @@ class TemporaryFolders:
         self._made.clear()
 
 
-NORMALIZE = "normalize"
 _DIFFERS = {
     "operator": "another operator made it",
     "operator_version": "another version of penstock made it",
@@ -84,13 +83,13 @@ def in_words(error: StateError, operator: str) -> OtherStateError | StateError:
     # Columns that come or go move the others, which have their places in the arguments of the operator.
     what = list(_columns(error.facts["kept"], error.facts["needed"]))
     what = what or [text for name, text in _DIFFERS.items() if name in differing]
-    of = "the table has" if operator == NORMALIZE else "the query names, also in SELECT and WHERE"
     path = error.facts["path"]
     message = (
         f"the state of '{operator}' does not fit this query: {'; '.join(what)}. A state keeps each column "
-        f"that {of}. Nothing was started. To continue from the checkpoint, start the old script. To run this "
-        "one, give the job a new name: SET 'pipeline.name' = '...'. docs/change-a-job.md, 'A new name', says "
-        f"how to begin where the old script stopped. The state is in {path}"
+        "that the query names, also in SELECT and WHERE. Nothing was started. To continue from the "
+        "checkpoint, start the old script. To run this one, give the job a new name: "
+        "SET 'pipeline.name' = '...'. docs/change-a-job.md, 'A new name', says how to begin where the old "
+        f"script stopped. The state is in {path}"
     )
     return OtherStateError(message, path)
 
