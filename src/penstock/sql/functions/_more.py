@@ -95,9 +95,9 @@ def _elt(args: list[Piece]) -> str:
 def _truncate(args: list[Piece]) -> str:
     """Return TRUNCATE of an integer or DECIMAL, with the type of Flink."""
     one = args[0]
-    if len(args) > 1 and not re.fullmatch(r"\(?(- )?\d+\)?", args[1].text):
+    if len(args) > 1 and not re.fullmatch(r"-?\d+", args[1].text):
         raise ValueError("expected the number of digits as a literal.")
-    digits = int(args[1].text.strip("()").replace(" ", "")) if len(args) > 1 else 0
+    digits = int(args[1].text) if len(args) > 1 else 0
     if one.is_integer:
         unit = 10**-digits if digits < 0 else 1
         if unit > 10**9:
