@@ -72,13 +72,17 @@ def _totals(report: Report) -> str:
 
 def _how_to_end(report: Report, by_hand: ByHand) -> list[str]:
     """Return for each transaction that blocks the reader how to end it by hand."""
-    from penstock.sink.exactly_once.names import how_to_end, how_to_end_hanging  # noqa: PLC0415 - lazy
+    from penstock.sink.exactly_once.names import how_to_end_open  # noqa: PLC0415 - lazy
 
     holders = [row.look.holder for row in report.rows if row.verdict.health.value == _BLOCKED]
     lines = [
-        how_to_end_hanging(each.topic_partition, each.first_offset, by_hand)
-        if each.transactional_id is None
-        else how_to_end(each.transactional_id, by_hand)
+        how_to_end_open(
+            each.topic_partition,
+            each.first_offset,
+            each.transactional_id,
+            by_hand,
+            is_looked_up=each.is_looked_up,
+        )
         for each in holders
         if each is not None
     ]

@@ -48,7 +48,7 @@ from penstock.options.properties import property_value
 from penstock.security.principal import certificate_expiry
 from penstock.sink.exactly_once.by_hand import transaction_tools
 from penstock.sink.exactly_once.driver_side import ExactlyOnceSettings, log_topic_of
-from penstock.sink.exactly_once.names import how_to_end, how_to_end_hanging
+from penstock.sink.exactly_once.names import how_to_end_open
 from penstock.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -178,9 +178,9 @@ def _holders(
             f"transaction {each.transactional_id or 'which no coordinator shows'} (producer "
             f"{each.producer_id})",
             each.open_since_ms,
-            how_to_end_hanging(tp, each.first_offset, by_hand)
-            if each.transactional_id is None
-            else how_to_end(each.transactional_id, by_hand),
+            how_to_end_open(
+                tp, each.first_offset, each.transactional_id, by_hand, is_looked_up=each.is_looked_up
+            ),
         )
         for tp, each in sorted(found.items())
         if each is not None

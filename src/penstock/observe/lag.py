@@ -20,9 +20,10 @@ class Holder:
         topic_partition: where readers wait.
         producer_id: of the transaction.
         transactional_id: None if no coordinator has an open transaction of this producer (a hanging
-            transaction, which no time-out ends), or may not show it.
+            transaction, which no time-out ends), or may not show it, or if `is_looked_up` is False.
         first_offset: the first record of the transaction.
         open_since_ms: when it was opened; None if unknown.
+        is_looked_up: whether the coordinators were asked and answered.
     """
 
     topic_partition: TopicPartition
@@ -30,9 +31,12 @@ class Holder:
     transactional_id: str | None
     first_offset: int
     open_since_ms: int | None
+    is_looked_up: bool = True
 
     def __str__(self) -> str:
         producer = f"producer {self.producer_id}"
+        if not self.is_looked_up:
+            return f"a transaction of {producer}, whose coordinator did not answer"
         if self.transactional_id is None:
             return f"a transaction of {producer}, which no coordinator shows"
         return f"transaction {self.transactional_id} ({producer})"

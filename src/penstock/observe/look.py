@@ -90,7 +90,12 @@ class Observer:
                 found[tp] = replace(look, last_stable=look.high_watermark)
                 continue
             holder = Holder(
-                tp, each.producer_id, each.transactional_id, each.first_offset, each.open_since_ms
+                tp,
+                each.producer_id,
+                each.transactional_id,
+                each.first_offset,
+                each.open_since_ms,
+                each.is_looked_up,
             )
             stable = min(max(look.last_stable, each.first_offset), look.high_watermark)
             found[tp] = replace(look, last_stable=stable, holder=holder)

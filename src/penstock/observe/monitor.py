@@ -184,6 +184,7 @@ def _holder_to_json(holder: Holder) -> dict[str, Any]:
         "producer_id": holder.producer_id,
         "first_offset": holder.first_offset,
         "open_since_ms": holder.open_since_ms,
+        "is_looked_up": holder.is_looked_up,
     }
 
 

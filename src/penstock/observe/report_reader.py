@@ -73,6 +73,7 @@ def _holder(topic_partition: TopicPartition, data: Mapping[str, Any]) -> Holder:
         data["transactional_id"],
         int(data["first_offset"]),
         data["open_since_ms"],
+        bool(data.get("is_looked_up", True)),
     )
 
 

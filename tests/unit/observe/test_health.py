@@ -123,6 +123,8 @@ def test_a_transaction_blocks_after_a_while() -> None:
 def test_a_transaction_that_no_coordinator_shows_blocks_since_its_first_record() -> None:
     hanging = look(5, 9, stable=5, holder=held(None, None), next_time_ms=NOW_MS - 10_000)
     assert "a transaction of producer 42, which no coordinator shows" in judge(TP, (), hanging, RULES).reason
+    unknown = replace(hanging, holder=replace(held(None, None), is_looked_up=False))
+    assert "producer 42, whose coordinator did not answer" in judge(TP, (), unknown, RULES).reason
     assert word(replace(hanging, holder=None)) is Health.BLOCKED_BY_TRANSACTION
     assert word(replace(hanging, next_time_ms=None)) is Health.OK
 

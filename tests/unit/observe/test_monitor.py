@@ -84,4 +84,5 @@ def test_json_names_units_and_who_holds_readers_back() -> None:
         "producer_id": 7,
         "first_offset": 5,
         "open_since_ms": 2_000,
+        "is_looked_up": True,
     }

@@ -20,7 +20,7 @@ from penstock.client.cluster.leaders import Asked, ask_leaders, by_topic
 from penstock.client.cluster.results import Results
 from penstock.client.net.connection import KafkaConnections
 from penstock.client.transactions.steps import Transactions
-from penstock.errors import PenstockError
+from penstock.errors import AuthorizationError, PenstockError, UnsupportedBrokerError
 from penstock.types import TopicPartition
 
 NO_TRANSACTION = -1
@@ -43,13 +43,14 @@ class OpenTransaction:
     """The open transaction that begins first in a topic partition.
 
     `transactional_id` and `open_since_ms` are None if no coordinator shows an open transaction of the
-    producer.
+    producer, or if `is_looked_up` is False: a coordinator did not answer, so that they are unknown.
     """
 
     producer_id: int
     first_offset: int
     transactional_id: str | None
     open_since_ms: int | None
+    is_looked_up: bool = True
 
 
 def describe_producers(
@@ -99,15 +100,19 @@ def first_open_transactions(
     described = describe_producers(connections, topic_partitions, timeout_ms=timeout_ms).values
     first = {tp: _first(of) for tp, of in described.items()}
     producer_ids = {each.producer_id for each in first.values() if each is not None}
-    known = _known_transactions(connections, producer_ids, timeout_ms)
-    return {
-        tp: None
-        if each is None
-        else OpenTransaction(
-            each.producer_id, each.transaction_start, *known.get(each.producer_id, (None, None))
-        )
-        for tp, each in first.items()
-    }
+    try:
+        known, is_looked_up = _known_transactions(connections, producer_ids, timeout_ms), True
+    except PenstockError as error:
+        # No permission, or an old broker: the producer id alone says who it is.
+        known, is_looked_up = {}, isinstance(error, (AuthorizationError, UnsupportedBrokerError))
+
+    def found(each: ActiveProducer | None) -> OpenTransaction | None:
+        if each is None:
+            return None
+        name, since_ms = known.get(each.producer_id, (None, None))
+        return OpenTransaction(each.producer_id, each.transaction_start, name, since_ms, is_looked_up)
+
+    return {tp: found(each) for tp, each in first.items()}
 
 
 def _first(producers: Collection[ActiveProducer]) -> ActiveProducer | None:
@@ -118,16 +123,17 @@ def _first(producers: Collection[ActiveProducer]) -> ActiveProducer | None:
 def _known_transactions(
     connections: KafkaConnections, producer_ids: Collection[int], timeout_ms: int | None
 ) -> Mapping[int, tuple[str, int | None]]:
-    """Return the transactional id and the start of each producer's open transaction."""
+    """Return the transactional id and the start of each producer's open transaction.
+
+    Raises:
+        PenstockError: a coordinator does not answer in time, or may not tell.
+    """
     if not producer_ids:
         return {}
     transactions = Transactions(connections)
-    try:
-        listed = transactions.list_open(lambda _: True, timeout_ms=timeout_ms)
-        names = {each.transactional_id for each in listed if each.producer_id in producer_ids}
-        described = transactions.describe(sorted(names), timeout_ms=timeout_ms) if names else {}
-    except PenstockError:  # no permission, or an old broker: the producer id alone says who it is
-        return {}
+    listed = transactions.list_open(lambda _: True, timeout_ms=timeout_ms)
+    names = {each.transactional_id for each in listed if each.producer_id in producer_ids}
+    described = transactions.describe(sorted(names), timeout_ms=timeout_ms) if names else {}
     return {
         each.identity.producer_id: (name, each.started_at_ms if each.started_at_ms >= 0 else None)
         for name, each in described.items()

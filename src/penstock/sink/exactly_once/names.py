@@ -106,6 +106,25 @@ def prefix_of(transactional_id: str) -> str | None:
     return prefix if prefix and prefix != transactional_id else None
 
 
+def how_to_end_open(
+    topic_partition: TopicPartition,
+    start_offset: int,
+    transactional_id: str | None,
+    by_hand: ByHand,
+    *,
+    is_looked_up: bool,
+) -> str:
+    """Return the sentence for an open transaction, whatever is known of it."""
+    if not is_looked_up:
+        return (
+            f"A coordinator did not answer, so the transactional id at {topic_partition} is unknown. Run the "
+            "command again."
+        )
+    if transactional_id is None:
+        return how_to_end_hanging(topic_partition, start_offset, by_hand)
+    return how_to_end(transactional_id, by_hand)
+
+
 def how_to_end(transactional_id: str, by_hand: ByHand) -> str:
     """Return the sentence for an open transaction of any program that has a coordinator.
 
