@@ -337,6 +337,37 @@ class Builder(Parts):
     def _limit(self, node: Node) -> Node:
         return Limit(Sort(node, self._order(node)), self.one_of(1, 3), self.one_of(0, 0, 1))
 
+    def _all(self, node: Node) -> Node:
+        """Return a LIMIT without an order, above what there are rows, because it is known which ones it keeps."""
+        return Limit(node, 1_000, 0)
+
+    def _unread(self, node: Node) -> Node:
+        """Return a value that does not read the groups below it, which are one row even of no rows."""
+        keys = self.keys(*self.some(self.numbers(node), most=1)) if self.is_so() else ()
+        groups = Aggregate(node, keys, (self._aggregate(node),))
+        return Project(groups, (Assignment(self.column("one", INT), number(1)),))
+
+    def _nested(self, node: Node) -> Node:
+        """Return a join with a join at its right."""
+        inner = self._join(self.other()) if self.is_so() else self._padded(self.other())
+        kind = self.one_of(JoinKind.INNER, JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FULL)
+        keys = self._keys(node, inner)
+        return Join(node, inner, kind, keys) if keys else node
+
+    def _padded(self, node: Node) -> Node:
+        """Return an outer join with rows that have a constant, which is NULL where there are none."""
+        right = self.other()
+        one = self.column("one", INT)
+        rows = Project(right, (*same(columns_of(right)), Assignment(one, number(1))))
+        kind = self.one_of(JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FULL)
+        keys = self._keys(node, right)
+        if not keys:
+            return node
+        made = Join(node, rows, kind, keys)
+        shown = self.column("found", INT)
+        value = call("COALESCE", "coalesce({0}, {1})", (one, number(0)), INT)
+        return Project(made, (*same(columns_of(node)), Assignment(shown, value)))
+
     def _distinct(self, node: Node) -> Node:
         columns = self.some(columns_of(node), least=1, most=3)
         return Distinct(node, columns) if columns else node
@@ -383,7 +414,9 @@ class Builder(Parts):
             return node
         mine, key, value = self.one_of(*numbers), self.one_of(*theirs), self.one_of(*theirs)
         if kind in ("value", "correlated"):
-            rows = Filter(inner, (compared("=", mine, key),)) if kind == "correlated" else inner
+            # With the outer column alone, no key is left for groups: each outer row has a value, also of no rows.
+            test = compared("=", mine, key) if self.one_of(0, 0, 1) else compared("=", mine, number(1))
+            rows = Filter(inner, (test,)) if kind == "correlated" else inner
             return self._with_value(node, rows)
         if kind in ("in", "not in"):
             query = QueryCall(QueryKind.IN, Project(inner, same((value,))), (value,), (mine,))
@@ -489,7 +522,7 @@ class Builder(Parts):
 
 _ALWAYS = (
     *("project", "filter", "join", "static", "group", "group", "rank", "limit", "distinct", "set", "union"),
-    *("query", "apply", "unnest"),
+    *("query", "apply", "unnest", "all", "unread", "nested", "padded"),
 )
 _OF_TIMES = (*("window",) * 5, "over", "over", "interval", "interval")
 _OF_WINDOWS = (*("regroup",) * 4, *("rerank",) * 2)
