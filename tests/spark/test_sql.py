@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
@@ -247,6 +248,34 @@ def test_batches_give_the_rows_of_flink(script: Script) -> None:
     )
     for query, expected in BATCHES:
         assert script.rows(query) == expected, query
+
+
+def test_only_the_fields_that_a_query_takes_are_decoded(
+    script: Script, bootstrap: str, make_topic: MakeTopic
+) -> None:
+    topic = make_topic()
+    values = [
+        {"id": 1, "bid": {"price": 5, "by": {"name": "Ada", "age": "old"}, "extra": "no number"}},
+        {"id": 2, "bid": None},
+        {"id": 3},
+        {"id": 4, "bid": {"extra": 4}},
+    ]
+    judge.produce(bootstrap, topic, *(json.dumps(each).encode() for each in values))
+    columns = (
+        "id INT, bid ROW<price INT, `by` ROW<name STRING, age INT>, extra INT>, cents AS bid.price * 100"
+    )
+    script(f"CREATE TABLE bids ({columns}) {kafka(bootstrap, topic)}; SET 'execution.runtime-mode' = 'batch'")
+    rows = [(1, 5, "Ada", 500), (2, None, None, None), (3, None, None, None), (4, None, None, None)]
+    assert sorted(script.rows("SELECT id, b.bid.price, b.bid.`by`.name, cents FROM bids b")) == rows
+    assert script.rows(
+        "SELECT id FROM bids WHERE id > 3 UNION ALL SELECT bid.price FROM bids WHERE id = 1"
+    ) == [
+        (4,),
+        (5,),
+    ]
+    for query in ("SELECT bid FROM bids", "SELECT bid.extra FROM bids", "SELECT b.bid.`by`.age FROM bids b"):
+        with pytest.raises(PySparkException, match=r"(extra|age)"):
+            script.rows(query)
 
 
 def test_names_and_settings_of_a_session(script: Script, spark: SparkSession) -> None:

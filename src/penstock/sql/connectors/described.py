@@ -126,6 +126,12 @@ class Kafka(Connector):
         )
 
     @property
+    def finds_fields_by_name(self) -> bool:
+        """Return whether some fields of a ROW may be read alone, too."""
+        value = self.config.declared.value_format
+        return self.finds_by_name and value is not None and value.name == "json"
+
+    @property
     def event_time_column(self) -> str | None:
         """Return the column that an option names as the event time."""
         table = self.config.stream.table

@@ -14,6 +14,7 @@ from penstock.sql.passes.context import PassContext
 from penstock.sql.passes.engine.choose import choose_engine
 from penstock.sql.passes.filter_before_sessions import filter_before_sessions
 from penstock.sql.passes.prune_columns import prune_columns
+from penstock.sql.passes.prune_fields import prune_fields
 from penstock.sql.passes.push_filters import push_filters
 from penstock.sql.passes.rank_to_top import rank_to_top
 from penstock.sql.passes.refuse_in_batch import refuse_in_batch
@@ -32,6 +33,7 @@ PASSES: tuple[Callable[[Output, PassContext], Output], ...] = (
     lambda plan, _: prune_columns(plan),
     choose_engine,
     lambda plan, _: prune_columns(plan),
+    lambda plan, _: prune_fields(plan),
     check_determinism,
     lambda plan, _: assign_state_ids(plan),
 )
@@ -42,6 +44,7 @@ PASSES_OF_BATCH: tuple[Callable[[Output, PassContext], Output], ...] = (
     apply_to_join,
     filter_before_sessions,
     lambda plan, _: prune_columns(plan),
+    lambda plan, _: prune_fields(plan),
 )
 
 

@@ -77,6 +77,13 @@ class Function:
 
 
 @dataclass(frozen=True)
+class FieldOf(Function):
+    """Takes the field of a ROW that has this name, in any case."""
+
+    field: str = ""
+
+
+@dataclass(frozen=True)
 class Column:
     """A column of a node. Its id is unique in the statement; the name is for messages.
 

@@ -178,25 +178,28 @@ def columns_in(expression: Expression) -> frozenset[Column]:
 
 def used_by(node: Node) -> frozenset[Column]:
     """Return the columns that a node itself takes of the rows that it reads."""
-    found = {column for each in expressions_of(node) for column in columns_in(each)}
+    return kept_by(node).union(*(columns_in(each) for each in expressions_of(node)))
+
+
+def kept_by(node: Node) -> frozenset[Column]:
+    """Return the columns that a node takes as they are, without an expression."""
     match node:
         case SetOperation():
-            found |= {*node.lefts, *node.rights}
+            return frozenset((*node.lefts, *node.rights))
         case Distinct() | Output():
-            found |= {*node.columns}
+            return frozenset(node.columns)
         case Stateful():
-            found |= {column for each in node.inputs for _, column in each.columns}
+            return frozenset(column for each in node.inputs for _, column in each.columns)
         case MarkedWindows():
-            found |= {*node.ends, *node.times, *([node.window] if node.window is not None else [])}
+            return frozenset((*node.ends, *node.times, *([node.window] if node.window is not None else [])))
         case TimedChanges():
-            found |= {node.time}
+            return frozenset((node.time,))
         case Upserts():
-            found |= {*node.keys}
+            return frozenset(node.keys)
         case AsOfJoin() if node.version is not None:
-            found |= {node.version}
+            return frozenset((node.version,))
         case _:
-            pass
-    return frozenset(found)
+            return frozenset()
 
 
 def free_columns(node: Node) -> frozenset[Column]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
 
+from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.plan.expressions import (
     AggregateCall,
     Call,
@@ -83,13 +84,17 @@ class _Shown:
             self._names[column.id] = column.name if number == 1 else f"{column.name}#{number}"
         return self._names[column.id]
 
+    def _read(self, column: Column) -> str:
+        """Return a column that is read; a ROW with those of its fields that are."""
+        return f"{self._name(column)}{_fields_of(column.type)}"
+
     def _names_of(self, columns: Iterable[Column]) -> str:
         return ", ".join(map(self._name, columns))
 
     def _node(self, node: Node) -> str:  # noqa: C901, PLR0911, PLR0912 - one case for each kind of node
         match node:
             case Scan():
-                return f"Scan({node.source.name}: {self._names_of(node.columns)})"
+                return f"Scan({node.source.name}: {', '.join(map(self._read, node.columns))})"
             case Watermark():
                 return f"Watermark({self._name(node.column)} - {node.delay_ms} ms)"
             case Values():
@@ -181,3 +186,9 @@ class _Shown:
                 return f"{self._text(value.call)} OVER ([{by}] by [{self._order(value.order)}])"
             case QueryCall():
                 return f"{value.kind.value}({', '.join(map(self._text, value.values))})"
+
+
+def _fields_of(kind: FlinkType) -> str:
+    """Return the fields of a ROW in brackets; "" for another type."""
+    names = ", ".join(f"{each.name}{_fields_of(each.type)}" for each in kind.fields)
+    return f"({names})" if names else ""

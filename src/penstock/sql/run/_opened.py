@@ -5,14 +5,15 @@ Runs on the driver. Invariant: nothing is read before a query starts.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from penstock import changelog
 from penstock.changelog.row_kinds import ROW_KIND
 from penstock.sql.connectors.described import Kafka
-from penstock.sql.language.statements import ComputedColumn, MetadataColumn, Options
+from penstock.sql.language.flink_types import FlinkType
+from penstock.sql.language.statements import Column, ComputedColumn, MetadataColumn, Options, PhysicalColumn
 from penstock.sql.plan.hidden import KIND, OFFSET, OFFSETS, PARTITION
 from penstock.sql.plan.nodes import Changelog, Source
 from penstock.sql.plan.texts import quoted
@@ -91,28 +92,44 @@ def _rows_of_now(frame: Any, keys: tuple[str, ...]) -> Any:
     return found.selectExpr(*(f"`{column}` AS {quoted(name)}" for name, column in short.items()))
 
 
-def with_columns(table: Table, names: Collection[str]) -> Table:
+def with_columns(table: Table, types: Mapping[str, Sequence[FlinkType]]) -> Table:
     """Return a table with those of its columns that are read, if its format finds them by their names.
 
     Its primary key and a column for the row kind are always read.
+
+    Args:
+        table: as it was declared.
+        types: of the columns that are read, by their names. A ROW has the fields that a scan reads.
     """
     definition, connector = table.definition, table.connector
     if not isinstance(connector, Kafka) or not connector.finds_by_name:
         return table
-    if all(each.name in names or isinstance(each, ComputedColumn) for each in definition.columns):
-        return table
     stored = [each for each in definition.columns if not isinstance(each, ComputedColumn)]
-    kept = [
-        each
-        for each in stored
-        if each.name in names
-        or each.name in (*definition.primary_key, connector.event_time_column)
-        or (isinstance(each, MetadataColumn) and (each.key or each.name) == "row-kind")
-    ]
+    always = (*definition.primary_key, connector.event_time_column)
+    kept: list[Column] = []
+    for each in stored:
+        is_kind = isinstance(each, MetadataColumn) and (each.key or each.name) == "row-kind"
+        if each.name in always or is_kind:
+            kept.append(each)
+        elif each.name in types:
+            is_narrow = connector.finds_fields_by_name and isinstance(each, PhysicalColumn)
+            kept.append(replace(each, type=_read_type(each.type, types[each.name])) if is_narrow else each)
+    if kept == stored:
+        return table
     mark = definition.watermark
     if mark is not None and mark.column not in {each.name for each in kept}:
         mark = None
     return replace(table, definition=replace(definition, columns=tuple(kept or stored[:1]), watermark=mark))
+
+
+def _read_type(declared: FlinkType, read: Sequence[FlinkType]) -> FlinkType:
+    """Return a declared type with the fields that one of the scans reads."""
+    fields = []
+    for each in declared.fields:
+        inner = [one.type for kind in read for one in kind.fields if one.name == each.name]
+        if inner:
+            fields.append(replace(each, type=_read_type(each.type, inner)))
+    return replace(declared, fields=tuple(fields)) if fields else declared
 
 
 def varying_metadata(table: Table) -> tuple[tuple[str, str], ...]:

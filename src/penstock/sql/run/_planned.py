@@ -27,6 +27,7 @@ from penstock.sql.bind.query import bind_query
 from penstock.sql.connectors.described import Kafka
 from penstock.sql.emit.spark_sql import Made, SparkSql
 from penstock.sql.functions.zones import SET_UTC, NeedsUtcError, depends_on_zone, has_zone
+from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.language.source import Source as ScriptSource
 from penstock.sql.language.source import script_of
 from penstock.sql.language.statements import ComputedColumn as DeclaredComputed
@@ -80,8 +81,9 @@ class Planner:
     has_interval_join: bool = False
     _script: ScriptSource = field(default_factory=lambda: ScriptSource(""))
     _offset: int = 0
-    _columns: dict[Any, set[str]] = field(default_factory=dict)
-    """The columns that all scans of a table read. A batch reads it once, so all see the same rows."""
+    _columns: dict[Any, dict[str, list[FlinkType]]] = field(default_factory=dict)
+    """The columns that the scans of a table read, with their types. A batch reads a table once, so all
+    scans see the same rows."""
 
     # ---- what binding asks
 
@@ -224,7 +226,9 @@ class Planner:
         plan = planned(bound, passes, is_batch=self.is_batch)
         for node in every_node(plan):
             if isinstance(node, Scan):
-                self._columns.setdefault(node.source.key, set()).update(each.name for each in node.columns)
+                types = self._columns.setdefault(node.source.key, {})
+                for each in node.columns:
+                    types.setdefault(each.name, []).append(each.type)
         return plan
 
     def text(self, plan: Output, traits: TraitsOf) -> str:
@@ -237,9 +241,9 @@ class Planner:
         if not isinstance(key[0], Table):
             return self.views.named(key[1])
         declared_, options = key
-        names = self._columns[key]
-        table = with_columns(declared_.hinted(options), names)
-        has_offsets = isinstance(table.connector, Kafka) and not names.isdisjoint(OFFSETS)
+        types = self._columns[key]
+        table = with_columns(declared_.hinted(options), types)
+        has_offsets = isinstance(table.connector, Kafka) and not types.keys().isdisjoint(OFFSETS)
         wanted = (table, options, has_offsets, node.source.is_stream, self.foreign_zone)
         if wanted not in self.opened:
             frame = self._in_place(

@@ -16,7 +16,7 @@ from penstock.sql.bind.expressions.base import Base, kind_of
 from penstock.sql.functions.json_values import is_json
 from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.language.queries import IntervalOf, is_without_brackets
-from penstock.sql.plan.expressions import Call, Expression, Literal, Piece, QueryKind
+from penstock.sql.plan.expressions import Call, Expression, FieldOf, Literal, Piece, QueryKind
 from penstock.sql.plan.texts import let, literal, quoted
 from penstock.sql.plan.types import BIGINT, BOOLEAN, INT, INTEGERS, NULL, STRING, from_spark, spark_text
 
@@ -60,7 +60,8 @@ class Operators(Base):
         known = {each.name.lower(): each.type for each in row.type.fields}
         if name.lower() not in known:
             self.refuse(node, _no_field(name, row))
-        return self.call(node, "", lambda args: f"{args[0].text}.{quoted(name)}", [row], known[name.lower()])
+        function = FieldOf(1, 1, lambda args: f"{args[0].text}.{quoted(name)}", field=name)
+        return self.called(node, "", function, [row], known[name.lower()])
 
     def _literal(self, node: exp.Expr) -> Expression:
         if node.args.get("is_string"):
