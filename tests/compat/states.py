@@ -22,6 +22,7 @@ from penstock.changelog.operators.calls import parse_calls
 from penstock.changelog.operators.deduplicate import Deduplicate
 from penstock.changelog.operators.join import Join
 from penstock.changelog.operators.join_with_ttl import JoinWithTtl
+from penstock.changelog.operators.keep_values import KeepValues
 from penstock.changelog.operators.normalize import Normalize
 from penstock.changelog.operators.over.calls import parse_over_calls
 from penstock.changelog.operators.over.operator import Over
@@ -132,6 +133,7 @@ def _kept() -> dict[str, Kept]:
         "normalize": Kept(Normalize(plain, ("k",), ("at",)), plain, upserts),
         "deduplicate": Kept(Deduplicate(plain, ("k",), ("at",), "last"), plain, inserts),
         "top_n": Kept(TopN(plain, ("k",), (("v", True),), 2, "place"), plain, changes),
+        "keep_values": Kept(KeepValues(plain, ("k",), ("at",)), plain, changes),
         "join": Kept(Join(sides, "full", names), sides, two_sides),
         "join with a time to live": Kept(JoinWithTtl(sides, "left", names), sides, two_sides),
         "temporal_join": Kept(

@@ -19,6 +19,7 @@ from penstock.changelog.operators.calls import parse_calls
 from penstock.changelog.operators.deduplicate import Deduplicate
 from penstock.changelog.operators.join import Join
 from penstock.changelog.operators.join_with_ttl import JoinWithTtl
+from penstock.changelog.operators.keep_values import KeepValues
 from penstock.changelog.operators.normalize import Normalize
 from penstock.changelog.operators.top_n import TopN
 from penstock.errors import StateError
@@ -72,6 +73,7 @@ KEYED: dict[str, Callable[[], Running]] = {
     "normalize": lambda: Running(Normalize(COLUMNS, ("k",), ("at",)), WITH_KIND),
     "deduplicate": lambda: Running(Deduplicate(COLUMNS, ("k",), ("at",), "last"), WITH_KIND),
     "top_n": lambda: Running(TopN(COLUMNS, ("k",), (("at", False),), 1), WITH_KIND),
+    "keep_values": lambda: Running(KeepValues(COLUMNS, ("k",), ("at",)), WITH_KIND),
     "sums": lambda: aggregate(n="count(*)", s="sum(v)"),
     "values": lambda: aggregate(least="min(v)", all="listagg(k)"),
 }

@@ -18,6 +18,7 @@ from penstock.sql.emit.spark_sql import Made
 from penstock.sql.language.parse import parse_script
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import CreateFunction, CreateTable, CreateView, Fragment, Options
+from penstock.sql.passes.check_determinism import STRATEGY
 from penstock.sql.plan.nodes import Output, Scan, Stateful
 from penstock.sql.plan.rewrite import nodes_in
 from penstock.sql.plan.show import shown
@@ -210,10 +211,12 @@ STREAM, BATCH = How(), How(is_batch=True)
 def planned(query: str, how: How = STREAM, part: Fragment | None = None) -> Planned:
     """Return the plan of a query, or of a part of a script. Raise what the session does."""
     values = {MODE: "batch" if how.is_batch else "streaming"} | ({TTL: how.ttl} if how.ttl else {})
+    values |= {STRATEGY: "ignore"} if how.accepts_varying else {}
     warnings: list[str] = []
 
     def accepts(message: str) -> bool:
-        warnings.append(message)
+        if how.accepts_varying:
+            warnings.append(message)
         return how.accepts_varying
 
     views: Any = how.views

@@ -24,6 +24,7 @@ NAMES = {
     "SessionRows": "sessions",
     "TimeSort": "sort-by-time",
     "Normalization": "normalize",
+    "KeptValues": "keep-values",
 }
 """The names of operators, also in folders of states."""
 OF_SPARK = "spark-"

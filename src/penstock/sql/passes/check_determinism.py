@@ -24,7 +24,7 @@ from penstock.sql.plan.nodes import (
     TableFunction,
     Watermark,
 )
-from penstock.sql.plan.operators import VersionJoin
+from penstock.sql.plan.operators import KeptValues, Operator, VersionJoin
 from penstock.sql.plan.rewrite import columns_of, expressions_of, inputs_of, nodes_in
 
 STRATEGY = "table.optimizer.non-deterministic-update.strategy"
@@ -137,11 +137,17 @@ def _of_operator(node: Stateful, below: Taints, context: PassContext, places: Ma
     record, because nothing takes a version back.
     """
     for each in node.inputs[:1] if isinstance(node.operator, VersionJoin) else node.inputs:
-        for _, column in each.columns if context.traits(each.node).changes else ():
-            if column in below:
+        for label, column in each.columns if context.traits(each.node).changes else ():
+            if column in below and not _is_kept(node.operator, label, below[column]):
                 named = column.at(places.get(column, -1))
                 _refuse(_named(below[column], named, context), each.node, context)
     return {}
+
+
+def _is_kept(operator: Operator, label: str, taint: _Taint) -> bool:
+    """Return whether an operator gives a row that goes the value with which it came."""
+    is_value = isinstance(operator, KeptValues) and label in operator.values
+    return is_value and taint.call.varies is Varies.BATCH
 
 
 def _of_static(node: Node, context: PassContext) -> Taints:

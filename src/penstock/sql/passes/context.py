@@ -30,6 +30,7 @@ class PassContext:
         free: for each column of the result, whether a clock may stand in it although the rows change, because
             the table that is written finds its rows by other columns.
         wants_offsets: whether the rows are put in order by the places of their records.
+        keeps_varying: whether the time of a batch is kept with rows that change.
         accepts_varying: whether a value that may vary is accepted; it gets a warning.
     """
 
@@ -40,6 +41,7 @@ class PassContext:
     ttl: str | None = None
     free: tuple[bool, ...] = ()
     wants_offsets: bool = False
+    keeps_varying: bool = True
     accepts_varying: Callable[[str], bool] = lambda _: False
     traits: TraitsOf = field(default_factory=TraitsOf)
 

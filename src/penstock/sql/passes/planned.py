@@ -13,6 +13,7 @@ from penstock.sql.passes.check_determinism import check_determinism
 from penstock.sql.passes.context import PassContext
 from penstock.sql.passes.engine.choose import choose_engine
 from penstock.sql.passes.filter_before_sessions import filter_before_sessions
+from penstock.sql.passes.keep_varying import keep_varying
 from penstock.sql.passes.prune_columns import prune_columns
 from penstock.sql.passes.prune_fields import prune_fields
 from penstock.sql.passes.push_filters import push_filters
@@ -32,6 +33,7 @@ PASSES: tuple[Callable[[Output, PassContext], Output], ...] = (
     version_times,
     lambda plan, _: prune_columns(plan),
     choose_engine,
+    keep_varying,
     lambda plan, _: prune_columns(plan),
     lambda plan, _: prune_fields(plan),
     check_determinism,

@@ -118,6 +118,17 @@ class Normalization:
 
 
 @dataclass(frozen=True)
+class KeptValues:
+    """Rows that change, each of which goes with the `values` with which it came.
+
+    Rows that may be equal have equal `keys`.
+    """
+
+    keys: tuple[str, ...]
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class GatheredAggregation:
     """Aggregates of windows of rows that change, which Spark has gathered in lists. It keeps no state.
 
@@ -140,5 +151,6 @@ Operator = (
     | SessionRows
     | TimeSort
     | Normalization
+    | KeptValues
     | GatheredAggregation
 )

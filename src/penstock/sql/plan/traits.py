@@ -48,6 +48,7 @@ from penstock.sql.plan.operators import (
     Aggregation,
     Deduplication,
     GatheredAggregation,
+    KeptValues,
     Normalization,
     OverRows,
     RegularJoin,
@@ -376,6 +377,7 @@ _NAMES = {
     "Top": "Rank",
     "RegularJoin": "Join",
     "Normalization": "ChangelogNormalize",
+    "KeptValues": "KeepValues",
 }
 
 
@@ -592,7 +594,7 @@ def _key_of_regular_join(node: Stateful, operator: RegularJoin, keys: list[Key |
 
 def _kept_time(node: Stateful, below: Traits) -> tuple[Column, int] | None:
     """Return the time over which windows of the operator's rows are: that of the rows that it picks."""
-    if not isinstance(node.operator, (Deduplication, Top, Normalization)):
+    if not isinstance(node.operator, (Deduplication, Top, Normalization, KeptValues)):
         return None
     time, outputs = below.changing_time or below.time, dict(node.columns)
     if time is None:

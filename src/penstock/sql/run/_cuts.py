@@ -18,6 +18,7 @@ from penstock.sql.plan.operators import (
     Aggregation,
     Deduplication,
     GatheredAggregation,
+    KeptValues,
     Normalization,
     Operator,
     OverRows,
@@ -40,6 +41,7 @@ _WHY: dict[type, str] = {
     Deduplication: "Spark does not stream ROW_NUMBER()",
     Top: "Spark streams neither ROW_NUMBER() nor ORDER BY with LIMIT",
     RegularJoin: "Spark streams neither joins of rows that change nor outer joins without times",
+    KeptValues: "a row that goes has to go with the time with which it came",
     OverRows: "Spark does not stream OVER",
     SessionRows: "Spark streams sessions of groups only",
     TimeSort: "Spark streams ORDER BY only behind an aggregation that gives all of its rows again",
@@ -51,6 +53,7 @@ _KEEPS: dict[type, str] = {
     Deduplication: "one row of each key. It grows with the keys",
     Top: "all rows of each group, because a row of the top may go. It grows with the rows that are there",
     RegularJoin: "all rows of both sides. It grows with the rows that are there",
+    KeptValues: "all rows with their times. It grows with the rows that are there",
     OverRows: "the rows of each key that later frames need, and rows that wait for the watermark",
     SessionRows: "the rows of sessions that are not over",
     TimeSort: "rows that wait for the watermark",
@@ -194,7 +197,7 @@ def cut_of(
 def _given(step: Operator, is_of_changes: bool, *, changes: bool) -> str:
     if not changes or (isinstance(step, RegularJoin) and step.how == "inner" and not is_of_changes):
         return INSERTS
-    if isinstance(step, RegularJoin) or (isinstance(step, Top) and step.rank is None):
+    if isinstance(step, (RegularJoin, KeptValues)) or (isinstance(step, Top) and step.rank is None):
         return _NO_PAIRS
     return _UPDATES if isinstance(step, (Aggregation, Deduplication, Top)) and not is_of_changes else ALL
 

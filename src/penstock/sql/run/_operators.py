@@ -12,6 +12,7 @@ from penstock import changelog
 from penstock.changelog.row_kinds import ROW_KIND
 from penstock.options.values import parse_duration_ms
 from penstock.spark.gathered import aggregate_gathered
+from penstock.spark.kept_values import keep_values
 from penstock.spark.native import rows_may_come_again
 from penstock.sql.emit.select import short
 from penstock.sql.emit.spark_sql import Made
@@ -23,6 +24,7 @@ from penstock.sql.plan.operators import (
     Aggregation,
     Deduplication,
     GatheredAggregation,
+    KeptValues,
     Normalization,
     Operator,
     OverRows,
@@ -133,6 +135,8 @@ def _run(operator: Operator, frames: list[Any], state: str, ttl: str | None) -> 
                 source="__partition",
                 emit_equal=ttl is not None,
             )
+        case KeptValues():
+            return keep_values(rows, operator.keys, operator.values, state=state, ttl=ttl)
         case OverRows() | SessionRows() | TimeSort():
             return _run_in_time(operator, rows, state)
         case GatheredAggregation():

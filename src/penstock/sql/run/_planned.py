@@ -218,6 +218,7 @@ class Planner:
             ttl=self.settings.ttl,
             free=free,
             wants_offsets=wants_offsets,
+            keeps_varying=not self.settings.ignores_varying,
             accepts_varying=self.accepts_varying,
             traits=traits,
         )

@@ -16,6 +16,7 @@ from penstock.changelog.operators.calls import parse_calls
 from penstock.changelog.operators.deduplicate import Deduplicate
 from penstock.changelog.operators.gathered import Gathered
 from penstock.changelog.operators.join import KEY, LEFT, RIGHT, SIDE, Join
+from penstock.changelog.operators.keep_values import KeepValues
 from penstock.changelog.operators.normalize import Normalize
 from penstock.changelog.operators.over.calls import parse_over_calls
 from penstock.changelog.operators.over.operator import Over
@@ -31,6 +32,7 @@ from penstock.sql.plan.operators import (
     Aggregation,
     Deduplication,
     GatheredAggregation,
+    KeptValues,
     Normalization,
     OverRows,
     RegularJoin,
@@ -83,6 +85,8 @@ def operator_of(node: Stateful, *, only_inserts: bool) -> Operator:  # noqa: C90
             return TopN(
                 columns, operator.keys, operator.order_by, operator.count, operator.rank, only_inserts
             )
+        case KeptValues():
+            return KeepValues(columns, operator.keys, operator.values)
         case RegularJoin():
             return _join(operator, node.inputs)
         case Normalization():
