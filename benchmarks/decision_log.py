@@ -115,7 +115,7 @@ def search(settings: ConnectionSettings) -> float:
     connections = KafkaConnections(settings)
     log = DecisionLog(DecisionTopic(connections, "other-decisions"), "other")
     began = time.monotonic()
-    assert log.places_of("of-no-log") == []
+    assert log.locations_of("of-no-log") == []
     taken_s = time.monotonic() - began
     connections.close()
     return taken_s

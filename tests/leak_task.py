@@ -27,7 +27,7 @@ from penstock.client.produce.pool import close_kept_producers
 from penstock.client.settings import connection_settings
 from penstock.options.parse import parse_write
 from penstock.sink.exactly_once.driver_side import ExactlyOnceSettings, driver_side
-from penstock.sink.exactly_once.task_writer import TaskPlace, write_in_transaction
+from penstock.sink.exactly_once.task_writer import TaskAttempt, write_in_transaction
 from penstock.sink.writer import CLIENT_ID
 from penstock.spark.datasource import PenstockDataSource
 from tests.child_process import run_module
@@ -90,8 +90,8 @@ def write_once(bootstrap_servers: str, topic: str) -> None:
     config = parse_write({"properties.bootstrap.servers": bootstrap_servers, **options}).sink
     settings = ExactlyOnceSettings(connection_settings(config.properties, client_id=CLIENT_ID), topic)
     mandate = driver_side(settings).recover()
-    place = TaskPlace("6f7a2c1e", next(_batch_ids), 0, 0)
-    report = write_in_transaction(config, mandate, place, [_batch()])
+    task = TaskAttempt("6f7a2c1e", next(_batch_ids), 0, 0)
+    report = write_in_transaction(config, mandate, task, [_batch()])
     driver_side(settings).commit([report])
 
 

@@ -38,7 +38,7 @@ MUTANTS = (
     Mutant(
         "fetch forgets the new leader's epoch",
         "client/fetch/_range.py",
-        "if end.end_offset < self.place.position:",
+        "if end.end_offset < self.position.offset:",
         "if end.end_offset < 0:",
         ("tests/unit/client",),
     ),

@@ -22,7 +22,7 @@ class UnfitPackageError(ImportError):
     """PySpark or pandas is missing or too old. The message says what was found, and where."""
 
 
-def version_and_place(package: str = "pyspark") -> str:
+def version_and_folder(package: str = "pyspark") -> str:
     """Return the version of a package and its folder, e.g. `4.3.0 in /.../pyspark`."""
     module = importlib.import_module(package)
     return f"{getattr(module, '__version__', '?')} in {next(iter(module.__path__))}"
@@ -38,7 +38,7 @@ def check_pyspark(*, needs_sources: bool = True) -> None:
         UnfitPackageError: it is missing or too old.
     """
     try:
-        found = version_and_place()
+        found = version_and_folder()
     except ModuleNotFoundError as error:
         if error.name != "pyspark":
             raise
@@ -79,7 +79,7 @@ def explain_import_error(error: ImportError) -> None:
     said = parameters() or {}  # of PySpark's own error
     if said.get("package_name") == "Pandas":
         has_one = "current_version" in said
-        found = f"found pandas {version_and_place('pandas')}" if has_one else f"{_python()} has none"
+        found = f"found pandas {version_and_folder('pandas')}" if has_one else f"{_python()} has none"
         raise UnfitPackageError(
             f"PySpark needs pandas {said['minimum_version']} or newer for this, and {found}. {_GET_IT}",
             name="pandas",

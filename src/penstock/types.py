@@ -34,25 +34,25 @@ class LogEnd(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The place of the committed offset of a consumer group."""
+    """The position of the committed offset of a consumer group."""
 
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """The place at this offset."""
+    """The position at this offset."""
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class Time:
-    """The place of the first record that is not older than this time (milliseconds since 1970)."""
+    """The position of the first record that is not older than this time (milliseconds since 1970)."""
 
     time_ms: int
 
 
 Where: TypeAlias = LogEnd | Committed | At | Time
-"""A place where reading starts or ends. Only the client turns it into the numbers of Kafka's protocol."""
+"""A position where reading starts or ends. Only the client turns it into the numbers of Kafka's protocol."""
 
 
 @dataclass(frozen=True, slots=True)

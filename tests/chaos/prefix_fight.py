@@ -31,7 +31,7 @@ from penstock.sink.exactly_once.driver_side import DriverSide
 from penstock.sink.exactly_once.kafka import KafkaSinkTransactions
 from penstock.sink.exactly_once.log_topic import DecisionTopic
 from penstock.sink.exactly_once.names import TransactionNames
-from penstock.sink.exactly_once.task_writer import TaskPlace, write_in_transaction
+from penstock.sink.exactly_once.task_writer import TaskAttempt, write_in_transaction
 from tests import judge
 
 ROWS_PER_TASK = 4
@@ -79,8 +79,8 @@ class Query:
         reports = []
         try:
             for at in range(self._fight.task_count):
-                place = TaskPlace(self._query_id, self.batch_id, at, attempt=0)
-                reports.append(write_in_transaction(self._fight.config, mandate, place, [self._rows(at)]))
+                task = TaskAttempt(self._query_id, self.batch_id, at, attempt=0)
+                reports.append(write_in_transaction(self._fight.config, mandate, task, [self._rows(at)]))
             driver.commit(reports)
         except PenstockError:
             with contextlib.suppress(

@@ -23,7 +23,7 @@ from penstock.client.settings import connection_settings
 from penstock.devbroker import DevCluster
 from penstock.options.parse import parse_write
 from penstock.sink.exactly_once.driver_side import DriverSide, ExactlyOnceSettings, driver_side
-from penstock.sink.exactly_once.task_writer import TaskPlace, write_in_transaction
+from penstock.sink.exactly_once.task_writer import TaskAttempt, write_in_transaction
 from penstock.spark.datasource import PenstockDataSource
 from penstock.spark.schema import source_schema
 from tests import judge
@@ -113,8 +113,8 @@ class Relogins:
         reports = []
         for at, split in enumerate(reader.partitions(start, end)):
             rows = (batch.select(["value"]) for batch in reader.read(split))
-            place = TaskPlace(QUERY, self.batch_count, at, 0)
-            reports.append(write_in_transaction(self.sink, mandate, place, rows))
+            task = TaskAttempt(QUERY, self.batch_count, at, 0)
+            reports.append(write_in_transaction(self.sink, mandate, task, rows))
         self._driver_side.commit(reports)
         self.batch_count += 1
 

@@ -33,7 +33,7 @@ from penstock.changelog.operators.top_n import TopN
 from penstock.spark import _keyed_task
 from penstock.spark._keyed_task import NOW_MS, PARTITION, KeyedTask
 from penstock.spark._planning import Planning
-from penstock.spark._task_context import BatchPlace
+from penstock.spark._task_context import BatchTask
 from penstock.state import store
 from penstock.state.snapshot import Lifetime
 
@@ -191,7 +191,7 @@ def _sent(kept: Kept, number: int) -> pa.RecordBatch:
 @contextmanager
 def _as_spark(batch_id: int) -> Iterator[None]:
     """Be a task of a run of its own: each batch comes after a restart."""
-    place = BatchPlace(_QUERY, f"run {batch_id}", batch_id, batch_id, 0, batch_id)
+    place = BatchTask(_QUERY, f"run {batch_id}", batch_id, batch_id, 0, batch_id)
     with patch.object(_keyed_task, "batch_of_task", lambda: place), patch.object(store, "_OPEN", {}):
         yield
 

@@ -82,7 +82,7 @@ DECISIONS = {
     ),
     "withdrawn": Decision(_QUERY, 41, DecisionStatus.WITHDRAWN, 2, 10, (), _AT_MS),
 }
-_PLACE = records.Place("other", "other-decisions")
+_LOCATION = records.LogLocation("other", "other-decisions")
 _NAMES = TransactionNames("app")
 _SEAL = Seal(0x10000002A, "0123456789abcdef", 7, frozenset([(5, "aa"), (6, "bb")]))
 
@@ -99,10 +99,10 @@ def made() -> Texts:
             "log: key of a move": records.moved_key_of("app", _QUERY, "other"),
             "log: key of a trace": records.first_key_of("app", _QUERY),
             "log: started": records.encode_started(),
-            "log: moved": records.encode_moved(_PLACE),
-            "log: back": records.encode_back(_PLACE),
+            "log: moved": records.encode_moved(_LOCATION),
+            "log: back": records.encode_back(_LOCATION),
             "log: snapshot": records.encode_snapshot(
-                4711, {_QUERY: decisions["finished"]}, [("q", records.encode_moved(_PLACE))]
+                4711, {_QUERY: decisions["finished"]}, [("q", records.encode_moved(_LOCATION))]
             ),
             **{f"log: {name}": text for name, text in decisions.items()},
         }

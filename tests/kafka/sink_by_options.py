@@ -15,7 +15,7 @@ from penstock.options.parse import parse_write
 from penstock.sink.exactly_once.committable import TaskReport
 from penstock.sink.exactly_once.driver_side import DriverSide, ExactlyOnceSettings, driver_side
 from penstock.sink.exactly_once.mandate import Mandate
-from penstock.sink.exactly_once.task_writer import TaskPlace, write_in_transaction
+from penstock.sink.exactly_once.task_writer import TaskAttempt, write_in_transaction
 from tests import judge
 from tests.kafka.source_runs import read_batch
 
@@ -36,7 +36,7 @@ def driver_of(sink: SinkConfig) -> DriverSide:
 
 def write_task(sink: SinkConfig, mandate: Mandate, values: Sequence[bytes] = VALUES) -> TaskReport:
     rows = pa.record_batch({"value": pa.array(values, pa.binary())})
-    return write_in_transaction(sink, mandate, TaskPlace(QUERY, 0, 0, 0), [rows])
+    return write_in_transaction(sink, mandate, TaskAttempt(QUERY, 0, 0, 0), [rows])
 
 
 def check_write_and_read(bootstrap: str, options: dict[str, str]) -> None:

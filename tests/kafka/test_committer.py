@@ -24,7 +24,7 @@ from penstock.sink.exactly_once.committable import TaskReport
 from penstock.sink.exactly_once.decision import DecisionStatus
 from penstock.sink.exactly_once.driver_side import ExactlyOnceSettings, driver_side
 from penstock.sink.exactly_once.mandate import TaskPlan
-from penstock.sink.exactly_once.task_writer import TaskPlace, write_in_transaction
+from penstock.sink.exactly_once.task_writer import TaskAttempt, write_in_transaction
 from penstock.types import TopicPartition
 from tests.deaths import Death, die_at
 from tests.kafka.sink_driver import (
@@ -189,7 +189,7 @@ def test_a_task_whose_records_are_refused_says_who_has_taken_its_prefix(
         mandate = old.recover()
         newer_reports = newer_takes_over_at(Step.TASK_BEFORE_FLUSH, sink)
         with pytest.raises(PrefixTakenError, match="Spark partition 0 of batch 0 was being written"):
-            write_in_transaction(config, mandate, TaskPlace(QUERY, 0, 0, 0), [rows])
+            write_in_transaction(config, mandate, TaskAttempt(QUERY, 0, 0, 0), [rows])
     close_shared_connections()
     with sink.driver() as newer:
         newer.commit(newer_reports)
@@ -211,7 +211,7 @@ def test_a_task_that_outlives_its_transaction_is_told_so(bootstrap: str, sink: S
     with pytest.raises(
         TransactionsLostError, match=r"Spark partition 0 of .*transaction\.timeout\.ms' passed"
     ):
-        write_in_transaction(sink_config(bootstrap, sink), mandate, TaskPlace(QUERY, 0, 0, 0), batches())
+        write_in_transaction(sink_config(bootstrap, sink), mandate, TaskAttempt(QUERY, 0, 0, 0), batches())
     close_shared_connections()
     run_batch(sink, 0)
     assert_seen(bootstrap, sink.topic, expected(1))
@@ -376,8 +376,8 @@ def test_batches_that_had_to_be_divided_are_committed_once(
     values += [chance.randbytes(1_000) for _ in range(300)]
     rows = pa.record_batch({"value": values, "partition": pa.repeat(pa.scalar(0, pa.int32()), len(values))})
     with sink.driver() as driver:
-        place = TaskPlace(QUERY, batch_id=0, spark_partition_id=0, attempt=0)
-        report = write_in_transaction(config, driver.recover(), place, [rows])
+        task = TaskAttempt(QUERY, batch_id=0, spark_partition_id=0, attempt=0)
+        report = write_in_transaction(config, driver.recover(), task, [rows])
         driver.commit([report])
     close_shared_connections()
     assert divided

@@ -16,7 +16,7 @@ from penstock.sink.exactly_once._probes import Step, observe
 from penstock.sink.exactly_once.committable import TargetTopic, TaskReport
 from penstock.sink.exactly_once.digest import NO_RECORDS
 from penstock.sink.exactly_once.mandate import Mandate
-from penstock.sink.exactly_once.task_writer import TaskPlace, write_in_transaction
+from penstock.sink.exactly_once.task_writer import TaskAttempt, write_in_transaction
 from tests import judge
 from tests.deaths import Death, die_at
 from tests.fix_broker import MakeTopic
@@ -48,7 +48,7 @@ def write(sink: SinkUnderTest, mandate: Mandate, rows: list[bytes], batch_id: in
     ).sink
     batch = pa.record_batch({"value": pa.array(rows, pa.binary())})
     return write_in_transaction(
-        config, mandate, TaskPlace(QUERY, batch_id, 0, 0), [batch.slice(0, 1), batch.slice(1)]
+        config, mandate, TaskAttempt(QUERY, batch_id, 0, 0), [batch.slice(0, 1), batch.slice(1)]
     )
 
 

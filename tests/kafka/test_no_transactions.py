@@ -12,7 +12,7 @@ from penstock.client.transactions import limits
 from penstock.errors import DecisionLogError, NoTransactionsError
 from penstock.sink.exactly_once import log_topic
 from penstock.sink.exactly_once.log_topic import DecisionTopic
-from penstock.sink.exactly_once.task_writer import TaskPlace, write_in_transaction
+from penstock.sink.exactly_once.task_writer import TaskAttempt, write_in_transaction
 from penstock.spark import _target_topics as target_topics
 from penstock.spark._target_topics import check_target_topic
 from tests.fix_broker import MakeTopic
@@ -48,7 +48,7 @@ def test_a_refusal_in_a_task_is_named(bootstrap: str, sink: SinkUnderTest, make_
     with sink.driver() as driver:
         mandate = driver.recover()
     with pytest.raises(NoTransactionsError, match="the broker refused the write"):
-        write_in_transaction(config, mandate, TaskPlace(sink.query_id, 0, 0, 0), [rows])
+        write_in_transaction(config, mandate, TaskAttempt(sink.query_id, 0, 0, 0), [rows])
     assert_none_open(sink)
 
 

@@ -13,7 +13,7 @@ from penstock.client.transactions.steps import Transactions
 from penstock.options.config import SinkConfig
 from penstock.sink.exactly_once.committable import TaskReport
 from penstock.sink.exactly_once.mandate import Mandate
-from penstock.sink.exactly_once.task_writer import TaskPlace, write_in_transaction
+from penstock.sink.exactly_once.task_writer import TaskAttempt, write_in_transaction
 from tests.kafka.sink_driver import (
     QUERY,
     SinkUnderTest,
@@ -42,7 +42,7 @@ def write(config: SinkConfig, mandate: Mandate, batch_id: int) -> list[TaskRepor
         batch = pa.record_batch(
             {"value": pa.array(rows, pa.binary()), "partition": pa.array([at] * len(rows), pa.int32())}
         )
-        reports.append(write_in_transaction(config, mandate, TaskPlace(QUERY, batch_id, at, 0), [batch]))
+        reports.append(write_in_transaction(config, mandate, TaskAttempt(QUERY, batch_id, at, 0), [batch]))
     return reports
 
 

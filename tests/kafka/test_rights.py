@@ -38,7 +38,7 @@ from penstock.options.parse import parse_write
 from penstock.sink.exactly_once.by_hand import transaction_tools
 from penstock.sink.exactly_once.driver_side import ExactlyOnceSettings, driver_side
 from penstock.sink.exactly_once.log_topic import DecisionTopic
-from penstock.sink.exactly_once.task_writer import TaskPlace, write_in_transaction
+from penstock.sink.exactly_once.task_writer import TaskAttempt, write_in_transaction
 from penstock.sink.writer import write_rows
 from penstock.spark import _target_topics as target_topics
 from penstock.spark._target_topics import check_target_topic
@@ -279,7 +279,7 @@ def write_exactly_once(cluster: DevCluster, case: Case) -> None:
     side = driver_side(ExactlyOnceSettings(settings_of(cluster, case), case.user))
     mandate = side.recover()
     STARTED_TASKS.add(case.user)
-    report = write_in_transaction(config, mandate, TaskPlace("query", 0, 0, 0), [ROWS])
+    report = write_in_transaction(config, mandate, TaskAttempt("query", 0, 0, 0), [ROWS])
     side.commit([report])
 
 
@@ -445,7 +445,7 @@ def test_a_task_of_an_exactly_once_write_names_the_right_on_the_topic_of_a_row(g
         future.result(timeout=PATIENCE_S)
     wait_until(lambda: _may_describe(guarded, case), "the broker to know the ACL")
     mandate = driver_side(ExactlyOnceSettings(settings_of(guarded, case), case.user)).recover()
-    place = TaskPlace("query", 1, 0, 0)
+    task = TaskAttempt("query", 1, 0, 0)
     with pytest.raises(AuthorizationError, match=f"right WRITE on topic '{SOURCE}'") as caught:
-        write_in_transaction(config, mandate, place, [ROWS_WITH_TOPIC])
+        write_in_transaction(config, mandate, task, [ROWS_WITH_TOPIC])
     assert f"User:{case.user}" in str(caught.value)

@@ -23,9 +23,14 @@ _MAX_TIMESTAMP_MS = (2**63 - 1) // 1000
 
 _BASE64 = "_base64"
 """The end of the name of a field with the bytes of a text that is not UTF-8."""
-_PLACE = ("topic", "partition", "offset")
+_RECORD_OFFSET = ("topic", "partition", "offset")
 _FIELDS = frozenset(
-    (*_PLACE, "timestamp", "headers", *(f"{n}{end}" for n in ("key", "value") for end in ("", _BASE64)))
+    (
+        *_RECORD_OFFSET,
+        "timestamp",
+        "headers",
+        *(f"{n}{end}" for n in ("key", "value") for end in ("", _BASE64)),
+    )
 )
 
 
@@ -46,7 +51,7 @@ def _datetime_or_ms(timestamp_us: int) -> datetime | int:
 
 def json_line(record: Mapping[str, Any], *, with_headers: bool) -> str:
     """Return a record that was read as one line of JSON."""
-    shown = {name: record[name] for name in _PLACE}
+    shown = {name: record[name] for name in _RECORD_OFFSET}
     shown["timestamp"] = _time(record)
     shown |= _bytes_to_json("key", record["key"]) | _bytes_to_json("value", record["value"])
     if with_headers:
@@ -58,9 +63,9 @@ def json_line(record: Mapping[str, Any], *, with_headers: bool) -> str:
 
 
 def text_lines(record: Mapping[str, Any]) -> str:
-    """Return a record with its place, key and headers, for people."""
-    place = f"{record['topic']}-{record['partition']} offset {record['offset']}"
-    lines = [f"{place}  {_time(record)}  key {as_text(record['key'])}"]
+    """Return a record with its offset, key and headers, for people."""
+    offset = f"{record['topic']}-{record['partition']} offset {record['offset']}"
+    lines = [f"{offset}  {_time(record)}  key {as_text(record['key'])}"]
     lines += [f"  {each['key']}: {as_text(each['value'])}" for each in record["headers"] or ()]
     return "\n".join([*lines, f"  {as_text(record['value'])}"])
 
@@ -71,7 +76,7 @@ def as_text(value: bytes | None) -> str:
 
 
 def record_of(line: bytes, number: int) -> dict[str, Any]:
-    """Return the record of a line of JSON as `json_line` writes it. Its place is left out.
+    """Return the record of a line that `json_line` has written, without its topic, partition and offset.
 
     Raises:
         RowError: the line is not a record.

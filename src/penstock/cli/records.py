@@ -44,7 +44,7 @@ def produce(
         str | None,
         typer.Option(
             "--key-separator",
-            help="Each line is a key, this text, and a value. The first place of this text divides the line.",
+            help="Each line is a key, this text, and a value. This text divides the line where it stands first.",
         ),
     ] = None,
     header: Annotated[
@@ -87,7 +87,10 @@ def cat(  # noqa: PLR0913, PLR0917 - each is an option of the command
     count: Annotated[int | None, typer.Option(min=1, help="End after so many records.")] = None,
     key: Annotated[str | None, typer.Option(help="Only records with this key.")] = None,
     headers: Annotated[
-        bool, typer.Option("--headers", help="Also show place, time, key and headers of each record.")
+        bool,
+        typer.Option(
+            "--headers", help="Also show topic, partition, offset, time, key and headers of each record."
+        ),
     ] = False,
     as_json: Annotated[
         bool,

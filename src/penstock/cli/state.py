@@ -21,24 +21,24 @@ state_app = typer.Typer(
     rich_markup_mode=None,  # it would show <bool> behind flags
 )
 
-_Place = Annotated[str, typer.Argument(help="The folder of the state, as a path or URI.")]
+_Folder = Annotated[str, typer.Argument(help="The folder of the state, as a path or URI.")]
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def _open(place: str) -> Files:
+def _open(folder: str) -> Files:
     from penstock.errors import OptionError  # noqa: PLC0415 - lazy
     from penstock.security.location import without_secrets  # noqa: PLC0415 - lazy
     from penstock.state.files import open_files  # noqa: PLC0415 - lazy
 
     try:
-        return open_files(place)
+        return open_files(folder)
     except ValueError as error:
-        shown = without_secrets(place)
+        shown = without_secrets(folder)
         raise OptionError(f"{shown!r} is not a folder that can be opened: {error}.", value=shown) from None
 
 
 @contextlib.contextmanager
-def _reached(*places: str) -> Iterator[None]:
+def _reached(*folders: str) -> Iterator[None]:
     """Raise StateError if a store cannot be reached or refuses a request."""
     from penstock.errors import StateError  # noqa: PLC0415 - lazy
     from penstock.security.location import without_secrets  # noqa: PLC0415 - lazy
@@ -46,7 +46,7 @@ def _reached(*places: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        shown = " or ".join(map(without_secrets, places))
+        shown = " or ".join(map(without_secrets, folders))
         raise StateError(
             f"{shown} cannot be read or written: {error}. No existing state was changed. Check the address, "
             "the credentials, and whether the machine reaches it.",
@@ -55,12 +55,12 @@ def _reached(*places: str) -> Iterator[None]:
 
 
 @state_app.command()
-def inspect(place: _Place, as_json: _Json = False) -> None:
+def inspect(folder: _Folder, as_json: _Json = False) -> None:
     """Show which query and operator a state belongs to, and its partitions."""
     from penstock.state import tools  # noqa: PLC0415 - lazy
 
-    with _reached(place):
-        found = tools.inspect(_open(place))
+    with _reached(folder):
+        found = tools.inspect(_open(folder))
     identity = found.identity
     if as_json:
         partitions = [vars(each) for each in found.partitions]
@@ -82,12 +82,12 @@ def inspect(place: _Place, as_json: _Json = False) -> None:
 
 
 @state_app.command()
-def verify(place: _Place) -> None:
+def verify(folder: _Folder) -> None:
     """Read all files of a state and compare checksums and order. Exit status: 0 all good, 1 problems."""
     from penstock.state import tools  # noqa: PLC0415 - lazy
 
-    with _reached(place):
-        problems = list(tools.verify(_open(place)))
+    with _reached(folder):
+        problems = list(tools.verify(_open(folder)))
     for problem in problems:
         typer.echo(problem)
     if problems:
@@ -97,7 +97,7 @@ def verify(place: _Place) -> None:
 
 @state_app.command()
 def repartition(
-    place: _Place,
+    folder: _Folder,
     target: Annotated[str, typer.Argument(help="A new folder for the copy, as a path or URI.")],
     partitions: Annotated[int, typer.Option(min=1, help="The number of partitions of the copy.")],
     checkpoint: Annotated[str, typer.Option(help="The checkpoint of the query, as a path or URI.")],
@@ -114,8 +114,8 @@ def repartition(
     from penstock.state.repartition import committed_batch  # noqa: PLC0415 - lazy
     from penstock.state.repartition import repartition as copy  # noqa: PLC0415 - lazy
 
-    source = _open(place)
-    with _reached(place, target, checkpoint):
+    source = _open(folder)
+    with _reached(folder, target, checkpoint):
         batch_id = committed_batch(_open(checkpoint), tools.inspect(source).identity.query_id)
         spark = SparkSession.builder.getOrCreate()
         copy(

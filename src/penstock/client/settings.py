@@ -237,7 +237,7 @@ def _sasl_kwargs(sasl: SaslSettings | None) -> dict[str, Any]:
 
         return {"sasl_mechanism": sasl.mechanism, "sasl_oauth_token_provider": TokenProvider(sasl)}
     if isinstance(sasl, KerberosLogin):
-        # `client.net` puts a context in the place of the login before it logs in.
+        # `client.net` puts a context instead of the login before it logs in.
         return {"sasl_mechanism": sasl.mechanism, "sasl_kerberos_name": sasl}
     username = sasl.username
     if sasl.mechanism.startswith("SCRAM-"):

@@ -1,4 +1,4 @@
-# The header of a record batch. Only native/record_batch.h knows the places of its fields.
+# The header of a record batch. Only native/record_batch.h knows the positions of its fields.
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 
 cdef extern from "record_batch.h":

@@ -96,7 +96,7 @@ cdef uint64_t _headers(RecordColumns columns, int64_t row) noexcept nogil:
     cdef uint64_t name
     cdef uint64_t value
     cdef uint64_t sum
-    cdef uint64_t place = DIGEST_G
+    cdef uint64_t position = DIGEST_G
     cdef const uint8_t* data = NULL
     columns.header_range(row, &first, &last)
     sum = digest_mix(<uint64_t>HEADERS + <uint64_t>(last - first))
@@ -105,8 +105,8 @@ cdef uint64_t _headers(RecordColumns columns, int64_t row) noexcept nogil:
         name = digest_bytes(data, size, HEADER_NAME)
         size = get_bytes(&columns.header_value, first, &data)
         value = digest_bytes(data, size, HEADER_VALUE)
-        sum += digest_mix(digest_mix(name) + value + place)
-        place += DIGEST_G
+        sum += digest_mix(digest_mix(name) + value + position)
+        position += DIGEST_G
         first += 1
     return digest_mix(sum)
 

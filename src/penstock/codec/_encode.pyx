@@ -41,7 +41,7 @@ penstock_crc32c_init()
 cdef enum:
     NO_TIMESTAMP_MS = -1
 
-HEADER_PLACE = bytes(BATCH_HEADER_BYTES)
+EMPTY_HEADER = bytes(BATCH_HEADER_BYTES)
 
 cdef enum Outcome:
     APPENDED
@@ -62,7 +62,7 @@ cdef class RecordBatchBuilder:
     cdef int16_t attributes
     cdef int64_t batch_size_bytes
     cdef int64_t max_record_bytes
-    # The open batch: its header's place, then the records. `size` counts both.
+    # The open batch: room for its header, then the records. `size` counts both.
     cdef uint8_t* data
     cdef int64_t size
     cdef int64_t capacity
@@ -144,7 +144,7 @@ cdef class RecordBatchBuilder:
         records = PyMemoryView_FromMemory(
             <char*>self.data + BATCH_HEADER_BYTES, self.size - BATCH_HEADER_BYTES, PyBUF_READ
         )
-        return b"".join((HEADER_PLACE, self.compress(records)))
+        return b"".join((EMPTY_HEADER, self.compress(records)))
 
     cdef int _write_header(
         self, uint8_t* p, int64_t size, int64_t producer_id, int16_t producer_epoch, int32_t base_sequence

@@ -47,28 +47,28 @@ def group_rows(group_of_row, int32_t group_count):
         raise ValueError(f"cannot group {row_count} rows into {group_count} groups")
     cdef const int32_t* groups = int32_values(group_of_row) if row_count else NULL
     rows_buffer = pa.allocate_buffer(row_count * sizeof(int32_t))
-    # Where the next row of each group goes; counted up from the group's start while rows are placed.
-    places_buffer = pa.allocate_buffer((group_count + 1) * sizeof(int64_t))
+    # Where the next row of each group goes; counted up from the group's start while rows are written.
+    next_buffer = pa.allocate_buffer((group_count + 1) * sizeof(int64_t))
     cdef int32_t* rows = <int32_t*>address_of(rows_buffer)
-    cdef int64_t* places = <int64_t*>address_of(places_buffer)
+    cdef int64_t* next_row = <int64_t*>address_of(next_buffer)
     cdef int64_t i
     cdef int64_t bad = -1
-    memset(places, 0, (group_count + 1) * sizeof(int64_t))
+    memset(next_row, 0, (group_count + 1) * sizeof(int64_t))
     with nogil:
         for i in range(row_count):
             if not 0 <= groups[i] < group_count:
                 bad = i
                 break
-            places[groups[i] + 1] += 1
+            next_row[groups[i] + 1] += 1
         if bad < 0:
             for i in range(group_count):
-                places[i + 1] += places[i]
+                next_row[i + 1] += next_row[i]
             for i in range(row_count):
-                rows[places[groups[i]]] = <int32_t>i
-                places[groups[i]] += 1
+                rows[next_row[groups[i]]] = <int32_t>i
+                next_row[groups[i]] += 1
     if bad >= 0:
         raise ValueError(f"row {bad} names group {groups[bad]}, which is not in [0, {group_count})")
-    ends = [0, *[places[i] for i in range(group_count)]]
+    ends = [0, *[next_row[i] for i in range(group_count)]]
     return [
         pa.Array.from_buffers(pa.int32(), ends[i + 1] - ends[i], [None, rows_buffer], 0, ends[i])
         for i in range(group_count)

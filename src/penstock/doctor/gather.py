@@ -108,7 +108,7 @@ def python_facts(where: str) -> PythonFacts:
 
 def spark_facts() -> SparkFacts:
     """Look at the PySpark of this process, without starting it."""
-    from penstock._pyspark import check_pyspark, version_and_place  # noqa: PLC0415 - lazy
+    from penstock._pyspark import check_pyspark, version_and_folder  # noqa: PLC0415 - lazy
 
     try:
         check_pyspark()
@@ -116,7 +116,7 @@ def spark_facts() -> SparkFacts:
         return SparkFacts(error=str(error))
     from penstock.spark.versions import missing  # noqa: PLC0415 - it needs PySpark
 
-    return SparkFacts(version_and_place(), tuple(missing()))
+    return SparkFacts(version_and_folder(), tuple(missing()))
 
 
 def _installed(package: str) -> str | None:

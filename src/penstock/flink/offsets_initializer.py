@@ -24,7 +24,7 @@ KafkaTopicPartition: TypeAlias = TopicPartition
 
 
 class KafkaOffsetResetStrategy(Enum):
-    """The place to start if an initializer has no offset. NONE makes that an error."""
+    """The position to start at if an initializer has no offset. NONE makes that an error."""
 
     LATEST = "latest"
     EARLIEST = "earliest"
@@ -86,7 +86,7 @@ class KafkaOffsetsInitializer(ABC):
     ) -> KafkaOffsetsInitializer:
         """Return an initializer for the committed offsets of the group.
 
-        The strategy gives the place if the group has no committed offset.
+        The strategy gives the position if the group has no committed offset.
         """
         return Committed(offset_reset_strategy)
 
@@ -97,7 +97,7 @@ class KafkaOffsetsInitializer(ABC):
     ) -> KafkaOffsetsInitializer:
         """Return an initializer for these offsets.
 
-        A topic partition that is not named has the committed offset of the group, or the place of the
+        A topic partition that is not named has the committed offset of the group, or the position of the
         strategy without one.
         """
         given = tuple(sorted((TopicPartition(*tp), offset) for tp, offset in offsets.items()))

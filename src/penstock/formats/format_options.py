@@ -41,7 +41,7 @@ VERBATIM = ValueType("text", "", parse_verbatim)
 
 @dataclass(frozen=True)
 class FormatOptions:
-    """The options of one format in one place (`json.`, `key.json.` or `value.json.`)."""
+    """The options of one format under one prefix (`json.`, `key.json.` or `value.json.`)."""
 
     prefix: str
     texts: Mapping[str, str]

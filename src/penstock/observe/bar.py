@@ -143,7 +143,7 @@ class _Bar:
             self._draw_in_notebook(self._paper())
 
     def _draw_in_notebook(self, paper: Any) -> None:
-        """Draw into one output of the cell, in the place of the last drawing."""
+        """Draw into one output of the cell, over the last drawing."""
         from IPython.display import display  # noqa: PLC0415 - a kernel has it
 
         paper.print(self._bars.get_renderable())

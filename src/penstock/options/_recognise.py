@@ -244,7 +244,7 @@ def _check_one(declared: Property, text: str, dialect: Dialect, *, is_reference:
         what = "is not supported." if is_unsupported else "cannot be set:"
         raise UnsupportedOptionError(f"Option '{key}' {what} {worded(refusal, dialect)}.", option=key)
     if is_reference:
-        _check_place_of_reference(declared, key)
+        _check_can_refer(declared, key)
         return  # its text is known where it is looked up
     parse_value(declared.type, text, key)
     instead = declared.unsupported_values.get(text.strip().lower())
@@ -254,7 +254,7 @@ def _check_one(declared: Property, text: str, dialect: Dialect, *, is_reference:
         )
 
 
-def _check_place_of_reference(declared: Property, key: str) -> None:
+def _check_can_refer(declared: Property, key: str) -> None:
     if not can_refer(declared.name):
         raise UnsupportedOptionError(
             f"Option '{key}' holds a reference such as ${{env:NAME}}. Only 'bootstrap.servers', 'ssl.*', "

@@ -1,7 +1,7 @@
 """Parse the options that say where a read begins and ends, in either dialect, into an `OffsetsSpec`.
 
 Runs on the driver. Invariant: the options that belong to one mode are set with that mode and only then. A
-place that needs a consumer group is refused without one.
+position that needs a consumer group is refused without one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from penstock.types import Committed, LogEnd, Time, TopicPartition, Where
 _log = logging.getLogger("penstock.options")
 
 _ENDS_BY_WORD = {"earliest": LogEnd.EARLIEST, "latest": LogEnd.LATEST}
-_PLACES_BY_MODE: dict[str, Where] = {
+_POSITION_BY_MODE: dict[str, Where] = {
     "earliest-offset": LogEnd.EARLIEST,
     "latest-offset": LogEnd.LATEST,
     "group-offsets": Committed(),
@@ -113,7 +113,7 @@ def _flink_end(given: GivenOptions, end: _End, mode: str, subscription: Subscrip
         return _by_moment(given.value(end.timestamp) if time_ms is None else Time(time_ms))
     if mode == "group-offsets":
         _need_group_id(given, f"'{end.mode.key}' = 'group-offsets'")
-    return OffsetsSpec(_PLACES_BY_MODE[mode])
+    return OffsetsSpec(_POSITION_BY_MODE[mode])
 
 
 def _flink_specific(given: GivenOptions, end: _End, subscription: Subscription) -> OffsetsSpec:
@@ -239,8 +239,8 @@ def check_spark_ends(
         raise_not_allowed(spark.ENDING_OFFSETS.key, text, allowed)
 
 
-def _points_at(spec: OffsetsSpec | None, place: LogEnd) -> bool:
-    return spec is not None and place in spec.places
+def _points_at(spec: OffsetsSpec | None, end: LogEnd) -> bool:
+    return spec is not None and end in spec.positions
 
 
 def _check_subscribed(parsed: offsets.Offsets, subscription: Subscription, key: str) -> None:

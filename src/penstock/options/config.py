@@ -113,13 +113,13 @@ class OffsetsSpec:
     """A starting or stopping point before it is resolved to offsets.
 
     Attributes:
-        others: the place for topic partitions that `each` does not name. None: `each` has to name all.
-        each: the place for each named topic partition.
-        without_committed: the place instead of `Committed()` if the group has no committed offset. None makes
-            that an error.
+        others: the position for topic partitions that `each` does not name. None: `each` has to name all.
+        each: the position for each named topic partition.
+        without_committed: the position instead of `Committed()` if the group has no committed offset. None
+            makes that an error.
         needs_match: whether a log without a record at or after a `Time` is an error (Spark's `error`).
             If not, the end of the log is used.
-        before_now_ms: the place for all topic partitions, as a time this long before the read is planned.
+        before_now_ms: the position for all topic partitions, as a time this long before the read is planned.
             `at` replaces it; until then `others` is None and `each` is empty.
         initializer: the user's object that decides, as text (see source/user_initializer.py). If it is set,
             nothing else is.
@@ -139,9 +139,9 @@ class OffsetsSpec:
         return replace(self, others=Time(max(0, now_ms - self.before_now_ms)), before_now_ms=None)
 
     @property
-    def places(self) -> frozenset[Where]:
-        places = {where for _, where in self.each}
-        return frozenset(places if self.others is None else {self.others, *places})
+    def positions(self) -> frozenset[Where]:
+        positions = {where for _, where in self.each}
+        return frozenset(positions if self.others is None else {self.others, *positions})
 
 
 @dataclass(frozen=True)

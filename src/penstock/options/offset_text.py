@@ -19,7 +19,7 @@ Offsets = tuple[tuple[TopicPartition, int], ...]
 EARLIEST_OFFSET = -2
 LATEST_OFFSET = -1
 COMMITTED_OFFSET = -3
-_PLACES: dict[int, Where] = {
+_MOVING_POSITIONS: dict[int, Where] = {
     EARLIEST_OFFSET: LogEnd.EARLIEST,
     LATEST_OFFSET: LogEnd.LATEST,
     COMMITTED_OFFSET: Committed(),
@@ -41,8 +41,8 @@ _SPECIFIC_OFFSET = re.compile(
 
 
 def where_of(offset: int) -> Where:
-    """Return the place of an offset that a user wrote; three negative numbers have a special meaning."""
-    return _PLACES.get(offset) or At(offset)
+    """Return the position of an offset that a user wrote; three negative numbers have a special meaning."""
+    return _MOVING_POSITIONS.get(offset) or At(offset)
 
 
 def parse_flink_offsets(text: str, topic_of_plain_form: str | None) -> Offsets:

@@ -135,8 +135,8 @@ def parse_declared(options: Mapping[str, str]) -> DeclaredConfig:
     check_upsert_names(given)
     check_one_subscription(given)
     check_one_value_format(given)
-    places = ((FORMAT, ""), (VALUE_FORMAT, "value."), (KEY_FORMAT, "key."))
-    named = ((given.text(option), prefix) for option, prefix in places)
+    prefixed = ((FORMAT, ""), (VALUE_FORMAT, "value."), (KEY_FORMAT, "key."))
+    named = ((given.text(option), prefix) for option, prefix in prefixed)
     of_value, of_value_too, of_key = (
         None if name is None else format_spec(given.texts, name, prefix) for name, prefix in named
     )

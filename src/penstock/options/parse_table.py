@@ -49,7 +49,7 @@ from penstock.options.table_spec import (
 DeadLetters = Callable[[str], SinkConfig]
 """Makes the config that writes dead letters to a topic."""
 
-_PLACES = tuple(option.key.removesuffix("*") for option in FORMAT_OPTIONS)
+_FORMAT_PREFIXES = tuple(option.key.removesuffix("*") for option in FORMAT_OPTIONS)
 _OF_DESERIALIZERS = frozenset(
     option.key
     for option in (
@@ -72,7 +72,7 @@ def has_table(given: GivenOptions) -> bool:
     """
     check_upsert(given)
     is_set = any(given.has(option) for option in TABLE_OPTIONS)
-    return is_set or any(_format_place(key) for key in given.texts)
+    return is_set or any(_format_prefix(key) for key in given.texts)
 
 
 def read_table(given: GivenOptions, dead_letters: DeadLetters) -> TableSpec | DeserializerSpec:
@@ -136,7 +136,7 @@ def _deserializer(given: GivenOptions, dead_letters: DeadLetters) -> Deserialize
     python_objects.DESERIALIZER.split(text, DESERIALIZER.key)
     others = {option.key for option in TABLE_OPTIONS} - _OF_DESERIALIZERS
     for key in given.texts:
-        if key in others or _format_place(key):
+        if key in others or _format_prefix(key):
             raise OptionError(
                 f"Option '{key}' is for reads with a format, but '{DESERIALIZER.key}' makes the rows of "
                 "this read. Leave one of them out.",
@@ -169,9 +169,9 @@ def _one_topic(given: GivenOptions) -> str | None:
     return topic if topic and ";" not in topic else None
 
 
-def _format_place(key: str) -> str | None:
+def _format_prefix(key: str) -> str | None:
     """Return the beginning of the name of a format's option, e.g. `key.json.`; None for another option."""
-    return next((place for place in _PLACES if key.startswith(place)), None)
+    return next((prefix for prefix in _FORMAT_PREFIXES if key.startswith(prefix)), None)
 
 
 def _known_format(name: str, key: str) -> str:
@@ -221,11 +221,11 @@ def _check_format_options(given: GivenOptions) -> None:
         if name is not None
     }
     for key in given.texts:
-        place = _format_place(key)
-        if place is not None and place not in used:
+        prefix = _format_prefix(key)
+        if prefix is not None and prefix not in used:
             begins = ", ".join(f"'{one}'" for one in sorted(used))
             raise OptionError(
-                f"Option '{key}' is for format '{place.removesuffix('.')}', which is not in use. Options of "
+                f"Option '{key}' is for format '{prefix.removesuffix('.')}', which is not in use. Options of "
                 f"the formats in use begin with {begins}.",
                 option=key,
             )

@@ -70,7 +70,7 @@ def parse_record_filter(text: str) -> RecordFilter:
 class _Parser:
     def __init__(self, text: str) -> None:
         self._text = text
-        self._place = 0
+        self._position = 0
 
     def conditions(self) -> RecordFilter:
         found = [self._comparison()]
@@ -165,9 +165,9 @@ class _Parser:
         return str(token)
 
     def _peek(self) -> re.Match[str] | None:
-        if not self._text[self._place :].strip():
+        if not self._text[self._position :].strip():
             return None
-        match = _TOKEN.match(self._text, self._place)
+        match = _TOKEN.match(self._text, self._position)
         if match is None:
             self._fail("this is not understood")
         return match
@@ -175,11 +175,11 @@ class _Parser:
     def _match(self) -> re.Match[str] | None:
         match = self._peek()
         if match is not None:
-            self._place = match.end()
+            self._position = match.end()
         return match
 
     def _fail(self, what: str) -> NoReturn:
-        raise ValueError(f"{_ALLOWED}; before character {self._place + 1}: {what}")
+        raise ValueError(f"{_ALLOWED}; before character {self._position + 1}: {what}")
 
 
 RECORD_FILTER: ValueType[RecordFilter] = ValueType("condition", _ALLOWED, parse_record_filter)

@@ -80,8 +80,10 @@ def _searched(location: str) -> str:
     if not location or not _is_bare(location):
         return ""
     sent = "".join(f"'{folder}', " for folder in sent_file_folders())
-    places = f"in Spark's folders of sent files ({sent[:-2]}), " if sent else ""
-    return f" It was looked for in the working folder '{Path.cwd()}', {places}and on the module search path."
+    sent_files = f"in Spark's folders of sent files ({sent[:-2]}), " if sent else ""
+    return (
+        f" It was looked for in the working folder '{Path.cwd()}', {sent_files}and on the module search path."
+    )
 
 
 def stamp_of(location: str) -> tuple[int, ...] | None:

@@ -100,11 +100,11 @@ def without_user(rest: str) -> str:
     A password may hold `/`, `?` or `#` although they should be escaped. Then the text behind the first `:` is
     not a port, and everything up to an `@` is left out: the last one before the query, else the first one.
     """
-    place = re.split("[/?#]", rest, maxsplit=1)[0]
-    _, at, host = place.rpartition("@")
+    authority = re.split("[/?#]", rest, maxsplit=1)[0]
+    _, at, host = authority.rpartition("@")
     if at:
-        return host + rest[len(place) :]
-    port = place.rpartition("]")[2].partition(":")[2]
+        return host + rest[len(authority) :]
+    port = authority.rpartition("]")[2].partition(":")[2]
     if not port or port.isdigit():
         return rest
     before_query = rest.partition("?")[0]

@@ -91,15 +91,15 @@ def _credentials(gssapi: Any, login: KerberosLogin) -> Any:
 
 def _error(login: KerberosLogin, host: str, error: Any) -> PenstockError:
     said = _GENERAL.sub("", " ".join(str(error).split())).rstrip(".")
-    place = f"the Kerberos service {login.service_name}/{host}"
+    service = f"the Kerberos service {login.service_name}/{host}"
     if getattr(error, "min_code", 0) in {code % _UNSIGNED for code in _KDC_UNREACHABLE}:
         return BrokerUnavailableError(
-            f"There is no ticket for {place}, because no KDC answers: {said}. Check krb5.conf (KRB5_CONFIG) "
-            "and the network of this machine."
+            f"There is no ticket for {service}, because no KDC answers: {said}. Check krb5.conf "
+            "(KRB5_CONFIG) and the network of this machine."
         )
     source = f"the keytab '{login.keytab}'" if login.keytab else "the ticket cache (kinit, klist)"
     return AuthenticationError(
-        f"There is no ticket for {place}: {said}. Check {source}, the principal "
+        f"There is no ticket for {service}: {said}. Check {source}, the principal "
         f"{login.principal or '(the default one)'}, 'sasl.kerberos.service.name', and the clock of this "
         "machine."
     )

@@ -96,7 +96,7 @@ def _of_aws(source: AwsToken, now: float) -> Token:
 
 
 def _from_endpoint(source: TokenEndpoint, now: float) -> Token:
-    place = safe_url(source.url)
+    shown_url = safe_url(source.url)
     headers = {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}
     form = {"grant_type": "client_credentials"}
     if source.assertion_file is not None:
@@ -107,24 +107,24 @@ def _from_endpoint(source: TokenEndpoint, now: float) -> Token:
     if source.scope:
         form["scope"] = source.scope
     body = urllib.parse.urlencode(form).encode()
-    status, content = _asked(source, place, headers, body)
+    status, content = _asked(source, shown_url, headers, body)
     answer = _json(content)
     if status >= http.client.MULTIPLE_CHOICES:
         told = " ".join(str(answer.get(name, "")) for name in ("error", "error_description")).strip()
         raise AuthenticationError(
-            f"The token endpoint {place} refuses this client ({status}{_shown(told, source)}). Check "
+            f"The token endpoint {shown_url} refuses this client ({status}{_shown(told, source)}). Check "
             f"{source.check}.",
             status=status,
         )
     text = answer.get("access_token") or answer.get("id_token")
     if not isinstance(text, str):
         raise AuthenticationError(
-            f"Expected an access_token from the token endpoint {place}, got {status} without one."
+            f"Expected an access_token from the token endpoint {shown_url}, got {status} without one."
         )
-    return _checked(text, answer.get("expires_in"), now, f"the token endpoint {place}")
+    return _checked(text, answer.get("expires_in"), now, f"the token endpoint {shown_url}")
 
 
-def _asked(source: TokenEndpoint, place: str, headers: dict[str, str], body: bytes) -> tuple[int, bytes]:
+def _asked(source: TokenEndpoint, shown_url: str, headers: dict[str, str], body: bytes) -> tuple[int, bytes]:
     """Ask, and again while the endpoint cannot be reached, for as long as Java does."""
     gives_up_at = time.monotonic() + source.retry_max_ms / 1000
     pause_s = source.retry_ms / 1000
@@ -142,7 +142,7 @@ def _asked(source: TokenEndpoint, place: str, headers: dict[str, str], body: byt
             reason = f"it answers {status}"
         if time.monotonic() + pause_s >= gives_up_at:
             raise BrokerUnavailableError(
-                f"The token endpoint {place} gives no token ({reason}). Check that the endpoint runs and "
+                f"The token endpoint {shown_url} gives no token ({reason}). Check that the endpoint runs and "
                 f"that its URL is right: {source.check}."
             )
         time.sleep(pause_s)
@@ -222,19 +222,19 @@ def _unsecured(source: UnsecuredToken, now: float) -> Token:
     return Token(".".join([*parts, ""]), source.lifetime_s)
 
 
-def _checked(text: str, lifetime_s: object, now: float, place: str) -> Token:
+def _checked(text: str, lifetime_s: object, now: float, shown_url: str) -> Token:
     if not text or not set(text) <= _SIGNS:
         raise AuthenticationError(
-            f"Expected a token from {place}, got a text that is empty or has characters that a token cannot "
-            "have."
+            f"Expected a token from {shown_url}, got a text that is empty or has characters that a token "
+            "cannot have."
         )
     if not isinstance(lifetime_s, (int, float)) or isinstance(lifetime_s, bool):
         ends_at = _end_of(text)
         lifetime_s = _UNKNOWN_LIFETIME_S if ends_at is None else ends_at - now
     if not lifetime_s > 0:
         raise AuthenticationError(
-            f"The token of {place} expired {-lifetime_s:.0f} s ago. Check where the token comes from, and "
-            "the clock of this machine."
+            f"The token of {shown_url} expired {-lifetime_s:.0f} s ago. Check where the token comes from, "
+            "and the clock of this machine."
         )
     return Token(text, float(lifetime_s))
 

@@ -3,7 +3,7 @@
 Runs on the executor. Pure. Invariant: by default equal keys go to the partition that Java's producer gives
 them, as long as the topic keeps its number of partitions. A partition that does not exist is an error.
 
-`chosen_partitioner` makes the other partitioners of `sink.partitioner`, which place every row.
+`chosen_partitioner` makes the other partitioners of `sink.partitioner`, which choose a partition for every row.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from penstock.options.config import DEFAULT_PARTITIONER, FIXED_PARTITIONER, ROUN
 from penstock.sink.custom_partitioner import KafkaPartitioner, ask_partitioner, load_partitioner
 
 ANY_PARTITION = -1
-"""The partition of a row with neither partition nor key: the sticky partitioner places it."""
+"""The partition of a row with neither partition nor key: the sticky partitioner chooses it."""
 
 
 def partitions_of_rows(
@@ -100,7 +100,7 @@ class StickyPartitions:
 
 
 class Partitioner(Protocol):
-    """Places every row of a task. Each task has its own."""
+    """Chooses the partition of every row of a task. Each task has its own."""
 
     def partitions_of(self, rows: pa.RecordBatch, topic: str, partitions: Sequence[int]) -> pa.Int32Array:
         """Return the partition of each row.

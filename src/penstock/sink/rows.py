@@ -20,7 +20,7 @@ from penstock.errors import RowError
 from penstock.options.config import DEFAULT_PARTITIONER, ROUND_ROBIN_PARTITIONER, SinkConfig
 
 _UNWRITABLE_COLUMNS = frozenset({"offset", "timestampType"})
-"""Columns of a Kafka source about the place of a record. A copied record gets its own."""
+"""Columns of a Kafka source about where and how a record is kept. A copied record gets its own."""
 
 
 @dataclass(frozen=True)

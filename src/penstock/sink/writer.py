@@ -165,14 +165,14 @@ class RowWriter:
         metadata = self._metadata(topic, explicit)
         partition_count = len(metadata.partitions)
         partitions = partitions_of_rows(row_count, explicit, column_of(batch, "key", rows), partition_count)
-        # Rows without key and partition may go anywhere: all together if no row has a place of its own.
+        # Rows without key and partition may go anywhere: all together if no row is bound to a partition.
         bounds = pc.min_max(partitions)
         if bounds["max"].as_py() == ANY_PARTITION:
             everything = _all_rows(row_count) if rows is None else rows
             self._append_anywhere(metadata, columns, everything, now_ms)
             return
         if bounds["min"].as_py() == ANY_PARTITION:
-            partitions = self._place_among_others(metadata, partitions)
+            partitions = self._with_one_partition(metadata, partitions)
         self._append_to(topic, partitions, partition_count, columns, rows, now_ms)
 
     def _append_to(
@@ -189,7 +189,7 @@ class RowWriter:
                 chosen = group if rows is None else rows.take(group)
                 self._append(TopicPartition(topic, partition), columns, chosen, now_ms)
 
-    def _place_among_others(self, metadata: TopicMetadata, partitions: pa.Int32Array) -> pa.Int32Array:
+    def _with_one_partition(self, metadata: TopicMetadata, partitions: pa.Int32Array) -> pa.Int32Array:
         """Give one partition to all rows that may go to any, so that they keep their order."""
         chosen = self._sticky.current(metadata.topic, _available(metadata))
         self._sticky.move_on(metadata.topic)

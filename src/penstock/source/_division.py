@@ -58,7 +58,7 @@ def divide(
             cut += [Split.of(piece, topic_id) for piece in _cut(offset_range, count)]
     least = wanted if packs else len(whole) + len(cut)
     packed = pack(whole, min_splits=least, max_records_per_split=max_records_per_split, other_splits=len(cut))
-    return sorted([*cut, *packed], key=lambda split: _place(split.ranges[0]))
+    return sorted([*cut, *packed], key=lambda split: _sort_key(split.ranges[0]))
 
 
 def _pieces_by_size(length: int, max_length: int | None) -> int:
@@ -132,7 +132,7 @@ def pack(
     work_us = sum(costs[each] for each in small)
     count = _count(work_us, len(alone) + other_splits, min_splits)
     packed = _balanced(small, costs, min(count, len(small)), max_records_per_split)
-    return sorted([*alone, *packed], key=lambda split: _place(split.ranges[0]))
+    return sorted([*alone, *packed], key=lambda split: _sort_key(split.ranges[0]))
 
 
 def cost_us(one: SplitRange) -> int:
@@ -156,7 +156,7 @@ def _balanced(
     members: list[list[SplitRange]] = [[] for _ in range(count)]
     records = [0] * count
     loads = [(0, index) for index in range(count)]
-    for one in sorted(ranges, key=lambda each: (-costs[each], _place(each))):
+    for one in sorted(ranges, key=lambda each: (-costs[each], _sort_key(each))):
         load_us, index = loads[0]
         length = len(one.offset_range)
         if max_records is not None and records[index] and records[index] + length > max_records:
@@ -167,8 +167,8 @@ def _balanced(
         members[index].append(one)
         records[index] += length
         heapq.heapreplace(loads, (load_us + costs[one], index))
-    return [Split(tuple(sorted(each, key=_place))) for each in members]
+    return [Split(tuple(sorted(each, key=_sort_key))) for each in members]
 
 
-def _place(one: SplitRange) -> tuple[TopicPartition, int]:
+def _sort_key(one: SplitRange) -> tuple[TopicPartition, int]:
     return one.offset_range.topic_partition, one.offset_range.starting_offset

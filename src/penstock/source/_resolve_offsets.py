@@ -1,6 +1,6 @@
 """Resolve the start or end that the user set to numbers.
 
-Runs on the driver, at first planning. Invariant: each topic partition gets a number. So no place like
+Runs on the driver, at first planning. Invariant: each topic partition gets a number. So no position like
 "latest" reaches a checkpoint, and a start cannot move on a restart.
 """
 
@@ -14,7 +14,7 @@ from penstock.errors import OptionError
 from penstock.options.config import OffsetsSpec
 from penstock.source._configured_lookup import OffsetLookUps
 from penstock.source._lookup import Wait
-from penstock.source._places import names, resolve_places
+from penstock.source._positions import names, resolve_positions
 from penstock.source.checkpoint_offset import Positions
 from penstock.source.user_initializer import ask_initializer
 from penstock.types import At, LogEnd, Time, TopicPartition, Where
@@ -61,7 +61,7 @@ def resolve_each(
         spec = ask_initializer(spec.initializer, topic_partitions, look_ups, starts)
     if not are_all:
         spec = replace(spec, each=tuple(named for named in spec.each if named[0] in topic_partitions))
-    return resolve_places(
+    return resolve_positions(
         _wanted(spec, topic_partitions),
         look_ups,
         without_committed=spec.without_committed,
@@ -75,12 +75,12 @@ def is_fixed(spec: OffsetsSpec) -> bool:
     return (
         not spec.initializer
         and spec.before_now_ms is None
-        and all(where is LogEnd.EARLIEST or isinstance(where, At) for where in spec.places)
+        and all(where is LogEnd.EARLIEST or isinstance(where, At) for where in spec.positions)
     )
 
 
 def _wanted(spec: OffsetsSpec, topic_partitions: Collection[TopicPartition]) -> dict[TopicPartition, Where]:
-    """Return the place of each topic partition, after a check that the spec fits the subscription."""
+    """Return the position of each topic partition, after a check that the spec fits the subscription."""
     each = dict(spec.each)
     what = "Timestamps" if any(isinstance(where, Time) for where in each.values()) else "Offsets"
     unknown = sorted(set(each) - set(topic_partitions))

@@ -74,7 +74,7 @@ def narrow(window: Window, caps: Iterable[Cap]) -> Window:
 
 
 def cap_at_stops(window: Window) -> Window:
-    """End no topic partition past the place where a bounded stream stops."""
+    """End no topic partition past the offset where a bounded stream stops."""
     stops = window.stops
     if stops is None:
         return window

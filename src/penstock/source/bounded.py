@@ -49,7 +49,7 @@ def plan_bounded(config: SourceConfig, lookup: OffsetLookup, *, now_ms: int | No
         {tp: start for tp, start in starts.items() if start > stops[tp]}, lookup, LossPolicy.of(config)
     )
     ranges = [OffsetRange(tp, starts[tp], stops[tp]) for tp in sorted(starts) if starts[tp] < stops[tp]]
-    check_ends = any(isinstance(where, Committed | At) for where in stopping.places)
+    check_ends = any(isinstance(where, Committed | At) for where in stopping.positions)
     return plan_splits(
         config,
         lookup,

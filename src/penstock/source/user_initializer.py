@@ -15,7 +15,7 @@ from penstock.options.config import OffsetsSpec
 from penstock.options.offset_text import COMMITTED_OFFSET, where_of
 from penstock.options.python_objects import INITIALIZER
 from penstock.source._configured_lookup import OffsetLookUps
-from penstock.source._places import resolve_places
+from penstock.source._positions import resolve_positions
 from penstock.source.checkpoint_offset import Positions
 from penstock.types import LogEnd, OffsetRange, TopicPartition, Where
 
@@ -69,9 +69,9 @@ class PartitionOffsetsRetriever:
         return self.offsets_at(partitions, LogEnd.LATEST)
 
     def offsets_at(self, partitions: Iterable[TopicPartition], where: Where) -> dict[TopicPartition, int]:
-        """Return the offset of a place in each log; for a time after the last record that is the end."""
+        """Return the offset of a position in each log; for a time after the last record that is the end."""
         wanted = dict.fromkeys(_plain(partitions), where)
-        return dict(resolve_places(wanted, self._look_ups).all_or_raise("Looking up offsets"))
+        return dict(resolve_positions(wanted, self._look_ups).all_or_raise("Looking up offsets"))
 
     def offsets_for_times(self, timestamps_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Return the first offset whose record is not older; topic partitions without one are left out."""

@@ -27,7 +27,7 @@ from penstock.options.properties import property_value
 from penstock.sink.exactly_once.committable import TaskReport
 from penstock.sink.exactly_once.decision import BATCH_WRITE_PREFIX, NAMED_WRITE_PREFIX
 from penstock.sink.exactly_once.mandate import Mandate
-from penstock.sink.exactly_once.task_writer import TaskPlace, write_in_transaction
+from penstock.sink.exactly_once.task_writer import TaskAttempt, write_in_transaction
 from penstock.sink.writer import CLIENT_ID
 from penstock.spark._sink_reports import SinkReporter, now_ms
 from penstock.spark._task_context import query_and_batch_of_task
@@ -122,9 +122,9 @@ class _ExactlyOnce:
                 "The exactly-once sink was called outside of a Spark task. Nothing was written. Write with "
                 "df.write or writeStream."
             )
-        place = TaskPlace(query_id, batch_id, context.partitionId(), context.attemptNumber())
+        task = TaskAttempt(query_id, batch_id, context.partitionId(), context.attemptNumber())
         records, keys = records_of(batches, self._table)
-        return Reported(write_in_transaction(self._config, self._mandate, place, records), keys)
+        return Reported(write_in_transaction(self._config, self._mandate, task, records), keys)
 
 
 class ExactlyOnceStreamWriter(_ExactlyOnce, StreamArrowWriter):

@@ -72,16 +72,16 @@ def apply(
         keep_watermarks(df)
     wanted = _default_count(df) if partitions is None else _checked_count(partitions)
     if state is None:
-        place, plan = None, Planned(uuid.uuid4().hex, partition_count=wanted)
+        location, plan = None, Planned(uuid.uuid4().hex, partition_count=wanted)
     else:
-        place, plan = _planned(
+        location, plan = _planned(
             df, state, identity_of(operator, "", wanted), is_count_chosen=partitions is not None
         )
     count = plan.partition_count
     task = KeyedTask(
         operator,
         arrow(df.schema if times is None else _nullable(df.schema)),  # clocks have no values
-        place,
+        location,
         count,
         lifetime,
         plan.plan_id,
@@ -117,16 +117,16 @@ def _planned(df: DataFrame, state: str, operator: Identity, *, is_count_chosen: 
         files = open_files(state)
     except ValueError as error:
         raise OptionError(f"`state` is wrong: {error}.", option="state") from None
-    place = files.root if isinstance(files, LocalFiles) else state
-    planning = Planning(place, uuid.uuid4().hex, operator, is_count_chosen, _has_one_machine(df))
+    location = files.root if isinstance(files, LocalFiles) else state
+    planning = Planning(location, uuid.uuid4().hex, operator, is_count_chosen, _has_one_machine(df))
     if is_connect(df):
         if isinstance(files, LocalFiles) and not state.startswith(("/", "file:")):
             raise OptionError(
                 f"Expected an absolute path or a URI for `state`, got {state!r}.", option="state"
             )
-        return planning.place, planning.run_in_a_task(df.sparkSession)
+        return planning.location, planning.run_in_a_task(df.sparkSession)
     try:
-        return planning.place, planning.run()
+        return planning.location, planning.run()
     except OSError as error:
         raise OptionError(
             f"The driver cannot write to the folder of the state {files.root}: {error}. The driver and all "

@@ -42,7 +42,7 @@ class KeyedTask:
     Attributes:
         operator: the function.
         columns: of the input, with the column of kinds if there is one.
-        place: the folder or URI of the state; None for a batch query, which needs none.
+        location: the folder or URI of the state; None for a batch query, which needs none.
         partition_count: of the state.
         lifetime: of the rows that are kept.
         plan_id: of the DataFrame. Two operators with one folder have different ones.
@@ -53,7 +53,7 @@ class KeyedTask:
 
     operator: Operator
     columns: pa.Schema
-    place: str | None
+    location: str | None
     partition_count: int
     lifetime: Lifetime
     plan_id: str = ""
@@ -76,7 +76,7 @@ class KeyedTask:
 
     def _run(self, rows: pa.Table | None) -> Iterator[pa.RecordBatch]:
         by_partition = {} if rows is None else _by_partition(rows)
-        out = self._stateless(by_partition) if self.place is None else self._stateful(by_partition)
+        out = self._stateless(by_partition) if self.location is None else self._stateful(by_partition)
         for table in out:
             yield from table.combine_chunks().to_batches(max_chunksize=_ROWS_OUT)
 
@@ -103,9 +103,9 @@ class KeyedTask:
         return out
 
     def _store_and_task(self) -> tuple[StateStore, BatchTask]:
-        place, found = self.place, batch_of_task()
-        if place is None or found is None:
-            shown = without_secrets(place or "")
+        location, found = self.location, batch_of_task()
+        if location is None or found is None:
+            shown = without_secrets(location or "")
             raise StateError(
                 f"The state in {shown} is given to a query that is not a stream and has no batches. "
                 "Nothing was written. Leave `state` out. On Spark Connect this is also the message of a "
@@ -115,7 +115,7 @@ class KeyedTask:
             )
         operator = self.operator
         identity = identity_of(operator, found.query_id, self.partition_count)
-        files = open_files(place)
+        files = open_files(location)
         if self.folder_id is not None:
             if not self.has_one_machine:
                 check_listings(files.root)

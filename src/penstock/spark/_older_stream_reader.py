@@ -19,7 +19,7 @@ from typing import Any
 
 from pyspark.sql.datasource import InputPartition
 
-from penstock._pyspark import version_and_place
+from penstock._pyspark import version_and_folder
 from penstock.errors import OptionError
 from penstock.options.config import PROCESSING_TIME, SourceConfig
 from penstock.source.checkpoint_offset import SourceOffset
@@ -74,7 +74,7 @@ class OlderStreamReader(PenstockStreamReader):
     def _warn_once(self) -> None:
         if not self._has_warned:
             self._has_warned = True
-            _log.warning("PySpark %s is older than 4.2. %s", version_and_place(), " ".join(missing()))
+            _log.warning("PySpark %s is older than 4.2. %s", version_and_folder(), " ".join(missing()))
 
 
 def check_limits(config: SourceConfig) -> None:
@@ -98,7 +98,7 @@ def check_limits(config: SourceConfig) -> None:
     for name, value in limits.items():
         if value is not None:
             raise OptionError(
-                f"Option '{name}' limits a batch, and PySpark {version_and_place()} does not tell a source "
+                f"Option '{name}' limits a batch, and PySpark {version_and_folder()} does not tell a source "
                 "the trigger of its query. With the trigger availableNow the query would end after one "
                 "limited batch and leave the other records for the next run, without an error. Nothing was "
                 "read. If the trigger is processingTime, which is Spark's default, set 'scan.trigger' = "

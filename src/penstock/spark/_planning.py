@@ -51,14 +51,14 @@ class Planning:
     """Writes the plan of a call. Pickled to a task on Spark Connect.
 
     Attributes:
-        place: the folder or URI of the state.
+        location: the folder or URI of the state.
         plan_id: of the DataFrame.
         operator: what the state belongs to, without a query. An existing state has to fit to it.
         is_count_chosen: whether the user has chosen its number of partitions.
         has_one_machine: whether the driver and all executors are on one machine.
     """
 
-    place: str
+    location: str
     plan_id: str
     operator: Identity
     is_count_chosen: bool = False
@@ -72,7 +72,7 @@ class Planning:
             StateError: the folder is damaged or not shared, or its state is of another operator or has other
                 columns, or other drivers write plans at the same moment.
         """
-        files = open_files(self.place)
+        files = open_files(self.location)
         seen = None
         if isinstance(files, LocalFiles):
             if not self.has_one_machine:
@@ -91,7 +91,7 @@ class Planning:
             try:
                 planned = self.run()
             except OSError as error:
-                shown = without_secrets(self.place)
+                shown = without_secrets(self.location)
                 raise StateError(
                     f"An executor cannot write to the folder of the state {shown}: {error}. Nothing was "
                     "started. The server and all executors need the same folder.",

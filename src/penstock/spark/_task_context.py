@@ -60,8 +60,8 @@ def query_and_batch_of_task() -> tuple[str, int] | None:
 
 
 @dataclass(frozen=True)
-class BatchPlace:
-    """Where a task of a streaming query stands.
+class BatchTask:
+    """A task of a batch of a streaming query.
 
     Attributes:
         query_id: of the streaming query. It changes only with the checkpoint.
@@ -80,8 +80,8 @@ class BatchPlace:
     attempt_id: int = 0
 
 
-def batch_of_task() -> BatchPlace | None:
-    """Return the place of the current Spark task; None outside a streaming query.
+def batch_of_task() -> BatchTask | None:
+    """Return the current Spark task; None outside a streaming query.
 
     Raises:
         StateError: the run id is not there, because the user has set a job group.
@@ -92,7 +92,7 @@ def batch_of_task() -> BatchPlace | None:
         return None
     group = context.getLocalProperty(RUN_ID_PROPERTY) or ""
     description = context.getLocalProperty(DESCRIPTION_PROPERTY) or ""
-    return BatchPlace(
+    return BatchTask(
         found[0],
         run_id_in(group, description),
         found[1],

@@ -64,9 +64,9 @@ def normalize(  # noqa: PLR0913 - each is a keyword of its own
     """Return a correct changelog of upserts and deletes that may come twice, late or out of order.
 
     The first row of a key becomes +I, a changed row -U and +U, a delete -D. These vanish: a row equal to the
-    one before, a delete of an unknown key, and a row whose place in `order_by` is not after the newest one of
-    its key. Columns of `order_by` do not count when rows are compared. Each -U and -D is exactly the row that
-    was emitted before it.
+    one before, a delete of an unknown key, and a row whose values of `order_by` are not after the newest ones
+    of its key. Columns of `order_by` do not count when rows are compared. Each -U and -D is exactly the row
+    that was emitted before it.
 
     Args:
         df: the rows. Its column `row_kind` says what each row is; without it every row is an upsert. Rows
@@ -127,8 +127,8 @@ def deduplicate(  # noqa: PLR0913 - each is a keyword of its own
 ) -> DataFrame:
     """Return a changelog of one row for each key: the first or the last one, of rows that are only inserted.
 
-    A late row that is before (or after) the one that was emitted replaces it, with -U and +U. Of rows at the
-    same place in `order_by`, the one of the earlier batch stays.
+    A late row that is before (or after) the one that was emitted replaces it, with -U and +U. Of rows with
+    the same values in `order_by`, the one of the earlier batch stays.
 
     Args:
         df: the rows. If it has the column `row_kind`, all of them are +I.
@@ -179,7 +179,7 @@ def top_n(  # noqa: PLR0913 - each is a keyword of its own
     """Return a changelog of the first n rows of each group of a changelog.
 
     A row that leaves the first n is -D, a row that comes into them +I. Equal rows count as often as they are
-    there. Of rows at the same place in `order_by` the same ones are chosen each time.
+    there. Of rows with the same values in `order_by` the same ones are chosen each time.
 
     With `rank` the change of a row moves the rows below it: a rank that another row has now gives -U and +U.
 

@@ -2,7 +2,7 @@
 
 Runs in the user's program, on Spark classic and Connect; the sort runs on executors. Invariant: the order of
 the rows of a key depends only on their values, and never on the order in which a shuffle delivered them. Two
-rows of a key with one place are -U and +U of one change, or equal.
+rows of a key with one sort key are -U and +U of one change, or equal.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class SortedRows:
         """Return the rows in order.
 
         Raises:
-            RowError: a row has null in `order_by`, or two rows of a key have the same place in it.
+            RowError: a row has null in `order_by`, or two rows of a key have the same values in it.
         """
         received = list(batches)
         if not received:
@@ -107,24 +107,24 @@ class SortedRows:
 
     def _check_ties(self, rows: pa.Table, kinds: Kinds) -> None:
         """Raise RowError if it is unknown which of two rows of a key is newer."""
-        places, _ = groups_of(hash_columns(rows, [*self.keys, *self.order_by]))
-        tied = np.flatnonzero((np.bincount(places) > 1)[places])
+        numbers, _ = groups_of(hash_columns(rows, [*self.keys, *self.order_by]))
+        tied = np.flatnonzero((np.bincount(numbers) > 1)[numbers])
         if not len(tied):
             return
         contents, _ = groups_of(hash_values(rows.take(pa.array(tied))))
         different = tied[np.unique(contents, return_index=True)[1]]  # equal rows count once
-        count = int(places.max()) + 1
-        of_place = np.bincount(places[different], minlength=count)
+        count = int(numbers.max()) + 1
+        of_sort_key = np.bincount(numbers[different], minlength=count)
         old_rows, new_rows = (
-            np.bincount(places[different[kinds[different] == kind]], minlength=count)
+            np.bincount(numbers[different[kinds[different] == kind]], minlength=count)
             for kind in (UPDATE_BEFORE, UPDATE_AFTER)
         )
-        wrong = np.flatnonzero((of_place > 1) & ~((of_place == 2) & (old_rows == 1) & (new_rows == 1)))
+        wrong = np.flatnonzero((of_sort_key > 1) & ~((of_sort_key == 2) & (old_rows == 1) & (new_rows == 1)))
         if len(wrong):
-            place = int(np.flatnonzero(places == wrong[0])[0])
-            row = rows.select([*self.keys, *self.order_by]).slice(place, 1).to_pylist()[0]
+            index = int(np.flatnonzero(numbers == wrong[0])[0])
+            row = rows.select([*self.keys, *self.order_by]).slice(index, 1).to_pylist()[0]
             raise RowError(
-                f"Rows of {len(wrong)} keys are different and have the same place in `order_by`, for "
+                f"Rows of {len(wrong)} keys are different and have the same sort key (`order_by`), for "
                 f"example {row}. It is unknown which row is newer. Nothing of this task was written. Add a "
                 "column that tells them apart, such as the offset of the record. The offsets of two topic "
                 "partitions cannot be compared: use a time of the source for a key that is in both.",

@@ -1,4 +1,4 @@
-"""Keep Spark from reusing the shuffle of one watermark in two places of a streaming query.
+"""Keep Spark from reusing the shuffle of one watermark in two parts of a streaming query.
 
 Runs in the user's program, on Spark classic and Connect. If two parts of a query shuffle the same rows, Spark
 plans one shuffle and reads it twice. It then looks for the watermark below each part, and finds none below

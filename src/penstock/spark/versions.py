@@ -91,7 +91,7 @@ PLANS_WITH_LIMITS = hasattr(_StreamReader, "getDefaultReadLimit")
 """Whether Spark tells a stream's reader where a batch begins, its limit, and that the trigger is
 AvailableNow. PySpark 4.2 and later do."""
 
-_PLACE = "#place"
+_HASHED = "#hashed"
 _WRAPPER = "spark.sql.streaming.triggerAvailableNowWrapper.enabled"
 _TAKES_TIMEZONE = "timezone" in inspect.signature(_types.to_arrow_schema).parameters
 
@@ -154,9 +154,9 @@ def repartition_by_id(rows: DataFrame, count: int, column: str) -> DataFrame:
     if hasattr(type(rows), "repartitionById"):
         return rows.repartitionById(count, column)
     # PySpark 4.0 divides only by hashes. So the number becomes one whose hash belongs to its task.
-    places = ", ".join(map(str, _numbers_by_task(count)))
-    placed = rows.selectExpr("*", f"element_at(array({places}), {column} + 1) AS `{_PLACE}`")
-    return placed.repartition(count, _PLACE).drop(_PLACE)
+    numbers = ", ".join(map(str, _numbers_by_task(count)))
+    hashed = rows.selectExpr("*", f"element_at(array({numbers}), {column} + 1) AS `{_HASHED}`")
+    return hashed.repartition(count, _HASHED).drop(_HASHED)
 
 
 def _numbers_by_task(count: int) -> list[int]:

@@ -89,7 +89,7 @@ cdef int _hash(Column* columns, int count, int64_t rows, uint64_t* high, uint64_
     cdef uint8_t* larger
     cdef Column* column
     cdef const uint8_t* data
-    cdef int64_t row, place, size, used
+    cdef int64_t row, cell, size, used
     cdef int index
     if buffer == NULL:
         return -1
@@ -97,19 +97,19 @@ cdef int _hash(Column* columns, int count, int64_t rows, uint64_t* high, uint64_
         used = 0
         for index in range(count):
             column = &columns[index]
-            place = row + column.offset
+            cell = row + column.offset
             size = -1
             data = NULL
-            if column.validity == NULL or (column.validity[place >> 3] >> (place & 7)) & 1:
+            if column.validity == NULL or (column.validity[cell >> 3] >> (cell & 7)) & 1:
                 if column.offsets != NULL:
-                    size = column.offsets[place + 1] - column.offsets[place]
-                    data = column.data + column.offsets[place]
+                    size = column.offsets[cell + 1] - column.offsets[cell]
+                    data = column.data + column.offsets[cell]
                 elif column.large_offsets != NULL:
-                    size = column.large_offsets[place + 1] - column.large_offsets[place]
-                    data = column.data + column.large_offsets[place]
+                    size = column.large_offsets[cell + 1] - column.large_offsets[cell]
+                    data = column.data + column.large_offsets[cell]
                 else:
                     size = column.width
-                    data = column.data + place * size
+                    data = column.data + cell * size
             if used + 16 + size > capacity:
                 capacity = 2 * (used + 16 + size)
                 larger = <uint8_t*>realloc(buffer, capacity)

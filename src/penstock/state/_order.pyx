@@ -15,16 +15,16 @@ cdef enum:
 
 cdef struct Entry:
     uint64_t number
-    int64_t place
+    int64_t index
 
 
-def order_into(const uint64_t[::1] numbers not None, int64_t[::1] places not None):
-    """Write the places of the numbers in ascending order into `places`."""
+def order_into(const uint64_t[::1] numbers not None, int64_t[::1] indices not None):
+    """Write the indices of the numbers in ascending order into `indices`."""
     cdef int64_t count = numbers.shape[0]
     cdef Entry* entries
     cdef int64_t* counts
-    if places.shape[0] != count:
-        raise ValueError("the numbers and the places differ in length")
+    if indices.shape[0] != count:
+        raise ValueError("the numbers and the indices differ in length")
     if count == 0:
         return
     entries = <Entry*>malloc(2 * count * sizeof(Entry))
@@ -33,14 +33,14 @@ def order_into(const uint64_t[::1] numbers not None, int64_t[::1] places not Non
         if entries == NULL or counts == NULL:
             raise MemoryError
         with nogil:
-            _order(&numbers[0], count, entries, entries + count, counts, &places[0])
+            _order(&numbers[0], count, entries, entries + count, counts, &indices[0])
     finally:
         free(entries)
         free(counts)
 
 
 cdef void _order(
-    const uint64_t* numbers, int64_t count, Entry* here, Entry* there, int64_t* counts, int64_t* places
+    const uint64_t* numbers, int64_t count, Entry* here, Entry* there, int64_t* counts, int64_t* indices
 ) noexcept nogil:
     cdef uint64_t number, differing = 0
     cdef int64_t row
@@ -51,7 +51,7 @@ cdef void _order(
         number = numbers[row]
         differing |= number ^ numbers[0]
         here[row].number = number
-        here[row].place = row
+        here[row].index = row
         for each in range(PASSES):
             counts[each * BUCKETS + ((number >> (each * BITS)) & (BUCKETS - 1))] += 1
     for each in range(PASSES):
@@ -61,19 +61,19 @@ cdef void _order(
             here = there
             there = other
     for row in range(count):
-        places[row] = here[row].place
+        indices[row] = here[row].index
 
 
 cdef void _one_pass(const Entry* here, Entry* there, int64_t count, int64_t* counts, int shift) noexcept nogil:
     """Move the entries into the order of 11 bits. `counts` says how many entries have each value of them."""
     cdef int64_t row, found, before = 0
-    cdef int64_t* next_place
+    cdef int64_t* next_index
     cdef int value
     for value in range(BUCKETS):
         found = counts[value]
         counts[value] = before
         before += found
     for row in range(count):
-        next_place = &counts[(here[row].number >> shift) & (BUCKETS - 1)]
-        there[next_place[0]] = here[row]
-        next_place[0] += 1
+        next_index = &counts[(here[row].number >> shift) & (BUCKETS - 1)]
+        there[next_index[0]] = here[row]
+        next_index[0] += 1

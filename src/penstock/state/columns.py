@@ -20,7 +20,7 @@ from penstock.state._hash import hash_rows
 from penstock.state._order import order_into
 
 Words = npt.NDArray[np.uint64]
-Places = npt.NDArray[np.int64]
+Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 KEY_HIGH, KEY_LOW = "#key_high", "#key_low"
@@ -52,8 +52,8 @@ class Hashes:
     def __len__(self) -> int:
         return len(self.high)
 
-    def take(self, places: Places | Mask) -> Hashes:
-        return Hashes(self.high[places], self.low[places])
+    def take(self, indices: Integers | Mask) -> Hashes:
+        return Hashes(self.high[indices], self.low[indices])
 
     @staticmethod
     def joined(*parts: Hashes) -> Hashes:
@@ -62,8 +62,8 @@ class Hashes:
             np.concatenate([part.high for part in parts]), np.concatenate([part.low for part in parts])
         )
 
-    def order(self) -> Places:
-        """Return the places of the hashes in ascending order. Equal hashes stay in their order."""
+    def order(self) -> Integers:
+        """Return the indices of the hashes in ascending order. Equal hashes stay in their order."""
         order = order_of(self.high)
         high, low = self.high[order], self.low[order]
         if np.any((high[1:] == high[:-1]) & (low[1:] < low[:-1])):  # rare: two keys share a half
@@ -94,17 +94,17 @@ class Hashes:
         return found[len(known) :]
 
 
-def order_with_parts(keys: Hashes, parts: Hashes) -> Places:
-    """Return the places of rows in the order of key and part. Equal ones stay in their order."""
+def order_with_parts(keys: Hashes, parts: Hashes) -> Integers:
+    """Return the indices of rows in the order of key and part. Equal ones stay in their order."""
     by_part = parts.order()
     return by_part[keys.take(by_part).order()]
 
 
-def order_of(numbers: Words) -> Places:
-    """Return the places of the numbers in ascending order. Equal numbers stay in their order."""
-    places = np.empty(len(numbers), np.int64)
-    order_into(np.ascontiguousarray(numbers), places)
-    return places
+def order_of(numbers: Words) -> Integers:
+    """Return the indices of the numbers in ascending order. Equal numbers stay in their order."""
+    indices = np.empty(len(numbers), np.int64)
+    order_into(np.ascontiguousarray(numbers), indices)
+    return indices
 
 
 def state_schema(columns: pa.Schema) -> pa.Schema:
@@ -203,8 +203,8 @@ def _flat(array: pa.Array) -> Iterator[pa.Array]:
         array = array.cast(pa.list_(pair))
     lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     starts = np.cumsum(lengths) - lengths
-    places = np.arange(lengths.sum()) - np.repeat(starts, lengths)
-    elements = pa.Table.from_arrays([array.flatten(), pa.array(places)], ["element", "place"])
+    indices = np.arange(lengths.sum()) - np.repeat(starts, lengths)
+    elements = pa.Table.from_arrays([array.flatten(), pa.array(indices)], ["element", "index"])
     hashes = hash_values(elements)
     yield pa.array(lengths)
     for half in (hashes.high, hashes.low):

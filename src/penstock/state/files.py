@@ -133,18 +133,18 @@ class ArrowFiles:
         file_system: of pyarrow.
         root: the folder in it.
         cache_folder: of this machine, for the copies.
-        place: the whole URI. States in equal folders of different stores have different copies.
+        location: the whole URI. States in equal folders of different stores have different copies.
     """
 
     def __init__(
-        self, file_system: pa.fs.FileSystem, root: str, cache_folder: str | None = None, place: str = ""
+        self, file_system: pa.fs.FileSystem, root: str, cache_folder: str | None = None, location: str = ""
     ) -> None:
         self.root = root
         self._file_system = file_system
         self._is_object_store = file_system.type_name in {"s3", "gcs", "abfs"}
         self._shows_begun_files = file_system.type_name == "abfs"
         folder = cache_folder or str(Path(tempfile.gettempdir(), f"penstock-state-{os.getuid()}"))
-        name = hashlib.sha256(f"{file_system.type_name}:{place or root}".encode()).hexdigest()[:16]
+        name = hashlib.sha256(f"{file_system.type_name}:{location or root}".encode()).hexdigest()[:16]
         self._cache = LocalFiles(str(Path(folder, name)))
 
     def names(self, folder: str) -> list[str]:
@@ -234,17 +234,17 @@ class ArrowFiles:
     def delete(self, path: str) -> None:
         """Delete a file, and its copy."""
         self._cache.delete(path)
-        place = f"{self.root}/{path.removesuffix(BEGUN)}"
+        whole = f"{self.root}/{path.removesuffix(BEGUN)}"
         with clear_errors():
             try:
-                self._file_system.delete_file(place)
+                self._file_system.delete_file(whole)
                 return
             except FileNotFoundError:
                 return
             except OSError as error:
                 failed = error
             # HDFS has one error for a file that is not there and for others
-            if self._file_system.get_file_info(place).type != pa.fs.FileType.NotFound:
+            if self._file_system.get_file_info(whole).type != pa.fs.FileType.NotFound:
                 raise failed
 
     def forget(self, path: str) -> bool:
@@ -261,7 +261,7 @@ class ArrowFiles:
                 self._cache.delete(f"{folder}/{name}")
 
 
-def open_files(place: str) -> Files:
+def open_files(location: str) -> Files:
     """Return the files below a path of this machine, or below a URI such as s3://bucket/folder.
 
     Raises:
@@ -269,22 +269,24 @@ def open_files(place: str) -> Files:
             message has no credentials of the URI.
     """
     try:
-        return _opened(place)
+        return _opened(location)
     except (ValueError, OSError, pa.ArrowException) as error:
-        raise ValueError(without_secrets_in(str(error).replace(place, without_secrets(place)))) from None
+        raise ValueError(
+            without_secrets_in(str(error).replace(location, without_secrets(location)))
+        ) from None
 
 
-def _opened(place: str) -> Files:
-    found = _SCHEME.match(place)
+def _opened(location: str) -> Files:
+    found = _SCHEME.match(location)
     if found is None:
-        return LocalFiles(str(Path(place).absolute()))
+        return LocalFiles(str(Path(location).absolute()))
     if found[2] != "://":
-        raise ValueError(f"expected {found[1]}://..., got {place!r}")
+        raise ValueError(f"expected {found[1]}://..., got {location!r}")
     if found[1] == "file":
-        path = place[found.end() :]
+        path = location[found.end() :]
         if not path.startswith("/"):
             raise ValueError(
-                f"expected file:///folder, got {place!r}: the part before the first '/' is the name of a "
+                f"expected file:///folder, got {location!r}: the part before the first '/' is the name of a "
                 "machine, and each machine opens its own files"
             )
         return LocalFiles(path)
@@ -293,12 +295,12 @@ def _opened(place: str) -> Files:
             f"{found[1]}:// is read through fsspec, which may keep listings, and then a task does not see "
             "what others have written. Use a path, or a URI of pyarrow's own: s3://, gs://, abfs:// or hdfs://"
         )
-    file_system, root = pa.fs.FileSystem.from_uri(place)
-    return ArrowFiles(file_system, root.rstrip("/"), place=place)
+    file_system, root = pa.fs.FileSystem.from_uri(location)
+    return ArrowFiles(file_system, root.rstrip("/"), location=location)
 
 
-def folder_in(place: str, name: str) -> str:
+def folder_in(location: str, name: str) -> str:
     """Return the path or URI of a folder in a folder. The parameters of a URI stay at its end."""
-    is_uri = _SCHEME.match(place) is not None
-    path, mark, parameters = place.partition("?") if is_uri else (place, "", "")
+    is_uri = _SCHEME.match(location) is not None
+    path, mark, parameters = location.partition("?") if is_uri else (location, "", "")
     return f"{path.rstrip('/')}/{name}{mark}{parameters}"

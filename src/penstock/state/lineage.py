@@ -1,6 +1,6 @@
 """The runs of a query in their order, and which of several manifests of a version counts.
 
-Runs on executors, and in `penstock state`. The first task of a run of the query claims a place in the folder
+Runs on executors, and in `penstock state`. The first task of a run of the query claims its turn in the folder
 `runs`, before it writes anything else. The name of the file has everything:
 
     <first batch>-<epoch, 16 digits><hash of the run id, 16 digits>.json
@@ -10,7 +10,7 @@ task of the run may be about to write the same claim again, and a claim that was
 
 The epoch is the number of the plan (`plans.py`) and the id of Spark's stage. A later driver has a higher
 plan, and a later run of the same driver a higher stage. So the epochs have the order in which the runs began,
-also if the first task of a dead run begins after a newer run has claimed its place. Epochs do not depend on
+also if the first task of a dead run begins after a newer run has claimed its turn. Epochs do not depend on
 when a task writes.
 
 Invariant: a run computes again what it begins with. So a manifest does not count if a later run began at or
@@ -186,7 +186,7 @@ def write_claim(files: Files, claim: Claim, plan_id: str) -> None:
     begin.
 
     Raises:
-        StateError: a newer run has claimed its place, or the operator was called again.
+        StateError: a newer run has written its claim, or the operator was called again.
     """
     if is_replaced(files, claim.epoch >> _STAGE_BITS, plan_id):
         raise StateError(

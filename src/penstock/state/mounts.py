@@ -27,7 +27,7 @@ def check_listings(root: str) -> None:
     found = _found(root)
     if found is None:
         return
-    place, kind = found
+    mount, kind = found
     is_network = kind in _NETWORK
     advice = (
         "Mount it with the option noac or actimeo=0 on all machines"
@@ -35,7 +35,7 @@ def check_listings(root: str) -> None:
         else "If it shows an object store, give `state` the store's own URI, such as s3://bucket/folder"
     )
     raise StateError(
-        f"The folder of the state {root} is on the mount {place} of type {kind}, which keeps listings of "
+        f"The folder of the state {root} is on the mount {mount} of type {kind}, which keeps listings of "
         "folders for a time. A task could miss a file that another machine has written, and continue from "
         f"an older state. Nothing was written. {advice}, or use another file system. A query on one machine "
         "(spark.master = local[...]) may use it.",
@@ -61,14 +61,14 @@ def mount_with_old_listings(path: str, mounts: str) -> tuple[str, str] | None:
     """
     longest = ("", "", "", "")
     for line in mounts.splitlines():
-        device, place, kind, options, *_ = [*line.split(" "), "", "", ""]
-        place = _ESCAPED.sub(lambda found: chr(int(found[1], 8)), place)
-        is_above = path == place or path.startswith(place.rstrip("/") + "/")
-        if is_above and len(place) >= len(longest[0]):
-            longest = (place, kind, options, device)
-    place, kind, options, device = longest
+        device, mount, kind, options, *_ = [*line.split(" "), "", "", ""]
+        mount = _ESCAPED.sub(lambda found: chr(int(found[1], 8)), mount)
+        is_above = path == mount or path.startswith(mount.rstrip("/") + "/")
+        if is_above and len(mount) >= len(longest[0]):
+            longest = (mount, kind, options, device)
+    mount, kind, options, device = longest
     if kind in _NETWORK and not _CURRENT & set(options.split(",")):
-        return place, kind
+        return mount, kind
     if kind.startswith("fuse") and any(name in f"{kind} {device}" for name in _FUSE):
-        return place, kind
+        return mount, kind
     return None

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from penstock.errors import StateError
 from penstock.state._refused import incomplete
-from penstock.state.columns import TOUCHED_MS, Places, state_schema
+from penstock.state.columns import TOUCHED_MS, Integers, state_schema
 from penstock.state.files import Files
 from penstock.state.identity import Identity, read_identity, write_identity
 from penstock.state.lineage import newest_of, read_lineage
@@ -37,7 +37,7 @@ from penstock.state.run import Run, RunFile, open_run, write_run
 from penstock.state.snapshot import Lifetime
 from penstock.state.store import PARTITIONS
 
-PartitionOf = Callable[[pa.Table, int], Places]
+PartitionOf = Callable[[pa.Table, int], Integers]
 """Returns the partition of each row, from its key columns and the number of partitions."""
 _RUN_ID = "repartition"
 _PIECES = "0e"  # the attempt of files that are merged and deleted
@@ -213,7 +213,7 @@ def _the_clocks(clocks: list[pa.Table], source: Files) -> pa.Table:
     return clocks[0]
 
 
-def _check_came_from(old: int, numbers: Places) -> None:
+def _check_came_from(old: int, numbers: Integers) -> None:
     if wrong := int(np.count_nonzero(numbers != old)):
         raise StateError(
             f"{wrong} of {len(numbers)} rows in partition {old} of the state belong to other partitions by "

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import RowError, StateError
-from penstock.state.columns import KEY_HIGH, KEY_LOW, Hashes, Places, Words
+from penstock.state.columns import KEY_HIGH, KEY_LOW, Hashes, Integers, Words
 from penstock.state.files import Files
 
 ROWS_PER_PIECE = 65_536
@@ -51,31 +51,31 @@ class Run:
     def row_count(self) -> int:
         return self.file.row_count
 
-    def find(self, keys: Hashes) -> tuple[Places, Places]:
-        """Return the rows of `keys`, which ascend: for each row found the index of its key, and its place."""
-        first, last = self._places(keys.high, "left"), self._places(keys.high, "right")
+    def find(self, keys: Hashes) -> tuple[Integers, Integers]:
+        """Return for each row of `keys`, which ascend, the index of its key and its own index."""
+        first, last = self._bounds(keys.high, "left"), self._bounds(keys.high, "right")
         counts = last - first
         key_index = np.repeat(np.arange(len(keys)), counts)
-        places = np.arange(len(key_index)) + np.repeat(first - (np.cumsum(counts) - counts), counts)
-        is_equal = self._lows_at(places) == keys.low[key_index]
-        return key_index[is_equal], places[is_equal]
+        indices = np.arange(len(key_index)) + np.repeat(first - (np.cumsum(counts) - counts), counts)
+        is_equal = self._lows_at(indices) == keys.low[key_index]
+        return key_index[is_equal], indices[is_equal]
 
-    def take(self, places: Places) -> Iterator[pa.RecordBatch]:
-        """Yield the rows at these places, which ascend."""
-        for index, within in self._by_piece(places):
-            yield self.pieces[index].take(pa.array(within))
+    def take(self, indices: Integers) -> Iterator[pa.RecordBatch]:
+        """Yield the rows with these indices, which ascend."""
+        for piece, within in self._by_piece(indices):
+            yield self.pieces[piece].take(pa.array(within))
 
     def between(self, first: int | None, last: int | None) -> Iterator[pa.RecordBatch]:
         """Yield the rows whose half hash is in [first, last). None means no bound."""
-        start = 0 if first is None else int(self._places(np.array([first], np.uint64), "left")[0])
-        stop = self.row_count if last is None else int(self._places(np.array([last], np.uint64), "left")[0])
+        start = 0 if first is None else int(self._bounds(np.array([first], np.uint64), "left")[0])
+        stop = self.row_count if last is None else int(self._bounds(np.array([last], np.uint64), "left")[0])
         while start < stop:
             index, within = divmod(start, ROWS_PER_PIECE)
             count = min(ROWS_PER_PIECE - within, stop - start)
             yield self.pieces[index].slice(within, count)
             start += count
 
-    def _places(self, high: Words, side: Any) -> Places:
+    def _bounds(self, high: Words, side: Any) -> Integers:
         """Return for each half hash how many rows are before it ("left"), or not after it ("right")."""
         found = np.zeros(len(high), np.int64)
         if not self.pieces:
@@ -86,13 +86,13 @@ class Run:
             found[start:stop] = index * ROWS_PER_PIECE + inside
         return found
 
-    def _lows_at(self, places: Places) -> Words:
-        parts = [self._lows[index][within] for index, within in self._by_piece(places)]
+    def _lows_at(self, indices: Integers) -> Words:
+        parts = [self._lows[piece][within] for piece, within in self._by_piece(indices)]
         return np.concatenate([np.empty(0, np.uint64), *parts])
 
-    def _by_piece(self, places: Places) -> Iterator[tuple[int, Places]]:
-        for index, start, stop in _stretches(places // ROWS_PER_PIECE):
-            yield index, places[start:stop] - index * ROWS_PER_PIECE
+    def _by_piece(self, indices: Integers) -> Iterator[tuple[int, Integers]]:
+        for piece, start, stop in _stretches(indices // ROWS_PER_PIECE):
+            yield piece, indices[start:stop] - piece * ROWS_PER_PIECE
 
 
 def _words(piece: pa.RecordBatch, name: str) -> Words:
@@ -100,7 +100,7 @@ def _words(piece: pa.RecordBatch, name: str) -> Words:
     return values
 
 
-def _stretches(ascending: Places) -> Iterator[tuple[int, int, int]]:
+def _stretches(ascending: Integers) -> Iterator[tuple[int, int, int]]:
     """Yield (value, start, stop) for each stretch of equal numbers."""
     edges = [0, *(np.flatnonzero(np.diff(ascending)) + 1).tolist(), len(ascending)]
     for start, stop in itertools.pairwise(edges):

@@ -16,8 +16,8 @@ from penstock.state.columns import (
     DELETED,
     TOUCHED_MS,
     Hashes,
+    Integers,
     Mask,
-    Places,
     keys_of,
     mask_of,
     one_array,
@@ -67,12 +67,12 @@ class Lifetime:
             alive &= unknown | ~deleted | (touched + self.deleted_ttl_ms > now_ms)
         return alive
 
-    def _ttls_of(self, rows: pa.Table) -> int | Places | None:
+    def _ttls_of(self, rows: pa.Table) -> int | Integers | None:
         """Return the time to live of each row, or of all; None for ever."""
         if self.by is None:
             return self.ttl_ms
         each = np.array([_NEVER_MS if ttl_ms is None else ttl_ms for ttl_ms in self.ttls_ms], np.int64)
-        found: Places = each[one_array(rows.column(self.by)).to_numpy(zero_copy_only=False)]
+        found: Integers = each[one_array(rows.column(self.by)).to_numpy(zero_copy_only=False)]
         return found
 
 
@@ -106,8 +106,8 @@ class Snapshot:
         pieces: list[pa.RecordBatch] = []
         wanted = keys
         for run in reversed(self.runs):
-            key_index, places = run.find(wanted)
-            pieces.extend(run.take(places))
+            key_index, indices = run.find(wanted)
+            pieces.extend(run.take(indices))
             if not self.has_parts and len(key_index):  # older rows of the same key do not count
                 missing = np.ones(len(wanted), bool)
                 missing[key_index] = False

@@ -282,7 +282,7 @@ class StateStore:
             write_identity(self._files, self._identity)
         task = begun.task
         manifest = self._manifest(begun, InputDigest(), ())
-        places: list[int | None] = [*partitions] or [None]
+        numbers: list[int | None] = [*partitions] or [None]
         marks = [
             Mark(
                 task.batch_id,
@@ -294,7 +294,7 @@ class StateStore:
                 task.attempt_id,
                 partition,
             )
-            for partition in places
+            for partition in numbers
         ]
         of_stage = [
             mark
@@ -382,17 +382,17 @@ class StateStore:
 
     def _open(self, partition: int, files: Iterable[RunFile]) -> list[Run]:
         """Open runs, and forget those that are open and not among them."""
-        place = (self._files.root, partition)
-        known = _OPEN.get(place, {})
+        folder = (self._files.root, partition)
+        known = _OPEN.get(folder, {})
         runs = []
         for file in files:
             run = known.get(file.name)
             if run is None or run.file != file:
                 run = open_run(self._files, f"{partition}/{file.name}", file, self.schema)
             runs.append(run)
-        _OPEN[place] = {run.file.name: run for run in runs}
-        if not known.keys() <= _OPEN[place].keys() or not known:
-            self._files.keep_copies(str(partition), _OPEN[place].keys())
+        _OPEN[folder] = {run.file.name: run for run in runs}
+        if not known.keys() <= _OPEN[folder].keys() or not known:
+            self._files.keep_copies(str(partition), _OPEN[folder].keys())
         return runs
 
     def _snapshot(self, runs: list[Run]) -> Snapshot:

@@ -100,8 +100,8 @@ class TableDecoder:
             needed |= {"key", "headers", "timestamp"}
         if self._key is not None:
             needed.add("key")
-        for place, key in self._origins.values():
-            if place == "metadata":
+        for origin, key in self._origins.values():
+            if origin == "metadata":
                 needed.update(READABLE[key].record_columns)
         return tuple(name for name in KAFKA_RECORDS.names if name in needed)
 
@@ -152,18 +152,18 @@ class TableDecoder:
         # With ALL, key and value both have the column. The value's counts, so the key is not read.
         return "value", name
 
-    def _wanted(self, place: str) -> list[str]:
-        return list(dict.fromkeys(name for origin, name in self._origins.values() if origin == place))
+    def _wanted(self, wanted: str) -> list[str]:
+        return list(dict.fromkeys(name for origin, name in self._origins.values() if origin == wanted))
 
     def _column(
         self, name: str, records: pa.RecordBatch, value: DecodedRows, key_rows: pa.RecordBatch | None
     ) -> pa.Array:
-        place, key = self._origins[name]
-        if place == "metadata":
+        origin, key = self._origins[name]
+        if origin == "metadata":
             column = READABLE[key].read(records)
             if value.value_indices is not None:
                 column = column.take(value.value_indices)
-        elif place == "key" and key_rows is not None:
+        elif origin == "key" and key_rows is not None:
             column = key_rows.column(key)
         else:
             column = value.rows.column(key)
@@ -181,7 +181,7 @@ def _check_inserts(table: Table, records: pa.RecordBatch, value: DecodedRows) ->
         return
     row = changes[0].as_py()
     record = value.indices()[row].as_py()
-    topic, partition, offset = (records.column(name)[record].as_py() for name in _PLACE)
+    topic, partition, offset = (records.column(name)[record].as_py() for name in _RECORD_OFFSET)
     raise SchemaError(
         f"The read has no column for the row kind, and a row of {topic}, partition {partition}, offset "
         f"{offset} is {value.rows.column(_ROW_KINDS)[row].as_py()}: format '{table.value_format.name}' gives "
@@ -194,7 +194,7 @@ def _check_inserts(table: Table, records: pa.RecordBatch, value: DecodedRows) ->
     )
 
 
-_PLACE = ("topic", "partition", "offset")
+_RECORD_OFFSET = ("topic", "partition", "offset")
 
 
 def _missing_keys(without_key: pa.Int32Array, value: DecodedRows) -> list[RecordFailure]:

@@ -1,7 +1,7 @@
 """Divides the columns of a table into key, value and metadata, with Flink's checks.
 
-Runs on the driver. Invariant: a `Table` is consistent: every column is filled from exactly one place, and the
-two formats get exactly the rows that Flink would give them.
+Runs on the driver. Invariant: a `Table` is consistent: every column is filled from exactly one part of a
+record, and the two formats get exactly the rows that Flink would give them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from penstock.types import ROW_KIND as ROW_KIND_COLUMN
 
 @dataclass(frozen=True)
 class Table:
-    """The columns of a table by their place, and the formats that read and write them. It pickles.
+    """The columns of a table: what part of a record fills each, and the formats for it. It pickles.
 
     `key_names` are the key's columns as the table names them, in the key's order; `key_schema` has the names
     that the key format sees. `metadata` maps a column to its metadata key.

@@ -2,7 +2,7 @@
 
 Runs on executors. Invariant: a value that passes these checks and Arrow is stored unchanged. Arrow alone cuts
 off fractions, nanoseconds and unknown fields. It takes numbers for times and text for lists. It accepts nulls
-in places that are declared NOT NULL, where Spark then reads random values.
+in columns that are declared NOT NULL, where Spark then reads random values.
 """
 
 from __future__ import annotations

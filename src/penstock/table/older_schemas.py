@@ -109,14 +109,14 @@ class ElementsOf(KafkaRecordDeserializationSchema):
 
     def deserialize(self, record: ConsumerRecord) -> Any:
         """Return the elements of one record that come before the end of the stream."""
-        place = record.topic, record.partition
-        if place in self._ended:
+        topic_partition = record.topic, record.partition
+        if topic_partition in self._ended:
             return None
         if self._is_end is None:
             return self._call(record)
         kept, has_ended = self.before_end(record)
         if has_ended and self._remembers_ends:
-            self._ended.add(place)
+            self._ended.add(topic_partition)
         return kept
 
     def before_end(self, record: ConsumerRecord) -> tuple[list[Any], bool]:

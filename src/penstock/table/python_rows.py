@@ -1,6 +1,6 @@
 """KafkaRecords to rows by a deserializer of the user, in Python.
 
-Runs on executors, in the place of a TableDecoder. Invariant: each record gives rows of exactly the declared
+Runs on executors, instead of a TableDecoder. Invariant: each record gives rows of exactly the declared
 columns, or one failure. A failure does not change the rows of other records.
 """
 

@@ -78,9 +78,9 @@ class UpsertEncoder(TableEncoder):
         new = pa.array([INSERT, UPDATE_AFTER], pa.string())
         is_upsert = pc.is_in(column_of(rows, self._table.row_kind), value_set=new)
         upserts = rows.select(self._table.value_schema.names).filter(is_upsert)
-        places = pc.subtract(pc.cumulative_sum(is_upsert.cast(pa.int32())), pa.scalar(1, pa.int32()))
-        places = pc.if_else(is_upsert, places, pa.scalar(None, pa.int32()))
-        return self._checked(self._value.encode(upserts)).take(places)
+        indices = pc.subtract(pc.cumulative_sum(is_upsert.cast(pa.int32())), pa.scalar(1, pa.int32()))
+        indices = pc.if_else(is_upsert, indices, pa.scalar(None, pa.int32()))
+        return self._checked(self._value.encode(upserts)).take(indices)
 
     def _checked(self, values: pa.Array) -> pa.Array:
         if values.null_count:

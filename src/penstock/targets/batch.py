@@ -79,12 +79,12 @@ class LastRows:
                 )
 
     def _last(self, rows: pa.Table) -> pa.Array:
-        """Return the places of the last rows, in order."""
+        """Return the indices of the last rows, in order."""
         names = [f"key {i}" for i in range(len(self.keys))]
-        places = pa.array(np.arange(rows.num_rows), pa.int64())
-        numbered = pa.table([*(rows.column(key) for key in self.keys), places], [*names, "place"])
-        found = numbered.group_by(names).aggregate([("place", "max")])
-        return one_array(found.column("place_max")).sort()
+        indices = pa.array(np.arange(rows.num_rows), pa.int64())
+        numbered = pa.table([*(rows.column(key) for key in self.keys), indices], [*names, "index"])
+        found = numbered.group_by(names).aggregate([("index", "max")])
+        return one_array(found.column("index_max")).sort()
 
 
 @dataclass(frozen=True)

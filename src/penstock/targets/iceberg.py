@@ -204,13 +204,13 @@ def _touched(batch: Batch) -> Any:
 
 def _kept(replaced: pa.Table, batch: Batch) -> pa.Table:
     """Return the rows that the condition has found, and whose key the batch does not have."""
-    keys, place = list(batch.keys), "place"
+    keys, index = list(batch.keys), "index"
     names = [f"key {number}" for number in range(len(keys))]
-    places = pa.array(range(replaced.num_rows), pa.int64())
-    numbered = replaced.select(keys).rename_columns(names).append_column(place, places)
+    indices = pa.array(range(replaced.num_rows), pa.int64())
+    numbered = replaced.select(keys).rename_columns(names).append_column(index, indices)
     known = _as_stored(batch.rows.select(keys), replaced.select(keys).schema).rename_columns(names)
     kept = numbered.join(known, names, join_type="left anti")
-    return replaced.take(kept.column(place).combine_chunks().sort())
+    return replaced.take(kept.column(index).combine_chunks().sort())
 
 
 def _as_stored(rows: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -286,7 +286,7 @@ def _is_changed(array: pa.Array) -> bool:
     kind = array.type
     if kinds.is_struct(kind):
         there = array.filter(array.is_valid())
-        return any(_is_changed(there.field(place)) for place in range(kind.num_fields))
+        return any(_is_changed(there.field(index)) for index in range(kind.num_fields))
     if kinds.is_map(kind):
         pair = pa.struct([("key", kind.key_type), ("value", kind.item_type)])
         array, element = array.cast(pa.list_(pair)), kind.item_type

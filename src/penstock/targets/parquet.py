@@ -254,9 +254,9 @@ def _write_buckets(files: Files, version: Version, batch: Batch, upserted: pa.Ta
 def _without(rows: pa.Table, batch: Batch) -> pa.Table:
     """Return the rows whose keys the batch does not have."""
     keys = list(batch.keys)
-    numbered = rows.select(keys).append_column("#place", pa.array(np.arange(rows.num_rows), pa.int64()))
+    numbered = rows.select(keys).append_column("#index", pa.array(np.arange(rows.num_rows), pa.int64()))
     left = numbered.join(batch.rows.select(keys), keys, join_type="left anti")
-    return rows.take(left.column("#place").combine_chunks().sort())
+    return rows.take(left.column("#index").combine_chunks().sort())
 
 
 def _name_of(marker: Marker) -> str:

@@ -83,7 +83,7 @@ class ScriptOfTest:
         """Return the statements that run instead of a statement.
 
         Raises:
-            SqlError: an option stands in a place where it is not replaced, or a topic is read while it is
+            SqlError: an option stands where it is not replaced, or a topic is read while it is
                 written.
             ValueError: a table would read or write what is not of the test.
         """
@@ -258,7 +258,7 @@ def _check_targets(table: str, options: Mapping[str, str], own: Mapping[str, str
         what = others[0]
         raise ValueError(
             f"Table {table} has a `{what}`: a database, files or a Schema Registry of the script. The test "
-            "would read or write there, so the script is refused. Nothing was run. Give a place of the test: "
+            "would read or write there, so the script is refused. Nothing was run. Give one of the test: "
             f'run_sql(options={{"{table}": {{"{what}": "..."}}}}). Options with "connector" replace all '
             "options of the table."
         )

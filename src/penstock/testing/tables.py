@@ -140,7 +140,7 @@ def _collected(rows: Any) -> _Table:
 
 
 def _check_kinds(rows: list[Any]) -> None:
-    """Raise TypeError unless all rows are tuples, lists or `Row`s, which are compared by their places."""
+    """Raise TypeError unless all rows are tuples, lists or `Row`s, which are compared by position."""
     for row in rows:
         if not isinstance(row, (tuple, list)):
             raise TypeError(
@@ -161,11 +161,11 @@ def _left(changes: _Table, row_kind: str) -> _Table:
     """Return the rows that are there after all changes."""
     if changes.names is None or row_kind not in changes.names:
         return changes
-    place = changes.names.index(row_kind)
+    index = changes.names.index(row_kind)
     counts: Counter[Any] = Counter()
     samples: dict[Any, tuple[Any, ...]] = {}
     for change in changes.rows:
-        kind, row = change[place], change[:place] + change[place + 1 :]
+        kind, row = change[index], change[:index] + change[index + 1 :]
         if kind not in _SIGNS:
             raise AssertionError(f"Expected +I, -U, +U or -D in the column {row_kind}, got {kind!r}.")
         key = _key(row)
@@ -197,8 +197,8 @@ def _names(found: _Table, wanted: _Table) -> tuple[str, ...] | None:
 def _ordered(table: _Table, names: tuple[str, ...] | None) -> list[tuple[Any, ...]]:
     if names is None or table.names is None:
         return table.rows
-    places = [table.names.index(name) for name in names]
-    return [tuple(row[place] for place in places) for row in table.rows]
+    indices = [table.names.index(name) for name in names]
+    return [tuple(row[index] for index in indices) for row in table.rows]
 
 
 def _differences(
@@ -222,16 +222,16 @@ def _surplus(rows: list[tuple[Any, ...]], others: list[tuple[Any, ...]]) -> list
 
 def _fitted(rows: list[tuple[Any, ...]], samples: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """Return the rows with nested structs in the form that the samples have, so that they can be equal."""
-    fit = _places_fitter([each for each in samples if len(each) == len(samples[0])])
+    fit = _fields_fitter([each for each in samples if len(each) == len(samples[0])])
     return [fit(row) for row in rows]
 
 
 def _fitter(samples: Sequence[Any]) -> Callable[[Any], Any]:
-    """Return a function that gives a value the form that the samples have: see `_places_fitter`."""
+    """Return a function that gives a value the form that the samples have: see `_fields_fitter`."""
     sequences = [each for each in samples if isinstance(each, (list, tuple))]
     names = next((each for row in sequences if (each := getattr(row, "__fields__", None))), None)
     if names is not None:
-        return _places_fitter([row for row in sequences if len(row) == len(names)], tuple(names))
+        return _fields_fitter([row for row in sequences if len(row) == len(names)], tuple(names))
     maps = [each for each in samples if isinstance(each, Mapping)]
     if maps:
         of_value = _fitter([value for each in maps for value in each.values()])
@@ -244,7 +244,7 @@ def _fitter(samples: Sequence[Any]) -> Callable[[Any], Any]:
     return lambda value: value
 
 
-def _places_fitter(
+def _fields_fitter(
     rows: Sequence[Sequence[Any]], names: tuple[str, ...] | None = None
 ) -> Callable[[Any], Any]:
     """Return a function that gives a row, or a nested struct, the form of these.
@@ -264,7 +264,7 @@ def _places_fitter(
             value = [named[name] for name in names]
         if not isinstance(value, (list, tuple)) or len(value) != len(columns):
             return value
-        return tuple(of_place(each) for of_place, each in zip(columns, value, strict=True))
+        return tuple(of_field(each) for of_field, each in zip(columns, value, strict=True))
 
     return fit
 

@@ -126,7 +126,7 @@ def test_nan_is_a_place_like_others() -> None:
     columns = pa.schema([("k", pa.string()), ("v", pa.int64()), ("at", pa.float64())])
     tested = Running(Normalize(columns, ("k",), ("at",)), columns)
     assert len(tested.step([{"k": "a", "v": 1, "at": nan}, {"k": "a", "v": 1, "at": -nan}])) == 1
-    with pytest.raises(RowError, match="Two different rows of a key have the same place"):
+    with pytest.raises(RowError, match="Two different rows of a key have the same sort key"):
         tested.step([{"k": "a", "v": 2, "at": nan}])
     assert tested.step([{"k": "a", "v": 3, "at": float("inf")}]) == [], "NaN comes last"
 
@@ -179,11 +179,11 @@ def test_the_first_column_that_differs_says_which_row_is_newer(
 
 @pytest.mark.parametrize("other", [row("a", 1, 2.0), row("a", 1, kind="-D")])
 def test_two_different_rows_with_one_place_are_an_error(other: Row) -> None:
-    with pytest.raises(RowError, match=r"same place in order_by: {'at': 1}"):
+    with pytest.raises(RowError, match=r"same sort key \(order_by\): {'at': 1}"):
         running().step([row("a", 1), other])
     tested = running()
     tested.step([row("a", 1)])
-    with pytest.raises(RowError, match="same place in order_by"):
+    with pytest.raises(RowError, match=r"same sort key \(order_by\)"):
         tested.step([other])
 
 

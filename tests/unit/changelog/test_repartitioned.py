@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from penstock.changelog.operators.base import Operator
 from penstock.errors import StateError
 from penstock.state import store, tools
-from penstock.state.columns import Places, hash_columns
+from penstock.state.columns import Integers, hash_columns
 from penstock.state.identity import Identity
 from penstock.state.repartition import repartition
 from penstock.state.snapshot import Lifetime, Reading
@@ -32,8 +32,8 @@ from tests.unit.state.rows import QUERY, digest_of, task_of
 KEYS = "abcdefgh"
 
 
-def partition_of(keys: pa.Table, count: int) -> Places:
-    numbers: Places = (hash_columns(keys, keys.column_names).low % count).astype("int64")
+def partition_of(keys: pa.Table, count: int) -> Integers:
+    numbers: Integers = (hash_columns(keys, keys.column_names).low % count).astype("int64")
     return numbers
 
 

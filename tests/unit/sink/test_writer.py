@@ -19,7 +19,7 @@ from penstock.errors import RowError, UnsupportedOptionError
 from penstock.options.config import DeliveryGuarantee, KafkaProperties, SinkConfig
 from penstock.sink.exactly_once.committable import TaskReport
 from penstock.sink.exactly_once.mandate import Mandate
-from penstock.sink.exactly_once.task_writer import TaskPlace, write_in_transaction
+from penstock.sink.exactly_once.task_writer import TaskAttempt, write_in_transaction
 from penstock.sink.writer import RowWriter, write_rows
 from penstock.types import TopicPartition
 from tests.unit.sink.test_partitioner import java_partition
@@ -277,7 +277,7 @@ def test_a_task_without_rows_opens_no_transaction(batches: list[pa.RecordBatch])
     no_broker = SinkConfig(properties, "t", DeliveryGuarantee.EXACTLY_ONCE, transactional_id_prefix="p")
     session = ProducerSession(TransactionIdentity("p-committer", 1, 0, TransactionProtocol.V2))
     mandate = Mandate("p", session, TransactionProtocol.V2, 60_000, known={})
-    report = write_in_transaction(no_broker, mandate, TaskPlace("q", 3, 199, 0), iter(batches))
+    report = write_in_transaction(no_broker, mandate, TaskAttempt("q", 3, 199, 0), iter(batches))
     assert report == TaskReport("q", 3, 199, session, committable=None)
 
 

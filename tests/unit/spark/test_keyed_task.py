@@ -15,7 +15,7 @@ from penstock.spark import _keyed_task
 from penstock.spark._clocks import Clocks
 from penstock.spark._keyed_task import NOW_MS, PARTITION, KeyedTask, identity_of
 from penstock.spark._planning import Planning
-from penstock.spark._task_context import BatchPlace
+from penstock.spark._task_context import BatchTask
 from penstock.state import mounts, store
 from penstock.state.files import LocalFiles
 from penstock.state.shared_folder import folder_id
@@ -40,7 +40,7 @@ def sent(*rows: tuple[str, int, int], now_ms: int = 1) -> list[pa.RecordBatch]:
 def batch_id(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of the batch that Spark tells the task."""
     number = [0]
-    monkeypatch.setattr(_keyed_task, "batch_of_task", lambda: BatchPlace("query", "run", number[0]))
+    monkeypatch.setattr(_keyed_task, "batch_of_task", lambda: BatchTask("query", "run", number[0]))
     monkeypatch.setattr(store, "_OPEN", {})
     return number
 
@@ -90,7 +90,7 @@ def test_of_two_calls_with_one_folder_the_newer_one_may_start(
     third = Planning(str(tmp_path), "cc", OPERATOR).run()
     batch_id[0] = 1
     assert kinds(task(tmp_path, plan_number=2, plan_id="bb"), sent(("a", 2, 2))) == ["-U", "+U"]
-    place = BatchPlace("query", "next run", 2)
+    place = BatchTask("query", "next run", 2)
     monkeypatch.setattr(_keyed_task, "batch_of_task", lambda: place)
     seen: dict[str, Any] = {"plan_number": third.number, "plan_id": "cc", "folder_id": third.folder_id}
     assert kinds(task(tmp_path, **seen), sent(("a", 3, 3))) == ["-U", "+U"]

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.errors import StateError
 from penstock.state import run, store, tools
-from penstock.state.columns import DELETED, Hashes, Places, hash_columns, keys_of, state_rows
+from penstock.state.columns import DELETED, Hashes, Integers, hash_columns, keys_of, state_rows
 from penstock.state.identity import Identity
 from penstock.state.repartition import committed_batch, repartition
 from penstock.state.store import StateStore
@@ -47,8 +47,8 @@ def found(files: MemoryFiles, partitions: int, batch_id: int) -> dict[int, str]:
     return rows
 
 
-def by_key(keys: pa.Table, count: int) -> Places:
-    numbers: Places = keys.column("k").to_numpy() % count
+def by_key(keys: pa.Table, count: int) -> Integers:
+    numbers: Integers = keys.column("k").to_numpy() % count
     return numbers
 
 
@@ -80,7 +80,7 @@ def test_a_query_that_runs_is_noticed() -> None:
     source, target = MemoryFiles(), MemoryFiles()
     run_batch(source, 2, 0, dict.fromkeys(range(20), "x"))
 
-    def meanwhile(keys: pa.Table, count: int) -> Places:
+    def meanwhile(keys: pa.Table, count: int) -> Integers:
         if not any(path.startswith("0/1-") for path in source.contents):
             run_batch(source, 2, 1, {0: "new"})
         return by_key(keys, count)
@@ -114,7 +114,7 @@ def test_a_row_that_does_not_belong_to_its_folder_is_refused() -> None:
     source = MemoryFiles()
     run_batch(source, 2, 0, dict.fromkeys(range(20), "x"))
 
-    def other(keys: pa.Table, count: int) -> Places:
+    def other(keys: pa.Table, count: int) -> Integers:
         numbers = by_key(keys, count)
         numbers[0] += 1
         return numbers

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.changelog.row_kinds import ROW_KIND
-from penstock.state.columns import Hashes, Mask, Places, hash_values
+from penstock.state.columns import Hashes, Integers, Mask, hash_values
 
 
-def rows_that_count(batch: pa.Table, signs: Places, keys: Hashes, known: Hashes) -> Mask:
+def rows_that_count(batch: pa.Table, signs: Integers, keys: Hashes, known: Hashes) -> Mask:
     """Return the rows of a batch that change a group.
 
     Args:

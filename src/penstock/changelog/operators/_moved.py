@@ -18,9 +18,9 @@ all null (a tombstone) always deletes. A -D of an upsert stream always deletes, 
 and +I does not.
 
 The state has the hash of the replaced row as the part of the key, because the two halves of an exchange may
-be in two batches. Its lowest two bits say how the row was replaced. Only its place tells the -U that ends
-such a row from a later one. So this -U moves the place of the key, and the hash says that the row is GONE.
-With that, the same -U is recognised if it comes again.
+be in two batches. Its lowest two bits say how the row was replaced. Only its sort key tells the -U that
+ends such a row from a later one. So this -U moves the sort key that is kept, and the hash says that the row
+is GONE. With that, the same -U is recognised if it comes again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.changelog.operators.ordering import same_as_before
-from penstock.state.columns import Hashes, Mask, Places, hash_values, no_parts, one_array, parts_of
+from penstock.state.columns import Hashes, Integers, Mask, hash_values, no_parts, one_array, parts_of
 
 Signs = npt.NDArray[np.int8]
 FREE, INSERTED = 1, 2
@@ -59,7 +59,7 @@ class Moved:
     """
 
     content: pa.Table
-    groups: Places
+    groups: Integers
     is_old: Mask
     deleted: Mask
     is_before: Mask
@@ -96,12 +96,12 @@ class Found:
 
     Attributes:
         is_dropped: whether to leave the row out.
-        stays: the place of the row that is there after it: its own, but for a -U that ends a replaced row.
+        stays: the index of the row that is there after it: its own, but for a -U that ends a replaced row.
         replaced: the hash of the row that was replaced, after each row.
     """
 
     is_dropped: Mask
-    stays: Places
+    stays: Integers
     replaced: Hashes
 
 
@@ -158,58 +158,58 @@ class _Key:
     is_empty: Mask
     found: Found
     current: int | None = None
-    """The place of the row that is there."""
+    """The index of the row that is there."""
     replaced: list[Hash] = field(default_factory=list)
     """The rows that were replaced and are not gone yet."""
 
     def run(self, start: int, stop: int) -> None:
         """Write into `found` what to do with each row."""
-        for place in range(start, stop):
+        for index in range(start, stop):
             last = (0, 0)
-            if self.rows.is_old[place]:
-                self._begin(place)
-            elif self.rows.deleted[place]:
-                last = self._end(place)
+            if self.rows.is_old[index]:
+                self._begin(index)
+            elif self.rows.deleted[index]:
+                last = self._end(index)
             else:
-                self._take(place)
+                self._take(index)
             high, low = self.replaced[-1] if self.replaced else last
-            self.found.replaced.high[place], self.found.replaced.low[place] = high, low
+            self.found.replaced.high[index], self.found.replaced.low[index] = high, low
 
-    def _hash(self, place: int) -> Hash:
-        return int(self.hashes.high[place]), int(self.hashes.low[place])
+    def _hash(self, index: int) -> Hash:
+        return int(self.hashes.high[index]), int(self.hashes.low[index])
 
-    def _begin(self, place: int) -> None:
-        kept = self.rows.replaced.take(np.array([place]))
+    def _begin(self, index: int) -> None:
+        kept = self.rows.replaced.take(np.array([index]))
         if kept.high[0] | kept.low[0] and not is_gone(kept)[0]:
             self.replaced = [(int(kept.high[0]), int(kept.low[0]))]
-        self.current = None if self.rows.deleted[place] else place
+        self.current = None if self.rows.deleted[index] else index
 
-    def _take(self, place: int) -> None:
+    def _take(self, index: int) -> None:
         """A row comes. It may replace another one."""
-        taking = self.rows.taking[place]
+        taking = self.rows.taking[index]
         if self.current is not None and taking:
             there = self._hash(self.current)
-            differs = there != self._hash(place)
+            differs = there != self._hash(index)
             if taking == FREE:
                 self.replaced.append((there[0], there[1] | (0 if differs else _BY_EQUAL)))
             elif differs and not self.is_empty[self.current]:
                 self.replaced.append((there[0], there[1] | _BY_INSERT))
-        self.current = place
+        self.current = index
 
-    def _end(self, place: int) -> Hash:
+    def _end(self, index: int) -> Hash:
         """A row goes: the one that is there, or a replaced one. Return the hash of a replaced one."""
-        high, low = self._hash(place)
+        high, low = self._hash(index)
         if self.current is None:
             return 0, 0
         differs = self._hash(self.current) != (high, low)
-        if self.rows.is_before[place]:
+        if self.rows.is_before[index]:
             for ended in ((high, low | _BY_EQUAL), (high, low)):
                 if ended in self.replaced and (differs or ended[1] & _BY_EQUAL):
                     self.replaced.remove(ended)
-                    self.found.stays[place] = self.current
+                    self.found.stays[index] = self.current
                     return high, low | _GONE
         if differs and (high, low | _BY_INSERT) in self.replaced:
-            self.found.is_dropped[place] = True
+            self.found.is_dropped[index] = True
         else:
             self.current, self.replaced = None, []
         return 0, 0

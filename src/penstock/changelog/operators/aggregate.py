@@ -44,8 +44,8 @@ from penstock.changelog.row_kinds import (
 from penstock.errors import RowError, SchemaError
 from penstock.state.columns import (
     Hashes,
+    Integers,
     Mask,
-    Places,
     equal_columns,
     hash_columns,
     keys_of,
@@ -210,7 +210,7 @@ class Aggregate:
         at_least = [np.where(is_empty[each.groups], 0, np.maximum(each.after, 0)) for each in values]
         return rows, [replace(each, after=after) for each, after in zip(values, at_least, strict=True)]
 
-    def _check_arrived(self, signs: Places) -> None:
+    def _check_arrived(self, signs: Integers) -> None:
         """Raise RowError if a row goes, and an aggregate keeps one value of each group only."""
         if np.any(signs < 0) and any(call.function in ARRIVED for call in self.calls):
             raise RowError(
@@ -219,19 +219,19 @@ class Aggregate:
                 column=ROW_KIND,
             )
 
-    def _old_groups(self, kept: pa.Table, batch: pa.Table, groups: Places, keys: Hashes) -> pa.Table:
+    def _old_groups(self, kept: pa.Table, batch: pa.Table, groups: Integers, keys: Hashes) -> pa.Table:
         """Return the row of each group before the batch; zeros for a new one."""
         found = keys_of(kept)
-        place = np.full(len(keys), -1, np.int64)
+        row = np.full(len(keys), -1, np.int64)
         number = numbers_of(found, keys)
-        place[number] = np.arange(kept.num_rows)
+        row[number] = np.arange(kept.num_rows)
         first = np.empty(len(keys), np.int64)
         first[groups[::-1]] = np.arange(len(groups))[::-1]
         of_group = batch.select(list(self.keys)).cast(pa.schema(list(self.kept_columns)[: len(self.keys)]))
         own = _one_zero(of_group.take(pa.array(first)))
         _check_keys(own.take(pa.array(groups)), of_group, self.keys)
         _check_keys(own.take(pa.array(number)), kept.select(list(self.keys)), self.keys)
-        rows = kept.select(self.kept_columns.names).take(pa.array(place, mask=place < 0))
+        rows = kept.select(self.kept_columns.names).take(pa.array(row, mask=row < 0))
         for index, name in enumerate(self.keys):
             rows = rows.set_column(index, rows.schema.field(index), own.column(name))
         for name in [_COUNT, *(_SUM + name for name in self._summed()), *self._counts()]:
@@ -245,7 +245,7 @@ class Aggregate:
         specials = [special + name for name in self._floats() for special in SPECIALS]
         return [*(_VALID + name for name in self._counted()), *specials]
 
-    def _new_groups(self, old: pa.Table, batch: pa.Table, signs: Places, groups: Places) -> pa.Table:
+    def _new_groups(self, old: pa.Table, batch: pa.Table, signs: Integers, groups: Integers) -> pa.Table:
         """Return the row of each group after the batch."""
         rows = _with_added(old, _COUNT, signs, groups)
         for name in self._counted():
@@ -313,7 +313,7 @@ class Aggregate:
             rows, Hashes.joined(*hashes), np.concatenate(deleted), now_ms, Hashes.joined(*parts)
         )
 
-    def _value_rows(self, keys: pa.Table, slot: Slot, each: Values, changed: Places) -> pa.Table:
+    def _value_rows(self, keys: pa.Table, slot: Slot, each: Values, changed: Integers) -> pa.Table:
         columns = {key: keys.column(key) for key in self.keys}
         columns[_SLOT] = pa.array([slot.number] * len(changed), pa.int32())
         columns[_COUNT] = pa.array(each.after[changed])
@@ -353,8 +353,8 @@ def _fitting(result: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
         raise overflow(kind) from error
 
 
-def _numbers(rows: pa.Table, name: str) -> Places:
-    numbers: Places = one_array(rows.column(name)).to_numpy(zero_copy_only=False)
+def _numbers(rows: pa.Table, name: str) -> Integers:
+    numbers: Integers = one_array(rows.column(name)).to_numpy(zero_copy_only=False)
     return numbers
 
 
@@ -369,7 +369,7 @@ def _with_column(rows: pa.Table, name: str, values: pa.Array) -> pa.Table:
     return rows.set_column(at, rows.schema.field(at), values)
 
 
-def _with_added(rows: pa.Table, name: str, signs: Places, groups: Places) -> pa.Table:
+def _with_added(rows: pa.Table, name: str, signs: Integers, groups: Integers) -> pa.Table:
     at = rows.schema.get_field_index(name)
     counts = one_array(rows.column(at)).to_numpy(zero_copy_only=False).copy()
     np.add.at(counts, groups, signs)

@@ -22,7 +22,7 @@ from penstock.changelog.row_kinds import (
     kind_column,
     signs_of,
 )
-from penstock.state.columns import Places, equal_columns, hash_columns, hash_values
+from penstock.state.columns import Integers, equal_columns, hash_columns, hash_values
 
 
 def net_of_keys(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
@@ -76,19 +76,19 @@ def net_of_rows(rows: pa.Table) -> pa.Table:
     return _with_kinds(rows, np.concatenate([gone, come]), kinds)
 
 
-def _last(groups: Places, wanted: np.ndarray, counts: Places) -> Places:
-    """Return the places of the last rows of each group among those that are wanted, as many as it counts."""
-    places = np.flatnonzero(wanted)[::-1]
-    order = np.argsort(groups[places], kind="stable")
-    ordered = groups[places][order]
+def _last(groups: Integers, wanted: np.ndarray, counts: Integers) -> Integers:
+    """Return the indices of the last rows of each group among those that are wanted, as many as it counts."""
+    indices = np.flatnonzero(wanted)[::-1]
+    order = np.argsort(groups[indices], kind="stable")
+    ordered = groups[indices][order]
     starts = np.flatnonzero(~same_as_before([ordered])) if len(ordered) else np.empty(0, np.int64)
     sizes = np.diff(np.append(starts, len(ordered)))
     within = np.arange(len(ordered)) - np.repeat(starts, sizes)
-    return np.sort(places[order][within < counts[ordered]])
+    return np.sort(indices[order][within < counts[ordered]])
 
 
-def _with_kinds(rows: pa.Table, places: Places, kinds: np.ndarray) -> pa.Table:
-    taken = rows.take(pa.array(places, pa.int64()))
+def _with_kinds(rows: pa.Table, indices: Integers, kinds: np.ndarray) -> pa.Table:
+    taken = rows.take(pa.array(indices, pa.int64()))
     at = rows.schema.get_field_index(ROW_KIND)
     return taken.set_column(at, rows.schema.field(at), kind_column(kinds.astype(np.int8)))
 

@@ -16,8 +16,8 @@ import pyarrow as pa
 from penstock.changelog.operators.base import Find, check_collisions, with_nullable
 from penstock.state.columns import (
     Hashes,
+    Integers,
     Mask,
-    Places,
     hash_columns,
     keys_of,
     one_array,
@@ -46,13 +46,13 @@ class CountedRows:
     table: pa.Table
     keys: Hashes
     parts: Hashes
-    before: Places
-    after: Places
+    before: Integers
+    after: Integers
     touched: Mask
-    carried: Places
+    carried: Integers
 
     @property
-    def group(self) -> Places:
+    def group(self) -> Integers:
         """Return the number of the key of each row."""
         return np.cumsum(self.keys.starts()) - 1
 
@@ -90,7 +90,7 @@ def counted_columns(columns: pa.Schema) -> pa.Schema:
 def count_rows(
     kind: type[Rows],
     new: pa.Table,
-    signs: Places,
+    signs: Integers,
     keys: Sequence[str],
     find: Find,
     within: str | None = None,
@@ -139,8 +139,8 @@ def count_rows(
     )
 
 
-def _order(keys: Hashes, parts: Hashes, within: Sequence[Places]) -> Places:
-    """Return the places of rows in the order of key, then of the columns `within`, then of part."""
+def _order(keys: Hashes, parts: Hashes, within: Sequence[Integers]) -> Integers:
+    """Return the indices of rows in the order of key, then of the columns `within`, then of part."""
     if not within:
         return order_with_parts(keys, parts)
     return np.lexsort((parts.low, parts.high, *within, keys.low, keys.high))

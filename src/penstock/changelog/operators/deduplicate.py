@@ -1,7 +1,7 @@
 """`deduplicate`: keep the first or the last row of each key, of rows that are only inserted.
 
 Runs on executors; made on the driver. Invariant: downstream has for each key the row with the lowest (or
-highest) place in `order_by` of all rows so far.
+highest) sort key (its values in `order_by`) of all rows so far.
 
 It keeps, for each key: the row that it emitted last.
 """
@@ -29,7 +29,7 @@ from penstock.changelog.row_kinds import (
 from penstock.errors import RowError
 from penstock.state.columns import (
     Hashes,
-    Places,
+    Integers,
     hash_columns,
     hash_values,
     keys_of,
@@ -46,8 +46,8 @@ class Deduplicate:
         columns: of the input, without `row_kind`.
         keys: rows with equal keys are the same row.
         order_by: says which row of a key is first. Null is before all values.
-        keep: which row of a key stays. Of two rows at the same place it is the one that came in an earlier
-            batch; within a batch the values decide.
+        keep: which row of a key stays. Of two rows with the same sort key it is the one that came in an
+            earlier batch; within a batch the values decide.
     """
 
     columns: pa.Schema
@@ -93,7 +93,7 @@ class Deduplicate:
         deleted = np.zeros(len(changed), bool)
         return Step(out.cast(self.out_columns), state_rows(values, keys.take(changed), deleted, now_ms))
 
-    def _order(self, rows: pa.Table, groups: Places, is_new: np.ndarray) -> Places:
+    def _order(self, rows: pa.Table, groups: Integers, is_new: np.ndarray) -> Integers:
         """Return the order in which the row that stays is the first of its group."""
         content = hash_values(rows)
         ranked = ranks_with_nulls(rows, self.order_by)
@@ -111,12 +111,12 @@ def _check_inserts(batch: pa.Table) -> None:
         )
 
 
-def _changes(rows: pa.Table, old: Places, new: Places) -> pa.Table:
+def _changes(rows: pa.Table, old: Integers, new: Integers) -> pa.Table:
     """Return +I for each new row without an old one (-1), else -U and +U."""
     counts = 1 + (old >= 0)
     is_second = np.zeros(int(counts.sum()), bool)
     is_second[np.cumsum(counts) - 1] = True
-    places = np.where(is_second, np.repeat(new, counts), np.repeat(old, counts))
+    indices = np.where(is_second, np.repeat(new, counts), np.repeat(old, counts))
     is_update = np.repeat(old >= 0, counts)
     kinds = np.where(is_update, np.where(is_second, UPDATE_AFTER, UPDATE_BEFORE), INSERT).astype(np.int8)
-    return rows.take(pa.array(places)).append_column(ROW_KIND, kind_column(kinds))
+    return rows.take(pa.array(indices)).append_column(ROW_KIND, kind_column(kinds))

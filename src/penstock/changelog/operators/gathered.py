@@ -60,13 +60,13 @@ class Gathered:
             return empty
 
         out = operator.step(self._rows(lists), nothing, 0).out
-        place = np.full(len(lists), -1, np.int64)
-        place[one_array(out.column(_GROUP)).to_numpy()] = np.arange(out.num_rows)
+        index = np.full(len(lists), -1, np.int64)
+        index[one_array(out.column(_GROUP)).to_numpy()] = np.arange(out.num_rows)
         names = self.out_columns.names
         made = pa.StructArray.from_arrays(
             [one_array(out.column(name)) for name in names], fields=list(self.out_columns)
         )
-        return made.take(pa.array(place, mask=place < 0))
+        return made.take(pa.array(index, mask=index < 0))
 
     def _rows(self, lists: pa.Array) -> pa.Table:
         """Return the rows of all lists, each with the number of its list."""

@@ -23,7 +23,7 @@ from penstock.changelog.operators.base import Find, Step, with_nullable
 from penstock.changelog.operators.counted import CountedRows, count_rows, counted_columns
 from penstock.changelog.row_kinds import DELETE, INSERT, NAMES, ROW_KIND, kind_column, signs_of
 from penstock.errors import RowError
-from penstock.state.columns import Mask, Places, hash_columns, one_array
+from penstock.state.columns import Integers, Mask, hash_columns, one_array
 
 SIDE = "#side"
 """0 for a row of the left side, 1 for one of the right side."""
@@ -90,7 +90,7 @@ class Join:
     def _kept(self, rows: JoinRows, now_ms: int) -> pa.Table:
         return rows.to_keep(now_ms)
 
-    def _without_key(self, rows: pa.Table, signs: Places) -> pa.Table:
+    def _without_key(self, rows: pa.Table, signs: Integers) -> pa.Table:
         """Return the changes by rows with a null in their keys, which have no partner."""
         parts = hash_columns(rows, rows.column_names)
         order = parts.order()
@@ -99,11 +99,11 @@ class Join:
             signs, rows = np.add.reduceat(signs[order], firsts), rows.take(pa.array(order[firsts]))
         is_left = one_array(rows.column(SIDE)).to_numpy() == 0
         wanted = is_left & (self.how in ("left", "full", "anti")) | ~is_left & (self.how in ("right", "full"))
-        places = np.flatnonzero(wanted)
-        left, right = (np.where(is_left[places] == is_it, places, -1) for is_it in (True, False))
-        return self._named(rows, left, right, signs[places])
+        indices = np.flatnonzero(wanted)
+        left, right = (np.where(is_left[indices] == is_it, indices, -1) for is_it in (True, False))
+        return self._named(rows, left, right, signs[indices])
 
-    def _rows(self, new: pa.Table, signs: Places, find: Find) -> JoinRows:
+    def _rows(self, new: pa.Table, signs: Integers, find: Find) -> JoinRows:
         """Return the rows of all keys of the batch, each once, with their numbers before and after it."""
         rows = count_rows(JoinRows, new, signs, self.keys, find, within=SIDE)
         if np.any(rows.after < 0):
@@ -114,9 +114,9 @@ class Join:
         return rows
 
     def _out(self, rows: JoinRows) -> pa.Table:
-        left: list[Places] = []
-        right: list[Places] = []
-        change: list[Places] = []
+        left: list[Integers] = []
+        right: list[Integers] = []
+        change: list[Integers] = []
         if self.how not in ("semi", "anti"):
             pairs = rows.pairs_of(rows.before != rows.after)
             left, right = [pairs[0]], [pairs[1]]
@@ -125,14 +125,14 @@ class Join:
             ]
         for side, hows in ((0, ("left", "full", "semi", "anti")), (1, ("right", "full"))):
             if self.how in hows:
-                places = np.flatnonzero(rows.side == side)
-                alone = [each == 0 for each in rows.partners(places)]
+                indices = np.flatnonzero(rows.side == side)
+                alone = [each == 0 for each in rows.partners(indices)]
                 if self.how == "semi":
                     alone = [~each for each in alone]
-                none = np.full(len(places), -1)
-                left.append(places if side == 0 else none)
-                right.append(none if side == 0 else places)
-                change.append(rows.after[places] * alone[1] - rows.before[places] * alone[0])
+                none = np.full(len(indices), -1)
+                left.append(indices if side == 0 else none)
+                right.append(none if side == 0 else indices)
+                change.append(rows.after[indices] * alone[1] - rows.before[indices] * alone[0])
         empty = [np.empty(0, np.int64)]
         ones, others, changes = (np.concatenate([*empty, *each]) for each in (left, right, change))
         return self._named(rows.table, ones, others, changes, rows.group)
@@ -140,18 +140,18 @@ class Join:
     def _named(
         self,
         rows: pa.Table,
-        left: Places,
-        right: Places,
-        change: Places,
-        group: Places | None = None,
-        again: Places | None = None,
+        left: Integers,
+        right: Integers,
+        change: Integers,
+        group: Integers | None = None,
+        again: Integers | None = None,
     ) -> pa.Table:
         """Return rows of the output: -D as often as a change is negative, then +I as often as it is positive.
 
         Args:
             rows: the rows of both sides.
-            left: the place of the left row of each pair; -1 for none.
-            right: the place of the right row.
+            left: the index of the left row of each pair; -1 for none.
+            right: the index of the right row.
             change: how often the pair comes, or goes.
             group: the number of the key of each row. It orders the rows of a kind.
             again: how often the pair goes and comes besides; None for never.
@@ -188,22 +188,22 @@ def named_columns(columns: pa.Schema, names: Names) -> pa.Schema:
     return pa.schema([*fields, pa.field(ROW_KIND, pa.string(), nullable=False)])
 
 
-def paired(rows: pa.Table, names: Names, left: Places, right: Places) -> list[pa.Array]:
+def paired(rows: pa.Table, names: Names, left: Integers, right: Integers) -> list[pa.Array]:
     """Return the columns of pairs of rows.
 
     Args:
         rows: the rows of both sides.
         names: each column of the output, and the columns that give it, of which the first not null counts.
-        left: the place of the left row of each pair; -1 for none.
-        right: the place of the right row.
+        left: the index of the left row of each pair; -1 for none.
+        right: the index of the right row.
     """
     arrays = []
     for _, sources in names:
         found = []
         for source in sources:
-            places = np.where(left < 0, right, left) if source.startswith(KEY) else left
-            places = right if source.startswith(RIGHT) else places
-            taken = one_array(rows.column(source)).take(pa.array(places, mask=places < 0))
+            indices = np.where(left < 0, right, left) if source.startswith(KEY) else left
+            indices = right if source.startswith(RIGHT) else indices
+            taken = one_array(rows.column(source)).take(pa.array(indices, mask=indices < 0))
             found.append(taken.cast(rows.schema.field(sources[0]).type))
         arrays.append(pc.coalesce(*found) if len(found) > 1 else found[0])
     return arrays
@@ -213,30 +213,30 @@ class JoinRows(CountedRows):
     """The rows of all keys of a batch, sorted by key and side, with their numbers before and after it."""
 
     @property
-    def side(self) -> Places:
-        sides: Places = one_array(self.table.column(SIDE)).to_numpy().astype(np.int64)
+    def side(self) -> Integers:
+        sides: Integers = one_array(self.table.column(SIDE)).to_numpy().astype(np.int64)
         return sides
 
-    def partners(self, places: Places) -> Iterator[Places]:
+    def partners(self, indices: Integers) -> Iterator[Integers]:
         """Yield how many rows of the other side these rows have, before and after the batch."""
         for counts in (self.before, self.after):
-            yield self.of_others(counts, places)
+            yield self.of_others(counts, indices)
 
-    def of_others(self, counts: Places, places: Places) -> Places:
+    def of_others(self, counts: Integers, indices: Integers) -> Integers:
         """Return the sum of `counts` over the rows of the other side, for each of these rows."""
-        group, other = self.group, 1 - self.side[places]
+        group, other = self.group, 1 - self.side[indices]
         totals = np.zeros(2 * len(self.before), np.int64)
         np.add.at(totals, 2 * group + self.side, counts)
-        found: Places = totals[2 * group[places] + other]
+        found: Integers = totals[2 * group[indices] + other]
         return found
 
-    def pairs_of(self, changed: Mask) -> tuple[Places, Places]:
-        """Return the places of the rows of each pair of which at least one row is `changed`."""
+    def pairs_of(self, changed: Mask) -> tuple[Integers, Integers]:
+        """Return the indices of the rows of each pair of which at least one row is `changed`."""
         first = self._pairs(changed, np.ones(len(changed), bool))
         second = self._pairs(~changed, changed)
         return np.concatenate([first[0], second[0]]), np.concatenate([first[1], second[1]])
 
-    def _pairs(self, left: Mask, right: Mask) -> tuple[Places, Places]:
+    def _pairs(self, left: Mask, right: Mask) -> tuple[Integers, Integers]:
         """Return all pairs of these left rows with these right rows of their key."""
         group = self.group
         left_at = np.flatnonzero(left & (self.side == 0))

@@ -20,7 +20,7 @@ import pyarrow as pa
 from penstock.changelog.operators.base import Find
 from penstock.changelog.operators.counted import count_rows
 from penstock.changelog.operators.join import SIDE, Join, JoinRows
-from penstock.state.columns import Mask, Places
+from penstock.state.columns import Integers, Mask
 
 _PARTNERS = "#partners"
 _REMEMBERS = {
@@ -36,7 +36,7 @@ _REMEMBERS = {
 
 @dataclass(frozen=True)
 class _Numbers:
-    """Numbers of the rows of a batch, by their places.
+    """Numbers of the rows of a batch, by their indices.
 
     Attributes:
         was: how often downstream has the row: once if it was forgotten and goes.
@@ -46,11 +46,11 @@ class _Numbers:
         given: the partners that downstream has seen, before and after it.
     """
 
-    was: Places
+    was: Integers
     known: Mask
-    reached: Places
-    partners: Places
-    given: tuple[Places, Places]
+    reached: Integers
+    partners: Integers
+    given: tuple[Integers, Integers]
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class JoinWithTtl(Join):
         columns = super().kept_columns
         return columns.append(pa.field(_PARTNERS, pa.int64())) if _REMEMBERS[self.how] else columns
 
-    def _rows(self, new: pa.Table, signs: Places, find: Find) -> JoinRows:
+    def _rows(self, new: pa.Table, signs: Integers, find: Find) -> JoinRows:
         carried = _PARTNERS if _REMEMBERS[self.how] else None
         return count_rows(JoinRows, new, signs, self.keys, find, within=SIDE, carried=carried)
 
@@ -83,16 +83,16 @@ class JoinWithTtl(Join):
         numbers, after = self._numbers(rows), np.maximum(rows.after, 0)
         found = [] if self.how in ("semi", "anti") else [self._pairs(rows, numbers, after)]
         for side in _REMEMBERS[self.how]:
-            places = np.flatnonzero(rows.side == side)
-            none = np.full(len(places), -1)
-            before, now = self._alone(numbers, after, places)
-            change, again = now - before, np.where(rows.touched[places] & (now == before), now, 0)
-            ones = (places, none) if side == 0 else (none, places)
+            indices = np.flatnonzero(rows.side == side)
+            none = np.full(len(indices), -1)
+            before, now = self._alone(numbers, after, indices)
+            change, again = now - before, np.where(rows.touched[indices] & (now == before), now, 0)
+            ones = (indices, none) if side == 0 else (none, indices)
             found.append((*ones, change, again))
         left, right, change, again = (np.concatenate(each) for each in zip(*found, strict=True))
         return self._named(rows.table, left, right, change, rows.group, again)
 
-    def _pairs(self, rows: JoinRows, numbers: _Numbers, after: Places) -> tuple[Places, ...]:
+    def _pairs(self, rows: JoinRows, numbers: _Numbers, after: Integers) -> tuple[Integers, ...]:
         """Return the pairs of rows of the batch, how their number changes, and how often they come again."""
         left, right = rows.pairs_of(rows.touched)
         ones, others = numbers.was[left], numbers.was[right]
@@ -107,18 +107,18 @@ class JoinWithTtl(Join):
         before, now = ones * others, after[left] * after[right]
         return left, right, now - before, np.where(now == before, now, 0)
 
-    def _alone(self, numbers: _Numbers, after: Places, places: Places) -> tuple[Places, Places]:
+    def _alone(self, numbers: _Numbers, after: Integers, indices: Integers) -> tuple[Integers, Integers]:
         """Return how often rows are there alone (semi join: not alone), before and after the batch."""
-        was, now = numbers.was[places], after[places]
-        given, later = (each[places] for each in numbers.given)
+        was, now = numbers.was[indices], after[indices]
+        given, later = (each[indices] for each in numbers.given)
         # The row comes once more, with no partner now. The earlier ones keep their forgotten partners.
-        has_others = (now > was) & (given > numbers.partners[places]) & numbers.known[places] & (later == 0)
+        has_others = (now > was) & (given > numbers.partners[indices]) & numbers.known[indices] & (later == 0)
         if self.how == "semi":
             return np.where(has_others, 0, was * (given > 0)), now * (later > 0)
         before, there = np.where(has_others | (given == 0), was, 0), now * (later == 0)
         if self.how != "anti":
             # A row goes whose partners were all forgotten: it goes as one without a partner, as in Flink.
-            has_lost_all = (given > 0) & (numbers.reached[places] == 0) & ~has_others
+            has_lost_all = (given > 0) & (numbers.reached[indices] == 0) & ~has_others
             before = np.where(has_lost_all, np.maximum(was - now, 0) + there, before)
         return before, there
 

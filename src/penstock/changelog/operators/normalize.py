@@ -3,9 +3,9 @@
 Runs on executors; made on the driver. Invariants: for each key the output is +I, then any number of (-U, +U),
 then perhaps -D, and so on again; each -U and -D is the row that was emitted before it, column by column.
 
-It keeps, for each key: the row that it emitted last, the highest place in `order_by` that it has seen,
-whether the key is deleted, and a hash of the row that had the key before, if two rows exchange their keys
-(`_moved.py`).
+It keeps, for each key: the row that it emitted last, the highest sort key (values of `order_by`) that it has
+seen, whether the key is deleted, and a hash of the row that had the key before, if two rows exchange their
+keys (`_moved.py`).
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ from penstock.errors import RowError
 from penstock.state.columns import (
     DELETED,
     Hashes,
+    Integers,
     Mask,
-    Places,
     equal_columns,
     equal_to_before,
     hash_columns,
@@ -55,7 +55,7 @@ from penstock.state.columns import (
 )
 
 _SEEN = "#seen "
-"""Before the name of a column of `order_by`: the highest place that was seen."""
+"""Before the name of a column of `order_by`: its value in the highest sort key that was seen."""
 
 
 @dataclass(frozen=True)
@@ -125,22 +125,22 @@ class Normalize:
         new_groups, group_keys = groups_of(hash_columns(rows, self.keys))
         old = find(group_keys)
         seen = old.select([_SEEN + name for name in self.order_by]).rename_columns(list(self.order_by))
-        places = pa.concat_tables([seen, rows.select(list(self.order_by))])
+        sort_keys = pa.concat_tables([seen, rows.select(list(self.order_by))])
         groups = np.concatenate([groups_of_kept(keys_of(old), group_keys), new_groups])
         if self.source is not None:
             self._check_source(
                 pa.concat_tables([old.select([self.source]), rows.select([self.source])]), groups
             )
-        ranked = ranks(places, self.order_by)
+        ranked = ranks(sort_keys, self.order_by)
         is_old = np.zeros(len(groups), bool)
         is_old[: old.num_rows] = True
-        # A row with the place of the row that was kept comes before it, and is dropped with what is older.
+        # A row with the sort key of the row that was kept comes before it, and is dropped with what is older.
         order = sort(groups, ranked, is_old)
         none = np.zeros(old.num_rows, np.int8)
         replaced = hash_of_kept(old, len(groups))
         chains = _Chains(
             pa.concat_tables([old.select(self.columns.names), rows]).take(pa.array(order)),
-            places.take(pa.array(order)),
+            sort_keys.take(pa.array(order)),
             group_keys,
             groups[order],
             is_old[order],
@@ -161,17 +161,17 @@ class Normalize:
         # Checked before rows are dropped: a dropped row may be the one that shows the mistake.
         self._check_ties(chains, repeated)
         self._check_pairs(chains, repeated, unpaired)
-        old_place = np.full(len(group_keys), -1, np.int64)
-        old_place[chains.groups[chains.is_old]] = np.flatnonzero(chains.is_old)
-        # Rows before the kept one are late. Of rows at one place, which are equal, one is enough.
-        is_newer = np.arange(len(order)) >= old_place[chains.groups]
+        old_index = np.full(len(group_keys), -1, np.int64)
+        old_index[chains.groups[chains.is_old]] = np.flatnonzero(chains.is_old)
+        # Rows before the kept one are late. Of rows with one sort key, which are equal, one is enough.
+        is_newer = np.arange(len(order)) >= old_index[chains.groups]
         counts = is_newer & (chains.is_old | ~repeated)
         chains = chains if counts.all() else chains.take(np.flatnonzero(counts))
         chains = self._without_moved_rows(chains)
         return chains.ends() if self.collapse else chains
 
     def _not_ended_again(self, chains: _Chains) -> Mask:
-        """Return False for each -U that comes again, after it ended a row at the place that was kept."""
+        """Return False for each -U that comes again, after it ended a row with the sort key that was kept."""
         new = np.ones(len(chains.groups), bool)
         gone = chains.is_old & is_gone(chains.replaced)
         if not (gone.any() and chains.is_before.any()):
@@ -180,7 +180,7 @@ class Normalize:
         old[chains.groups[gone]] = np.flatnonzero(gone)
         asked = np.flatnonzero(chains.is_before & (old[chains.groups] >= 0))
         kept = old[chains.groups[asked]]
-        here, before = (chains.places.take(pa.array(each)) for each in (asked, kept))
+        here, before = (chains.sort_keys.take(pa.array(each)) for each in (asked, kept))
         content = chains.rows.select(self._content()).take(pa.array(asked))
         is_same = equal_columns(here, before, self.order_by)
         new[asked] = ~(is_same & ends_again(content, chains.replaced.take(kept)))
@@ -189,8 +189,8 @@ class Normalize:
     def _without_moved_rows(self, chains: _Chains) -> _Chains:
         """Return the chains without the -D and -U of rows that were replaced; see `_moved.py`.
 
-        A -U that ends one becomes the row that is there, at its own place. It changes nothing, and the state
-        learns that the other row is gone.
+        A -U that ends one becomes the row that is there, with its own sort key. It changes nothing, and the
+        state learns that the other row is gone.
         """
         found = moved_rows(
             Moved(
@@ -219,8 +219,8 @@ class Normalize:
     def _changes(self, batch: pa.Table) -> _Changes:
         """Return the rows that say what a key is now.
 
-        A -U says nothing if another row of its key has the same place. Otherwise the update has changed the
-        key: the +U has the new one, and the old one is deleted.
+        A -U says nothing if another row of its key has the same sort key. Otherwise the update has changed
+        the key: the +U has the new one, and the old one is deleted.
         """
         rows = batch.select(self.columns.names).cast(self.columns)
         rows = rows.cast(with_nullable(self.columns))
@@ -236,10 +236,10 @@ class Normalize:
             ranked = ranks(rows, self.order_by)
             order = sort(groups, ranked, is_before)
             firsts = np.flatnonzero(~same_as_before([groups[order], *(column[order] for column in ranked)]))
-            # The first row of each key and place is a -U only if all of them are.
+            # The first row of each key and sort key is a -U only if all of them are.
             sizes = np.diff(np.append(firsts, len(order)))
             is_change[order] |= np.repeat(is_before[order][firsts], sizes)
-            # Each -U that says nothing counts at the first row of its key and place, which stays.
+            # Each -U that says nothing counts at the first row of its key and sort key, which stays.
             says_nothing = (is_before & ~is_change)[order].astype(np.int64)
             is_there = kinds[order][firsts] != DELETE
             unpaired[order[firsts]] += np.add.reduceat(says_nothing, firsts) * is_there
@@ -260,7 +260,7 @@ class Normalize:
         others = {*self.keys, *self.order_by, self.source}
         return [name for name in self.columns.names if name not in others]
 
-    def _check_source(self, sources: pa.Table, groups: Places) -> None:
+    def _check_source(self, sources: pa.Table, groups: Integers) -> None:
         """Raise RowError if rows of a key come from two sources."""
         check_not_null(sources, [str(self.source)], "in source")
         ranked = ranks(sources, [str(self.source)])[0]
@@ -278,34 +278,34 @@ class Normalize:
             )
 
     def _check_ties(self, chains: _Chains, repeated: Mask) -> None:
-        """Raise RowError if two different rows of a key have the same place in `order_by`."""
-        places = np.flatnonzero(repeated)
-        before = places - 1
+        """Raise RowError if two different rows of a key have the same sort key (values of `order_by`)."""
+        later = np.flatnonzero(repeated)
+        before = later - 1
         content = self._content()
-        both = chains.deleted[places] & chains.deleted[before]
-        neither = ~chains.deleted[places] & ~chains.deleted[before]
-        here, earlier = chains.rows.take(pa.array(places)), chains.rows.take(pa.array(before))
+        both = chains.deleted[later] & chains.deleted[before]
+        neither = ~chains.deleted[later] & ~chains.deleted[before]
+        here, earlier = chains.rows.take(pa.array(later)), chains.rows.take(pa.array(before))
         equal = equal_columns(here, earlier, content)
-        # The -U of an operator before this one has the place of the old row.
-        is_old_row = chains.is_old[places] & chains.is_before[before]
+        # The -U of an operator before this one has the sort key of the old row.
+        is_old_row = chains.is_old[later] & chains.is_before[before]
         wrong = np.flatnonzero(~(both | (neither & equal) | is_old_row))
         if len(wrong):
-            place = int(places[wrong[0]])
-            where = chains.places.slice(place, 1).to_pylist()[0]
+            index = int(later[wrong[0]])
+            where = chains.sort_keys.slice(index, 1).to_pylist()[0]
             raise RowError(
-                f"Two different rows of a key have the same place in order_by: {where}. It is unknown which "
-                "is newer. Nothing of this batch was written. Add a column to order_by that tells them "
+                f"Two different rows of a key have the same sort key (order_by): {where}. It is unknown "
+                "which is newer. Nothing of this batch was written. Add a column to order_by that tells them "
                 "apart, such as the offset of the record.",
                 order_by=list(self.order_by),
             )
 
-    def _check_pairs(self, chains: _Chains, repeated: Mask, unpaired: Places) -> None:
-        """Raise RowError if a -U has the place of the row that it replaces, and its +U has another key.
+    def _check_pairs(self, chains: _Chains, repeated: Mask, unpaired: Integers) -> None:
+        """Raise RowError if a -U has the sort key of the row that it replaces, and its +U has another key.
 
         Args:
             chains: all rows.
-            repeated: whether a row has the key and the place of the row before it.
-            unpaired: for each group, how many -U more than +U have the place of another row of the batch.
+            repeated: whether a row has the key and the sort key of the row before it.
+            unpaired: for each group, how many -U more than +U have the sort key of another row of the batch.
         """
         if not chains.is_before.any() and not (unpaired > 0).any():
             return
@@ -317,15 +317,15 @@ class Normalize:
         if len(wrong):
             key = chains.rows.select(list(self.keys)).slice(int(wrong[0]), 1).to_pylist()[0]
             raise RowError(
-                f"A -U has the place of the row that it replaces, and no +U of its key came with it: {key}. "
-                "If the update has changed the key, the old key would stay. Nothing of this batch was "
-                "written. Give -U and +U of one change the same place in order_by, and do not filter out "
-                "the +U only.",
+                "A -U has the sort key of the row that it replaces, and no +U of its key came with it: "
+                f"{key}. If the update has changed the key, the old key would stay. Nothing of this batch "
+                "was written. Give -U and +U of one change the same values in order_by, and do not filter "
+                "out the +U only.",
                 order_by=list(self.order_by),
             )
 
     def _out(
-        self, chains: _Chains, emitted: Places, inserted: Mask, updated: Mask, removed: Mask
+        self, chains: _Chains, emitted: Integers, inserted: Mask, updated: Mask, removed: Mask
     ) -> pa.Table:
         """Return the changes: one row for an insert or a delete, two for an update."""
         changed = np.flatnonzero(inserted | updated | removed)
@@ -336,11 +336,11 @@ class Normalize:
         kinds = np.where(removed[source], DELETE, np.where(is_second, UPDATE_AFTER, UPDATE_BEFORE))
         kinds = np.where(inserted[source], INSERT, kinds).astype(np.int8)
         is_before = (kinds == UPDATE_BEFORE) | (kinds == DELETE)
-        places = np.where(is_before, emitted[source - is_before], source)
-        rows = chains.rows.take(pa.array(places))
+        indices = np.where(is_before, emitted[source - is_before], source)
+        rows = chains.rows.take(pa.array(indices))
         return rows.append_column(ROW_KIND, kind_column(kinds)).cast(self.out_columns)
 
-    def _kept(self, chains: _Chains, emitted: Places, now_ms: int) -> pa.Table:
+    def _kept(self, chains: _Chains, emitted: Integers, now_ms: int) -> pa.Table:
         """Return the newest row of each key that got one."""
         is_last = np.ones(len(chains.groups), bool)
         is_last[:-1] = chains.groups[1:] != chains.groups[:-1]
@@ -353,7 +353,7 @@ class Normalize:
                 empty = pa.array(np.where(deleted, -1, np.arange(len(last))), mask=deleted)
                 rows = rows.set_column(index, rows.schema.field(index), rows.column(index).take(empty))
         for name in self.order_by:
-            rows = rows.append_column(_SEEN + name, chains.places.column(name).take(pa.array(last)))
+            rows = rows.append_column(_SEEN + name, chains.sort_keys.column(name).take(pa.array(last)))
         keys = chains.keys.take(chains.groups[last])
         return state_rows(rows.cast(self.kept_columns), keys, deleted, now_ms, chains.replaced.take(last))
 
@@ -362,14 +362,14 @@ class Normalize:
 class _Changes:
     """The rows of a batch that say what a key is now: which are deletes, and which are -U.
 
-    `unpaired` is the number of -U that stood at the row's place and say nothing, less one for a +U.
+    `unpaired` is the number of -U that have the row's sort key and say nothing, less one for a +U.
     `taking` is how a row may take its key from another one; see `_moved.py`.
     """
 
     rows: pa.Table
     deleted: Mask
     is_before: Mask
-    unpaired: Places
+    unpaired: Integers
     taking: Signs
 
 
@@ -381,27 +381,27 @@ class _Chains:
     """
 
     rows: pa.Table
-    places: pa.Table
+    sort_keys: pa.Table
     keys: Hashes
-    groups: Places
+    groups: Integers
     is_old: Mask
     deleted: Mask
     is_before: Mask
     taking: Signs
     replaced: Hashes
 
-    def take(self, places: Places) -> _Chains:
-        indices = pa.array(places)
+    def take(self, indices: Integers) -> _Chains:
+        taken = pa.array(indices)
         return _Chains(
-            self.rows.take(indices),
-            self.places.take(indices),
+            self.rows.take(taken),
+            self.sort_keys.take(taken),
             self.keys,
-            self.groups[places],
-            self.is_old[places],
-            self.deleted[places],
-            self.is_before[places],
-            self.taking[places],
-            self.replaced.take(places),
+            self.groups[indices],
+            self.is_old[indices],
+            self.deleted[indices],
+            self.is_before[indices],
+            self.taking[indices],
+            self.replaced.take(indices),
         )
 
     def ends(self) -> _Chains:

@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
-from penstock.state.columns import Hashes, Mask, Places, Words, one_array, order_of
+from penstock.state.columns import Hashes, Integers, Mask, Words, one_array, order_of
 
 _DIGITS_OF_INT64 = 18
 
 
-def groups_of(keys: Hashes) -> tuple[Places, Hashes]:
+def groups_of(keys: Hashes) -> tuple[Integers, Hashes]:
     """Return the number of each row's group, and the hashes of the groups. The groups ascend by hash."""
     order = keys.order()
     ascending = keys.take(order)
@@ -30,7 +30,7 @@ def groups_of(keys: Hashes) -> tuple[Places, Hashes]:
     return groups, ascending.take(starts)
 
 
-def groups_of_kept(kept: Hashes, groups: Hashes) -> Places:
+def groups_of_kept(kept: Hashes, groups: Hashes) -> Integers:
     """Return the number of the group of each row that was kept.
 
     Args:
@@ -101,12 +101,12 @@ def _rank_floats(array: pa.Array) -> npt.NDArray[np.int64]:
     return ranked
 
 
-def sort(groups: Places, ranked: Sequence[npt.NDArray[Any]], *ties: npt.NDArray[Any]) -> Places:
+def sort(groups: Integers, ranked: Sequence[npt.NDArray[Any]], *ties: npt.NDArray[Any]) -> Integers:
     """Return the order by group, then by the ranked columns in turn, then by `ties` in turn.
 
     Rows that are equal in all of them stay in their order.
     """
-    order: Places | None = None
+    order: Integers | None = None
     for values in reversed(_packed((groups, *ranked, *ties))):
         order = order_of(values) if order is None else order[order_of(values[order])]
     return np.arange(0) if order is None else order

@@ -19,7 +19,7 @@ from penstock.changelog.operators.base import Find, Step, check_collisions
 from penstock.changelog.operators.ordering import groups_of, same_as_before
 from penstock.changelog.operators.waiting import Waiting, times_of
 from penstock.changelog.row_kinds import INSERT, ROW_KIND, kind_column
-from penstock.state.columns import Mask, Places, hash_columns, hash_values, sorted_rows
+from penstock.state.columns import Integers, Mask, hash_columns, hash_values, sorted_rows
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Sessions(Waiting):
         kept = self.kept(arrived, changed, is_over, now_ms)
         return Step(out, sorted_rows(pa.concat_tables(kept)))
 
-    def _sessions(self, rows: pa.Table) -> tuple[Places, Places, Places]:
+    def _sessions(self, rows: pa.Table) -> tuple[Integers, Integers, Integers]:
         """Return the order of rows by key and time, and beginning and end of the session of each row."""
         times = times_of(rows, self.time)
         groups, _ = groups_of(hash_columns(rows, self.keys))
@@ -94,7 +94,7 @@ class Sessions(Waiting):
         stop[order] = times[order][lasts][number] + self.gap_us
         return order, start, stop
 
-    def _out(self, rows: pa.Table, start: Places, stop: Places) -> pa.Table:
+    def _out(self, rows: pa.Table, start: Integers, stop: Integers) -> pa.Table:
         columns = [rows.column(field.name) for field in self.columns_of_user]
         kind = self.columns.field(self.time).type
         times = [pa.array(each, pa.int64()).cast(kind) for each in (start, stop)]

@@ -20,7 +20,7 @@ from penstock.changelog.operators.join import SIDE
 from penstock.changelog.operators.ordering import descending, ranks_with_nulls
 from penstock.changelog.operators.waiting import Waiting, times_of
 from penstock.changelog.row_kinds import INSERT, ROW_KIND, kind_column
-from penstock.state.columns import Places, hash_values, sorted_rows
+from penstock.state.columns import Integers, hash_values, sorted_rows
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class SortByTime(Waiting):
         kinds = kind_column(np.full(rows.num_rows, INSERT, np.int8))
         return rows.append_column(ROW_KIND, kinds).cast(self.out_columns)
 
-    def _order(self, ready: pa.Table) -> Places:
+    def _order(self, ready: pa.Table) -> Integers:
         content = hash_values(ready)
         ranked = ranks_with_nulls(ready, [name for name, _ in self.then_by])
         ties = [

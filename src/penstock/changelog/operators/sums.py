@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.types as kinds
 
 from penstock.errors import RowError, SchemaError
-from penstock.state.columns import Mask, Places
+from penstock.state.columns import Integers, Mask
 
 _WIDE = decimal.Context(prec=80)
 _LOW_HALF = 0xFFFFFFFF
@@ -58,7 +58,7 @@ def with_specials(sums: pa.ChunkedArray | pa.Array, counts: list[pa.ChunkedArray
     return pa.array(found)
 
 
-def sums_of(values: pa.Array, groups: Places, count: int) -> pa.Array:
+def sums_of(values: pa.Array, groups: Integers, count: int) -> pa.Array:
     """Return the sum of each of `count` groups; null for a group without values.
 
     Args:
@@ -78,7 +78,7 @@ def sums_of(values: pa.Array, groups: Places, count: int) -> pa.Array:
     return pc.if_else(pa.array(np.bincount(groups, minlength=count) > 0), sums, None)
 
 
-def add_groups(old: pa.Array, values: pa.Array, signs: Places, groups: Places) -> pa.Array:
+def add_groups(old: pa.Array, values: pa.Array, signs: Integers, groups: Integers) -> pa.Array:
     """Return `old` plus the sum of each group's values.
 
     Args:
@@ -105,27 +105,27 @@ def add_groups(old: pa.Array, values: pa.Array, signs: Places, groups: Places) -
     starts = _starts(groups[order])
     delta = _exact(numbers[order], signs[order], starts)
     sums = old.to_numpy(zero_copy_only=False).copy()
-    places = groups[order][starts]
-    before = sums[places]
+    indices = groups[order][starts]
+    before = sums[indices]
     with np.errstate(over="ignore"):
-        sums[places] = before + delta
-    if np.any(((before ^ sums[places]) & (delta ^ sums[places])) < 0):
+        sums[indices] = before + delta
+    if np.any(((before ^ sums[indices]) & (delta ^ sums[indices])) < 0):
         raise overflow(old.type)
     return pa.array(sums)
 
 
-def _exact(numbers: Places, signs: Places, starts: Places) -> Places:
+def _exact(numbers: Integers, signs: Integers, starts: Integers) -> Integers:
     """Return the sums of groups, added in two halves so that no overflow is missed."""
     high = np.add.reduceat((numbers >> 32) * signs, starts)
     low = np.add.reduceat((numbers & _LOW_HALF) * signs, starts)
     high += low >> 32
     if np.any((high >= 2**31) | (high < -(2**31))):
         raise overflow(pa.int64())
-    sums: Places = (high << 32) | (low & _LOW_HALF)
+    sums: Integers = (high << 32) | (low & _LOW_HALF)
     return sums
 
 
-def _add_floats(old: pa.Array, numbers: npt.NDArray[Any], signs: Places, groups: Places) -> pa.Array:
+def _add_floats(old: pa.Array, numbers: npt.NDArray[Any], signs: Integers, groups: Integers) -> pa.Array:
     signed = numbers * signs
     order = np.lexsort((signed, groups))
     starts = _starts(groups[order])
@@ -137,7 +137,7 @@ def _add_floats(old: pa.Array, numbers: npt.NDArray[Any], signs: Places, groups:
     return pa.array(sums)
 
 
-def _add_decimals(old: pa.Array, values: pa.Array, signs: Places, groups: Places) -> pa.Array:
+def _add_decimals(old: pa.Array, values: pa.Array, signs: Integers, groups: Integers) -> pa.Array:
     """Add with Python's integers: Arrow's sums of decimals wrap around."""
     sums = _unscaled(old)
     for group, sign, number in zip(groups.tolist(), signs.tolist(), _unscaled(values), strict=True):
@@ -153,7 +153,7 @@ def _unscaled(array: pa.Array) -> list[int]:
     return [int(_WIDE.scaleb(number, array.type.scale)) for number in array.to_pylist()]
 
 
-def _starts(ascending: Places) -> Places:
+def _starts(ascending: Integers) -> Integers:
     return np.concatenate([[0], np.flatnonzero(np.diff(ascending)) + 1])
 
 

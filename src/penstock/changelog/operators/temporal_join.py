@@ -33,8 +33,8 @@ from penstock.changelog.row_kinds import (
 from penstock.errors import RowError
 from penstock.state.columns import (
     Hashes,
+    Integers,
     Mask,
-    Places,
     equal_columns,
     hash_columns,
     keys_of,
@@ -192,13 +192,13 @@ class TemporalJoin:
         at = order[counts]
         return _Versions(rows.take(pa.array(at)), keys.take(at), times[at], gone[at], is_new[at])
 
-    def _check_ties(self, rows: pa.Table, order: Places, is_tie: Mask, gone: Mask) -> None:
+    def _check_ties(self, rows: pa.Table, order: Integers, is_tie: Mask, gone: Mask) -> None:
         """Raise RowError if a batch has two different versions of a key at one time."""
-        places = order[np.flatnonzero(is_tie)]
+        indices = order[np.flatnonzero(is_tie)]
         before = order[np.flatnonzero(is_tie) - 1]
         names = [name for name in self.columns.names if rows.schema.field(name).type != pa.null()]
-        here, earlier = (rows.take(pa.array(each)) for each in (places, before))
-        if not (equal_columns(here, earlier, names) & (gone[places] == gone[before])).all():
+        here, earlier = (rows.take(pa.array(each)) for each in (indices, before))
+        if not (equal_columns(here, earlier, names) & (gone[indices] == gone[before])).all():
             where = here.select([self.times[1]]).slice(0, 1).to_pylist()[0]
             raise RowError(
                 f"Two different versions of a key, or a version and its -D, have the same time: {where}. It "
@@ -224,14 +224,14 @@ class TemporalJoin:
         order = np.lexsort((is_row, times, groups))
         both = pa.concat_tables([versions.rows, ready.rows])
         check_collisions(both.take(pa.array(order)), self.keys, same_as_before([groups[order]]))
-        # The place in the order of the last version of the same key that is not after the row.
-        places = np.arange(len(order))
-        last = np.maximum.accumulate(np.where(is_row[order], -1, places))
+        # The index in the order of the last version of the same key that is not after the row.
+        indices = np.arange(len(order))
+        last = np.maximum.accumulate(np.where(is_row[order], -1, indices))
         ordered = groups[order]
         in_key = (last >= 0) & (ordered[np.maximum(last, 0)] == ordered)
         floor = np.full(int(groups.max(initial=-1)) + 1, -1)
         is_floor = ~is_row[order] & (times[order] <= watermark)
-        floor[ordered[is_floor]] = places[is_floor]
+        floor[ordered[is_floor]] = indices[is_floor]
         found = np.where(in_key & (last >= floor[ordered]), order[np.maximum(last, 0)], -1)
         rows = np.flatnonzero(is_row[order])
         left, right = order[rows], found[rows]
@@ -261,11 +261,11 @@ class TemporalJoin:
     def _kept_versions(self, versions: _Versions, watermark: int, now_ms: int) -> pa.Table:
         """Return new versions, and as deleted those that no row can need any more."""
         groups, _ = groups_of(versions.keys)
-        places = np.arange(len(groups))
+        indices = np.arange(len(groups))
         passed = versions.times <= watermark
         newest = np.full(int(groups.max(initial=-1)) + 1, -1)
-        newest[groups[passed]] = places[passed]
-        is_old = places < newest[groups]
+        newest[groups[passed]] = indices[passed]
+        is_old = indices < newest[groups]
         changed = np.flatnonzero(is_old | versions.is_new)
         rows = versions.rows.take(pa.array(changed))
         rows = rows.append_column(_COUNT, pa.nulls(len(changed), pa.int64()))
@@ -297,8 +297,8 @@ class _Waiting:
 
     rows: pa.Table
     parts: Hashes
-    before: Places
-    after: Places
+    before: Integers
+    after: Integers
 
     def take(self, mask: Mask) -> _Waiting:
         rows = self.rows.filter(pa.array(mask))
@@ -311,12 +311,12 @@ class _Versions:
 
     rows: pa.Table
     keys: Hashes
-    times: Places
+    times: Integers
     gone: Mask
     is_new: Mask
 
 
-def _times(rows: pa.Table, name: str) -> Places:
+def _times(rows: pa.Table, name: str) -> Integers:
     """Return a column of timestamps in microseconds. They are not null in the rows that are asked for."""
-    times: Places = rank(one_array(rows.column(name)))
+    times: Integers = rank(one_array(rows.column(name)))
     return times

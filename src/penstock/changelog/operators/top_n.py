@@ -30,7 +30,7 @@ from penstock.changelog.row_kinds import (
     signs_of,
 )
 from penstock.errors import RowError
-from penstock.state.columns import Mask, Places
+from penstock.state.columns import Integers, Mask
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class TopN:
         changed[first[first >= 0]] = True
         return changed
 
-    def _check(self, after: Places, rows: pa.Table) -> None:
+    def _check(self, after: Integers, rows: pa.Table) -> None:
         """Raise RowError if a row was taken away that was not there.
 
         Args:
@@ -123,32 +123,32 @@ class TopN:
                 "operator.",
             )
 
-    def _order(self, rows: pa.Table, starts: Mask) -> Places:
-        """Return the places of rows in their order within each group.
+    def _order(self, rows: pa.Table, starts: Mask) -> Integers:
+        """Return the indices of rows in their order within each group.
 
         Args:
             rows: in the order of group and part. Of rows that are equal in `order_by`, that order stays.
             starts: whether a row is the first of its group.
         """
         ranked = ranks_with_nulls(rows, [name for name, _ in self.order_by])
-        for place, (_, is_down) in enumerate(self.order_by):
+        for index, (_, is_down) in enumerate(self.order_by):
             if is_down:
-                ranked[place] = descending(ranked[place])
+                ranked[index] = descending(ranked[index])
         return sort(np.cumsum(starts), ranked)
 
-    def _without_ranks(self, rows: pa.Table, order: Places, before: _Top, after: _Top) -> pa.Table:
+    def _without_ranks(self, rows: pa.Table, order: Integers, before: _Top, after: _Top) -> pa.Table:
         """Return -D for rows that leave the top, then +I for rows that come into it.
 
         A row may move to another group. Its +I must be the later one, because a target may have another key.
         """
         change = after.inside - before.inside
         gone, come = np.maximum(-change, 0), np.maximum(change, 0)
-        places = np.concatenate([np.repeat(order, gone), np.repeat(order, come)])
-        kinds = np.where(np.arange(len(places)) >= gone.sum(), INSERT, DELETE).astype(np.int8)
-        out = rows.take(pa.array(places)).append_column(ROW_KIND, kind_column(kinds))
+        indices = np.concatenate([np.repeat(order, gone), np.repeat(order, come)])
+        kinds = np.where(np.arange(len(indices)) >= gone.sum(), INSERT, DELETE).astype(np.int8)
+        out = rows.take(pa.array(indices)).append_column(ROW_KIND, kind_column(kinds))
         return out.cast(self.out_columns)
 
-    def _with_ranks(self, rows: pa.Table, groups: Places, before: _Top, after: _Top) -> pa.Table:
+    def _with_ranks(self, rows: pa.Table, groups: Integers, before: _Top, after: _Top) -> pa.Table:
         """Return -D for ranks that no row has now, -U and +U for ranks with another row, then +I.
 
         Args:
@@ -189,11 +189,11 @@ class _Top:
         inside: how many times each row is among the first n.
     """
 
-    above: Places
-    inside: Places
+    above: Integers
+    inside: Integers
 
     @staticmethod
-    def of(counts: Places, starts: np.ndarray, n: int) -> _Top:
+    def of(counts: Integers, starts: np.ndarray, n: int) -> _Top:
         """Return the tops of rows in their order.
 
         Args:
@@ -206,7 +206,7 @@ class _Top:
         of_group = above - np.repeat(above[first], np.diff(np.append(first, len(counts))))
         return _Top(of_group, np.clip(n - of_group, 0, counts))
 
-    def ranked(self) -> tuple[Places, Places]:
-        places = np.repeat(np.arange(len(self.inside)), self.inside)
-        within = np.arange(len(places)) - np.repeat(np.cumsum(self.inside) - self.inside, self.inside)
-        return places, self.above[places] + within + 1
+    def ranked(self) -> tuple[Integers, Integers]:
+        indices = np.repeat(np.arange(len(self.inside)), self.inside)
+        within = np.arange(len(indices)) - np.repeat(np.cumsum(self.inside) - self.inside, self.inside)
+        return indices, self.above[indices] + within + 1

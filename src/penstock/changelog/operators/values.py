@@ -1,6 +1,6 @@
 """The different values of a column in each group, with the number of times that each is there.
 
-Runs on executors. Invariant: values are sorted by group, place and value, so the order in which a shuffle
+Runs on executors. Invariant: values are sorted by group, sort key and value, so the order in which a shuffle
 delivered the rows does not change a result.
 """
 
@@ -18,12 +18,12 @@ from penstock.changelog.operators.base import check_not_null
 from penstock.changelog.operators.calls import ARRIVED, Call
 from penstock.changelog.operators.ordering import groups_of, rank
 from penstock.changelog.operators.sums import sums_of
-from penstock.state.columns import Hashes, Mask, Places, hash_columns, keys_of, one_array, parts_of
+from penstock.state.columns import Hashes, Integers, Mask, hash_columns, keys_of, one_array, parts_of
 
 Column = TypeVar("Column", pa.Array, pa.ChunkedArray)
 
-VALUE, PLACE = "#value ", "#place "
-"""Before the names of columns: a value, and the place that orders it."""
+VALUE, SORT_KEY = "#value ", "#place "
+"""Before the names of columns in the state, so these texts stay: a value, and the sort key that orders it."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Slot:
         """Return the columns that it keeps."""
         kept = {VALUE + self.column: columns.field(self.column).type}
         if self.order is not None:
-            kept[PLACE + self.order] = columns.field(self.order).type
+            kept[SORT_KEY + self.order] = columns.field(self.order).type
         return kept
 
 
@@ -57,32 +57,32 @@ class Values:
     Attributes:
         groups: the number of the group of each.
         values: the values.
-        places: what orders them; `values` itself if nothing else does.
+        sort_keys: what orders them; `values` itself if nothing else does.
         parts: their hashes.
         before: how often each was there before the batch.
         after: how often each is there after it.
     """
 
-    groups: Places
+    groups: Integers
     values: pa.Array
-    places: pa.Array
+    sort_keys: pa.Array
     parts: Hashes
-    before: Places
-    after: Places
+    before: Integers
+    after: Integers
 
     @property
-    def changed(self) -> Places:
-        """Return the places of the values whose number has changed."""
+    def changed(self) -> Integers:
+        """Return the indices of the values whose number has changed."""
         return np.flatnonzero(self.before != self.after)
 
-    def columns(self, slot: Slot, at: Places) -> dict[str, pa.Array]:
+    def columns(self, slot: Slot, at: Integers) -> dict[str, pa.Array]:
         """Return some of the values as columns of the state."""
         found = {VALUE + slot.column: self.values.take(pa.array(at))}
         if slot.order is not None:
-            found[PLACE + slot.order] = self.places.take(pa.array(at))
+            found[SORT_KEY + slot.order] = self.sort_keys.take(pa.array(at))
         return found
 
-    def result(self, call: Call, counts: Places, group_count: int) -> pa.Array:
+    def result(self, call: Call, counts: Integers, group_count: int) -> pa.Array:
         """Return the aggregate of each group; `counts` is `before` or `after`."""
         there = np.flatnonzero(counts > 0)
         groups = self.groups[there]
@@ -92,16 +92,16 @@ class Values:
             return sums_of(self.values.take(pa.array(there)), groups, group_count)
         if call.function == "listagg":
             return self._joined(call.separator, there, counts, group_count)
-        place = np.full(group_count, -1, np.int64)
+        index = np.full(group_count, -1, np.int64)
         if call.function in ("min", "first"):
             groups, there = groups[::-1], there[::-1]
-        place[groups] = there  # the last one stays
-        return self.values.take(pa.array(place, mask=place < 0))
+        index[groups] = there  # the last one stays
+        return self.values.take(pa.array(index, mask=index < 0))
 
     def arrived(self, function: str) -> Values:
         """Return the values, of which one stays in each group: the first or the last to arrive.
 
-        Values that were kept have arrived before those of the batch, which are in the order of their places.
+        Values that were kept have arrived before those of the batch, which are ordered by sort key.
         """
         is_old, is_new = self.before > 0, self.after > self.before
         wanted, other = (is_old, is_new) if function == ARRIVED[0] else (is_new, is_old)
@@ -110,13 +110,13 @@ class Values:
         there = np.flatnonzero(np.where(has_wanted[self.groups], wanted, other))
         if function == ARRIVED[0]:
             there = there[::-1]
-        place = np.full(group_count, -1, np.int64)
-        place[self.groups[there]] = there  # the last one stays
+        index = np.full(group_count, -1, np.int64)
+        index[self.groups[there]] = there  # the last one stays
         after = np.zeros(len(self.after), np.int64)
-        after[place[place >= 0]] = 1
+        after[index[index >= 0]] = 1
         return replace(self, after=after)
 
-    def _joined(self, separator: str, there: Places, counts: Places, group_count: int) -> pa.Array:
+    def _joined(self, separator: str, there: Integers, counts: Integers, group_count: int) -> pa.Array:
         each = np.repeat(there, counts[there])
         sizes = np.bincount(self.groups[each], minlength=group_count)
         offsets = np.concatenate([[0], np.cumsum(sizes)])
@@ -126,7 +126,7 @@ class Values:
 
 
 def values_of(
-    slot: Slot, kept: pa.Table, batch: pa.Table, signs: Places, groups: Places, keys: Hashes
+    slot: Slot, kept: pa.Table, batch: pa.Table, signs: Integers, groups: Integers, keys: Hashes
 ) -> Values:
     """Return the values that were kept and those of the batch, with their counts.
 
@@ -139,35 +139,35 @@ def values_of(
         keys: the hashes of the groups.
 
     Raises:
-        RowError: a value has no place.
+        RowError: a value has no sort key.
     """
     is_valid = pc.is_valid(one_array(batch.column(slot.column))).to_numpy(zero_copy_only=False)
     rows = batch.filter(pa.array(is_valid))
     new = {VALUE + slot.column: one_array(rows.column(slot.column))}
     if slot.order is not None:
         check_not_null(rows, [slot.order], "in the order of an aggregate")
-        new[PLACE + slot.order] = one_array(rows.column(slot.order))
+        new[SORT_KEY + slot.order] = one_array(rows.column(slot.order))
     hashed = pa.table({"slot": pa.array([slot.number] * rows.num_rows, pa.int32()), **new})
     parts = Hashes.joined(parts_of(kept), hash_columns(hashed, hashed.column_names))
     found = {
         name: one_zero(pa.concat_arrays([one_array(kept.column(name)), array])) for name, array in new.items()
     }
-    values, places = next(iter(found.values())), list(found.values())[-1]
+    values, sort_keys = next(iter(found.values())), list(found.values())[-1]
     numbers = np.concatenate([numbers_of(keys_of(kept), keys), groups[is_valid]])
     before = np.concatenate([one_array(kept.column("#count")).to_numpy(), np.zeros(rows.num_rows, np.int64)])
     change = np.concatenate([np.zeros(kept.num_rows, np.int64), signs[is_valid]])
-    ranked = [rank(values)] if slot.order is None else [rank(values), rank(places)]
+    ranked = [rank(values)] if slot.order is None else [rank(values), rank(sort_keys)]
     order = np.lexsort((parts.low, parts.high, *ranked, numbers))
     firsts = np.flatnonzero(_starts(parts.take(order), numbers[order]))
     before, change = (
         np.add.reduceat(each[order], firsts) if len(firsts) else each for each in (before, change)
     )
     at = order[firsts]
-    places_taken = pa.array(at)
+    taken = pa.array(at)
     made = Values(
         numbers[at],
-        values.take(places_taken),
-        places.take(places_taken),
+        values.take(taken),
+        sort_keys.take(taken),
         parts.take(at),
         before,
         before + change,
@@ -175,7 +175,7 @@ def values_of(
     return made if slot.arrived is None else made.arrived(slot.arrived)
 
 
-def _starts(parts: Hashes, numbers: Places) -> Mask:
+def _starts(parts: Hashes, numbers: Integers) -> Mask:
     starts = parts.starts()
     starts[1:] |= numbers[1:] != numbers[:-1]
     return starts
@@ -186,7 +186,7 @@ def one_zero(array: Column) -> Column:
     return pc.add(array, pa.scalar(0, array.type)) if kinds.is_floating(array.type) else array
 
 
-def numbers_of(found: Hashes, keys: Hashes) -> Places:
+def numbers_of(found: Hashes, keys: Hashes) -> Integers:
     """Return the number of the group of each hash. `keys` ascends and has all of them."""
     groups, _ = groups_of(Hashes.joined(keys, found))
     return groups[len(keys) :]

@@ -17,7 +17,7 @@ from penstock.changelog.operators.ordering import rank
 from penstock.changelog.operators.temporal_join import CLOCK, ROW, ROW_CLOCK
 from penstock.changelog.row_kinds import INSERT, ROW_KIND, Kinds, kinds_of
 from penstock.errors import RowError
-from penstock.state.columns import Hashes, Mask, Places, hash_values, one_array, state_rows
+from penstock.state.columns import Hashes, Integers, Mask, hash_values, one_array, state_rows
 from penstock.state.reserved import CLOCKS, NUMBER, RESERVED, WAITING, reserved
 
 NEVER, END = -(2**63), 2**63 - 1
@@ -37,7 +37,7 @@ class Arrived:
     """
 
     waiting: pa.Table
-    numbers: Places
+    numbers: Integers
     is_old: Mask
     before: int
     after: int
@@ -128,7 +128,7 @@ class Waiting:
             return new
         return new.filter(pa.array(self.is_in_time(new, watermark)))
 
-    def _waiting(self, reserved: pa.Table, new: pa.Table) -> tuple[pa.Table, Places]:
+    def _waiting(self, reserved: pa.Table, new: pa.Table) -> tuple[pa.Table, Integers]:
         """Return the rows that wait and those of the batch, and their numbers. Their order is not known."""
         old = reserved.filter(pa.array(one_array(reserved.column(SIDE)).to_numpy() == ROW))
         hashes = hash_values(new)
@@ -154,7 +154,7 @@ class Waiting:
         return state_rows(table, reserved(CLOCKS, len(rows)), np.zeros(len(rows), bool), now_ms)
 
 
-def times_of(rows: pa.Table, name: str) -> Places:
+def times_of(rows: pa.Table, name: str) -> Integers:
     """Return a column of timestamps in microseconds, none of which is null."""
-    times: Places = rank(one_array(rows.column(name)))
+    times: Integers = rank(one_array(rows.column(name)))
     return times

@@ -28,7 +28,7 @@ from penstock.client.net.connection import KafkaConnections, PendingResponse
 from penstock.errors import PenstockError
 
 
-class Place(Protocol):
+class Destination(Protocol):
     """The broker that answers for a key, and the details that a request to it needs."""
 
     @property
@@ -37,7 +37,7 @@ class Place(Protocol):
 
 K = TypeVar("K")
 V = TypeVar("V")
-P = TypeVar("P", bound=Place)
+P = TypeVar("P", bound=Destination)
 T = TypeVar("T")
 
 
@@ -76,11 +76,11 @@ class Locator(Protocol[K, P]):
     def locate(
         self, keys: Collection[K], before: Mapping[K, Problem], timeout_ms: int
     ) -> tuple[dict[K, P], dict[K, Problem]]:
-        """Return the place of each key, or the problem why it has none now.
+        """Return the destination of each key, or the problem why it has none now.
 
         Args:
             keys: each of them gets one or the other.
-            before: the last problems of keys that were asked before; their places may have been wrong.
+            before: the last problems of keys that were asked before; their destinations may have been wrong.
             timeout_ms: how long to wait at most.
         """
 
@@ -140,26 +140,26 @@ def _ask_once(
     timeout_ms: int,
 ) -> dict[K, Problem]:
     """Ask each broker once, all at the same time; add the values, return the problems of the other keys."""
-    places, problems = locator.locate(pending, before, timeout_ms)
+    destinations, problems = locator.locate(pending, before, timeout_ms)
     attempt_ms = min(timeout_ms, connections.settings.request_timeout_ms)
     sent = [
         (asked, connections.send(question.build(asked), node_id, attempt_ms))
-        for node_id, asked in by_broker(places, question.keys_per_request)
+        for node_id, asked in by_broker(destinations, question.keys_per_request)
     ]
     for asked, response in sent:
         problems |= _collect(asked, response, locator, question, results)
     return problems
 
 
-def by_broker(places: Mapping[K, P], keys_per_request: int | None) -> Iterator[tuple[int, dict[K, P]]]:
+def by_broker(destinations: Mapping[K, P], keys_per_request: int | None) -> Iterator[tuple[int, dict[K, P]]]:
     """Yield the broker and the keys of each request."""
     of_brokers: defaultdict[int, list[K]] = defaultdict(list)
-    for key, place in places.items():
-        of_brokers[place.node_id].append(key)
+    for key, destination in destinations.items():
+        of_brokers[destination.node_id].append(key)
     for node_id, keys in of_brokers.items():
         size = keys_per_request or len(keys)
         for first in range(0, len(keys), size):
-            yield node_id, {key: places[key] for key in keys[first : first + size]}
+            yield node_id, {key: destinations[key] for key in keys[first : first + size]}
 
 
 def _collect(
@@ -176,22 +176,22 @@ def _collect(
         locator.failed(asked, None)
         return dict.fromkeys(asked, Problem(kind_of(error), error))
     problems = {}
-    for key, place in asked.items():
+    for key, destination in asked.items():
         reply = replies.get(key)
         if reply is not None and not reply.error_code:
             results.values[key] = reply.value
             continue
         locator.failed([key], reply.error_code if reply is not None else None)
-        problems[key] = _problem(question, key, place, reply)
+        problems[key] = _problem(question, key, destination, reply)
     return problems
 
 
-def _problem(question: Question[K, P, V], key: K, place: P, reply: Reply[K, V] | None) -> Problem:
+def _problem(question: Question[K, P, V], key: K, destination: P, reply: Reply[K, V] | None) -> Problem:
     if reply is not None:
-        error = question.error(key, place, reply.error_code)
+        error = question.error(key, destination, reply.error_code)
         return Problem(question.kind(error), error)
     # A key that is missing in the response has no answer.
-    error = question.error(key, place, codes.UNKNOWN_SERVER_ERROR)
+    error = question.error(key, destination, codes.UNKNOWN_SERVER_ERROR)
     error.facts["is_retriable"] = True
     return Problem(ProblemKind.PASSING, error)
 

@@ -24,13 +24,13 @@ _GO_ON = {"kafka.": "'failOnDataLoss' = 'false'", "properties.": "'scan.on-data-
 """The option that continues after lost records, by the user's prefix of Kafka's properties."""
 
 
-class FetchPlace:
+class FetchPosition:
     """The fetch position in a range, and the brokers' last statement about the log."""
 
     def __init__(self, offset_range: OffsetRange, *, read_committed: bool, property_prefix: str = "") -> None:
         self._property_prefix = property_prefix
         self.offset_range = offset_range
-        self.position = offset_range.starting_offset
+        self.offset = offset_range.starting_offset
         self.topic_id: uuid.UUID | None = None
         self.is_topic_certain = False
         """Whether the plan named `topic_id`; otherwise it is the first id that a broker told."""
@@ -44,18 +44,18 @@ class FetchPlace:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Return the place as values, for programs."""
+        """Return the position as values, for programs."""
         topic, partition = self.offset_range.topic_partition
         return {
             "topic": topic,
             "partition": partition,
-            "offset": self.position,
+            "offset": self.offset,
             "starting_offset": self.offset_range.starting_offset,
             "stopping_offset": self.offset_range.stopping_offset,
         }
 
     def __str__(self) -> str:
-        return f"{self.offset_range} at offset {self.position}"
+        return f"{self.offset_range} at offset {self.offset}"
 
     def no_progress(self, timeout_ms: int, cause: PenstockError | None) -> PenstockError:
         """Return the error for a read that took too long without progress."""
@@ -71,12 +71,12 @@ class FetchPlace:
         if self._log_ends is None:
             return ""
         log_start_offset, last_stable_offset, high_watermark = self._log_ends
-        if self.position >= high_watermark:
+        if self.offset >= high_watermark:
             return (
                 f"The log ends at offset {high_watermark} (high watermark), before the end of the range "
                 f"({self.offset_range.stopping_offset}). Was the log truncated?"
             )
-        if self._read_committed and self.position >= last_stable_offset:
+        if self._read_committed and self.offset >= last_stable_offset:
             return (
                 f"An open transaction holds the last stable offset at {last_stable_offset} (high watermark "
                 f"{high_watermark}). Records after it become readable when the transaction is committed or "
@@ -86,17 +86,17 @@ class FetchPlace:
 
     def out_of_range(self, log_start_offset: int, log_end_offset: int) -> PenstockError:
         """Return the error for an offset that the broker does not hold."""
-        if self.position > log_end_offset and self.has_read:
+        if self.offset > log_end_offset and self.has_read:
             return self.truncated(self.leader_epoch, log_end_offset)
-        if self.position < log_start_offset:
+        if self.offset < log_start_offset:
             why = (
-                f"{log_start_offset - self.position} offsets were deleted before they were read "
+                f"{log_start_offset - self.offset} offsets were deleted before they were read "
                 "(by retention.ms, retention.bytes or DeleteRecords)."
             )
         else:
             why = "The log was truncated, or the topic was deleted and created again."
         return OffsetOutOfRangeError(
-            f"Reading {self.offset_range} needs offset {self.position} of "
+            f"Reading {self.offset_range} needs offset {self.offset} of "
             f"{self.offset_range.topic_partition}, but the log now holds offsets "
             f"{log_start_offset} to {log_end_offset}. {why} {self._choose()}",
             **self.facts,
@@ -109,7 +109,7 @@ class FetchPlace:
         where = "does not know that leader epoch" if end_offset < 0 else f"ends it at offset {end_offset}"
         return LogTruncatedError(
             f"The log of {self.offset_range.topic_partition} was truncated: records were read up to offset "
-            f"{self.position} (leader epoch {leader_epoch}), but the new leader {where}. Some records that "
+            f"{self.offset} (leader epoch {leader_epoch}), but the new leader {where}. Some records that "
             "were read do not exist any more, usually because of an unclean leader election "
             "(unclean.leader.election.enable). Results that were computed from them may be wrong. "
             + self._choose(),
@@ -154,6 +154,6 @@ class FetchPlace:
         )
 
     def failed(self, error: PenstockError) -> PenstockError:
-        """Return an error that another attempt does not cure, with its place."""
+        """Return an error that another attempt does not cure, with the position."""
         kind = FetchError if type(error) is ClientError else type(error)
         return kind(f"Reading {self} failed. {error}", **{**error.facts, **self.facts})

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from penstock.client.cluster.metadata import Leader, TopicMetadata, cluster_view, leader_in, leader_problem
 from penstock.client.fetch._attempts import Attempts, CallersTime, TryAgain
-from penstock.client.fetch._position import FetchPlace
+from penstock.client.fetch._position import FetchPosition
 from penstock.client.fetch.requests import NO_REPLICA, EpochEnd, FetchedPartition, Records
 from penstock.client.net import error_codes as codes
 from penstock.client.net.backoff import UNKNOWN_TOPIC_GRACE_MS, ProblemKind, left_ms
@@ -64,11 +64,11 @@ class RangeFetch:
         read_committed: bool,
         topic_id: str | None = None,
     ) -> None:
-        self.place = FetchPlace(
+        self.position = FetchPosition(
             offset_range, read_committed=read_committed, property_prefix=settings.property_prefix
         )
         if topic_id is not None:
-            self.place.topic_id, self.place.is_topic_certain = uuid.UUID(topic_id), True
+            self.position.topic_id, self.position.is_topic_certain = uuid.UUID(topic_id), True
         self.topic_partition = offset_range.topic_partition
         self.attempts = Attempts(connections, settings.default_api_timeout_ms, callers_time)
         self.replica = Replica(connections, settings.client_rack)
@@ -94,12 +94,12 @@ class RangeFetch:
 
     @property
     def offset_range(self) -> OffsetRange:
-        return self.place.offset_range
+        return self.position.offset_range
 
     @property
     def offsets_left(self) -> int:
         """Return how many offsets have to be read still; 0 or less: the range is read."""
-        return self.offset_range.stopping_offset - self.place.position
+        return self.offset_range.stopping_offset - self.position.offset
 
     @property
     def wants_leader(self) -> bool:
@@ -112,8 +112,8 @@ class RangeFetch:
 
     def time_is_up(self) -> PenstockError:
         if self._unknown is not None:
-            return self.place.failed(self._unknown)
-        return self.place.no_progress(self._settings.default_api_timeout_ms, self.attempts.cause)
+            return self.position.failed(self._unknown)
+        return self.position.no_progress(self._settings.default_api_timeout_ms, self.attempts.cause)
 
     # ----- the leader
 
@@ -133,7 +133,7 @@ class RangeFetch:
         self._unknown = self._unknown_since = None
         leader = leader_in(known[self.topic_partition.topic], self.topic_partition.partition)
         self._check_topic_id(leader)
-        if self.read_leader_epoch < 0 or leader.leader_epoch <= self.place.leader_epoch:
+        if self.read_leader_epoch < 0 or leader.leader_epoch <= self.position.leader_epoch:
             self.leader = leader
         else:
             self.candidate = leader
@@ -145,14 +145,14 @@ class RangeFetch:
         self._unknown_since = self._unknown_since or now
         grace_ms = min(UNKNOWN_TOPIC_GRACE_MS, self._settings.default_api_timeout_ms)
         if now >= self._unknown_since + grace_ms / 1000:
-            raise self.place.failed(error)
+            raise self.position.failed(error)
 
     def _check_topic_id(self, leader: Leader) -> None:
-        place = self.place
-        is_bound = place.topic_id is not None and (place.has_read or place.is_topic_certain)
+        position = self.position
+        is_bound = position.topic_id is not None and (position.has_read or position.is_topic_certain)
         if not is_bound:
-            place.topic_id = leader.topic_id
-        if leader.topic_id is None or place.topic_id == leader.topic_id:
+            position.topic_id = leader.topic_id
+        if leader.topic_id is None or position.topic_id == leader.topic_id:
             self._other_topic_since = None
             return
         # Cached metadata may still describe the deleted topic. Believe a new topic id only if it is reported
@@ -160,7 +160,7 @@ class RangeFetch:
         now = time.monotonic()
         self._other_topic_since = self._other_topic_since or now
         grace_ms = min(UNKNOWN_TOPIC_GRACE_MS, self._settings.default_api_timeout_ms // 4)
-        error = place.recreated(leader.topic_id)
+        error = position.recreated(leader.topic_id)
         if now >= self._other_topic_since + grace_ms / 1000:
             raise error
         self._view.invalidate(self.topic_partition.topic)
@@ -186,8 +186,8 @@ class RangeFetch:
         if end is None or end.error_code:
             self._view.invalidate(self.topic_partition.topic)
             raise self._partition_failure(-1 if end is None else end.error_code)
-        if end.end_offset < self.place.position:
-            raise self.place.truncated(self.read_leader_epoch, end.end_offset)
+        if end.end_offset < self.position.offset:
+            raise self.position.truncated(self.read_leader_epoch, end.end_offset)
         self.leader = candidate
 
     # ----- answers to a Fetch
@@ -203,15 +203,15 @@ class RangeFetch:
         code = answer.error_code or (-1 if fetched is None else fetched.error_code)
         if code or fetched is None:
             raise self._error(code, fetched, answer.node_id)
-        self.place.saw(fetched)
+        self.position.saw(fetched)
         if fetched.preferred_read_replica not in (NO_REPLICA, answer.node_id):
             self.replica.prefer(fetched.preferred_read_replica)
             raise TryAgain(None, is_urgent=True)
         scanned = scan_batches(fetched.records, *self.topic_partition)
-        if scanned.next_offset is None or scanned.next_offset <= self.place.position:
+        if scanned.next_offset is None or scanned.next_offset <= self.position.offset:
             raise self._nothing_new(fetched, answer)
         self._advance(scanned.next_offset, scanned)
-        return Records(fetched.records, fetched.aborted_transactions, self.place.position)
+        return Records(fetched.records, fetched.aborted_transactions, self.position.offset)
 
     def no_answer(self, error: PenstockError, node_id: int) -> TryAgain | PenstockError:
         """Return what it means that a broker did not answer a Fetch."""
@@ -219,11 +219,11 @@ class RangeFetch:
         return self.failure(error)
 
     def _advance(self, next_offset: int, scanned: ScannedBatches) -> None:
-        self.bytes_per_offset = scanned.whole_bytes / (next_offset - self.place.position)
+        self.bytes_per_offset = scanned.whole_bytes / (next_offset - self.position.offset)
         self.read_leader_epoch = scanned.leader_epoch
         self.enlarged_bytes = None
-        self.place.position = next_offset
-        self.place.has_read = True
+        self.position.offset = next_offset
+        self.position.has_read = True
         self.attempts.succeeded()
 
     def _nothing_new(self, fetched: FetchedPartition, answer: Answer) -> TryAgain | PenstockError:
@@ -232,11 +232,11 @@ class RangeFetch:
             limit = self._connections.settings.max_response_bytes // 2
             before = self.enlarged_bytes or self._settings.max_partition_fetch_bytes
             if before >= limit:
-                return self.place.batch_too_large(limit)
+                return self.position.batch_too_large(limit)
             self.enlarged_bytes = min(limit, 2 * max(before, len(fetched.records)))
             return TryAgain(None, is_urgent=True)
         end = fetched.last_stable_offset if self._read_committed else fetched.high_watermark
-        if not answer.had_turn and self.place.position < end:
+        if not answer.had_turn and self.position.offset < end:
             if answer.had_room:  # its first record batch is larger than what was asked for
                 self.least_bytes *= _GROWTH
             # Others made progress. The turn of this range is next.
@@ -276,10 +276,10 @@ class RangeFetch:
         except PenstockError as error:
             return self.failure(error)
         log_start_offset, log_end_offset = ends
-        if log_start_offset <= self.place.position <= log_end_offset:
+        if log_start_offset <= self.position.offset <= log_end_offset:
             self.leader = None
             return TryAgain(self._code_error(codes.OFFSET_OUT_OF_RANGE))
-        return self.place.out_of_range(log_start_offset, log_end_offset)
+        return self.position.out_of_range(log_start_offset, log_end_offset)
 
     def _forget_leader(self, node_id: int, *, keep_view: bool = False) -> None:
         """Forget the leader or follower that gave no good answer, and ask the cluster again."""
@@ -293,7 +293,7 @@ class RangeFetch:
     # ----- errors
 
     def _code_error(self, code: int) -> PenstockError:
-        return error_from_code(code, f"Fetching {self.topic_partition} at offset {self.place.position}")
+        return error_from_code(code, f"Fetching {self.topic_partition} at offset {self.position.offset}")
 
     def _partition_failure(self, code: int) -> PenstockError | TryAgain:
         error = self._code_error(code)
@@ -303,10 +303,10 @@ class RangeFetch:
         return self.failure(error)
 
     def failure(self, error: PenstockError) -> PenstockError | TryAgain:
-        """Return another try for a temporary error; otherwise the error with its place."""
+        """Return another try for a temporary error; otherwise the error with its position."""
         if is_retriable(error) and not isinstance(error, UnknownTopicOrPartitionError):
             return TryAgain(error)
-        return self.place.failed(naming_principal(error, self._connections.settings))
+        return self.position.failed(naming_principal(error, self._connections.settings))
 
 
 _FOLLOWER_BAN_SECONDS = 30.0

@@ -156,7 +156,7 @@ class _Decoders:
             )
         yield from decoder.decode(records.data, records.aborted_transactions)
         if decoder.next_offset != min(records.next_offset, source.offset_range.stopping_offset):
-            raise source.place.lost_position(records.next_offset, decoder.next_offset)
+            raise source.position.lost_position(records.next_offset, decoder.next_offset)
         if decoder.is_finished:
             yield from self.end(source)
         elif is_complete and (rest := decoder.flush()) is not None:

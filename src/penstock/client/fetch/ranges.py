@@ -205,9 +205,9 @@ class RangeFetches:
             least = _SMALLEST_FETCH_BYTES if is_alone else each.least_bytes
             wanted = each.enlarged_bytes or min(limit_bytes, max(least, estimate))
             if each.leader is not None:
-                asked.append(AskedPartition(each.topic_partition, each.place.position, each.leader, wanted))
+                asked.append(AskedPartition(each.topic_partition, each.position.offset, each.leader, wanted))
                 ranges.append(each)
-                each.place.leader_epoch = each.leader.leader_epoch
+                each.position.leader_epoch = each.leader.leader_epoch
             expected_bytes += wanted if each.enlarged_bytes is not None else min(estimate, limit_bytes)
         most_bytes = self._settings.fetch_max_bytes
         max_bytes = max(asked[0].max_bytes, most_bytes if len(asked) == 1 else min(limit_bytes, most_bytes))
@@ -306,7 +306,7 @@ class RangeFetches:
         now = time.monotonic()
         for each in ranges:
             each.is_asked = False
-            before = each.place.position
+            before = each.position.offset
             try:
                 records = step(each)
             except TryAgain as again:

@@ -61,7 +61,7 @@ class FrameReader:
 class FrameParser(KafkaProtocol):  # type: ignore[misc]  # kafka-python is untyped
     """The request and response parser of one connection, fed by `wanted()` and `advance()`.
 
-    The transport asks for the place of the next bytes, receives into it, and reports how many bytes came.
+    The transport asks for the memory of the next bytes, receives into it, and reports how many bytes came.
     """
 
     def __init__(self, parser: KafkaProtocol) -> None:
@@ -286,13 +286,13 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-
     async def _connect_to(
         self, sockets: KafkaNetSocket, address: tuple[Any, ...], timeout_at: float | None
     ) -> socket.socket:
-        family, kind, protocol, _, place = address
+        family, kind, protocol, _, target = address
         sock = socket.socket(family, kind, protocol)
         try:
             sock.setblocking(False)
             for option in self.config["socket_options"]:
                 sock.setsockopt(*option)
-            await sockets.sock_connect(self._net, sock, place, timeout_at=timeout_at)
+            await sockets.sock_connect(self._net, sock, target, timeout_at=timeout_at)
         except BaseException:
             # kafka-python forgets such a socket, which is a leak until the garbage collector comes.
             sock.close()

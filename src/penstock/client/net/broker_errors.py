@@ -1,7 +1,7 @@
 """Turn errors of brokers and of kafka-python into errors of penstock.
 
 Runs on driver and executor. Invariant: every exception that leaves `penstock.client` is one of
-`penstock.errors`; its message names the place, the broker's own name for the error, and what to do.
+`penstock.errors`; its message names the broker, the broker's own name for the error, and what to do.
 """
 
 from __future__ import annotations
@@ -106,9 +106,9 @@ def naming_principal(error: PenstockError, settings: ConnectionSettings) -> Pens
     )
 
 
-def reason_of(error: BaseException, place: str) -> str:
+def reason_of(error: BaseException, broker: str) -> str:
     """Return in a few words why a broker was not reached, without its address."""
-    text = " ".join(str(argument) for argument in error.args).removeprefix(f"{place}: ")
+    text = " ".join(str(argument) for argument in error.args).removeprefix(f"{broker}: ")
     return text.rstrip(".") or type(error).__name__
 
 

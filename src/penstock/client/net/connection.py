@@ -181,12 +181,12 @@ class KafkaConnections:
         timeout_ms = self.settings.request_timeout_ms if timeout_ms is None else timeout_ms
         # The time limit of setting up the connection comes on top.
         patience_ms = timeout_ms + 2 * self.settings.socket_connection_setup_timeout_max_ms
-        place = self._place(node_id)
-        what = f"{type(request).__name__} to {place}"
+        address = self._address(node_id)
+        what = f"{type(request).__name__} to {address}"
         pending = PendingResponse(
-            what, patience_ms, self.settings.property_prefix, partial(self._outages.silent, what, place)
+            what, patience_ms, self.settings.property_prefix, partial(self._outages.silent, what, address)
         )
-        send = _Send(request, node_id, timeout_ms, pending, place)
+        send = _Send(request, node_id, timeout_ms, pending, address)
 
         def on_io_thread() -> None:
             self._open_sends.add(pending)
@@ -314,14 +314,14 @@ class KafkaConnections:
         future.add_errback(lambda error: self._fail(send, error))
 
     def _succeed(self, send: _Send, response: Any) -> None:
-        self._outages.answered(send.place)
+        self._outages.answered(send.address)
         send.pending.succeed(response)
 
     def _fail(self, send: _Send, error: BaseException) -> None:
         if isinstance(error, kafka_errors.NodeNotReadyError):
-            self._outages.failed(send.place, "")  # only says that an earlier attempt failed
+            self._outages.failed(send.address, "")  # only says that an earlier attempt failed
         elif isinstance(error, kafka_errors.KafkaConnectionError) and not self.is_closed:
-            self._outages.failed(send.place, reason_of(error, send.place))
+            self._outages.failed(send.address, reason_of(error, send.address))
         send.pending.fail(error)
 
     def _give_up_connecting(self, send: _Send) -> None:
@@ -368,9 +368,9 @@ class KafkaConnections:
         random.shuffle(bootstrap)
         return sorted(brokers, key=lambda node_id: node_id != self._last_good_node_id) + bootstrap
 
-    def _place(self, node_id: NodeId) -> str:
-        address = self._manager.cluster.broker_metadata(node_id)
-        return f"{address.host}:{address.port}" if address is not None else f"broker {node_id}"
+    def _address(self, node_id: NodeId) -> str:
+        known = self._manager.cluster.broker_metadata(node_id)
+        return f"{known.host}:{known.port}" if known is not None else f"broker {node_id}"
 
     def _no_broker(self, request: Any, timeout_ms: int, cause: PenstockError | None) -> PenstockError:
         servers, prefix = ", ".join(self.settings.bootstrap_servers), self.settings.property_prefix
@@ -400,16 +400,16 @@ def _told_by(error: PenstockError, is_cut_short: bool) -> int:
 class _Send:
     """One request on its way to the IO thread."""
 
-    __slots__ = ("node_id", "pending", "place", "request", "timeout_ms")
+    __slots__ = ("address", "node_id", "pending", "request", "timeout_ms")
 
     def __init__(
-        self, request: Any, node_id: NodeId, timeout_ms: int, pending: PendingResponse, place: str
+        self, request: Any, node_id: NodeId, timeout_ms: int, pending: PendingResponse, address: str
     ) -> None:
         self.request = request
         self.node_id = node_id
         self.timeout_ms = timeout_ms
         self.pending = pending
-        self.place = place
+        self.address = address
 
 
 _shared: dict[ConnectionSettings, KafkaConnections] = {}

@@ -28,11 +28,11 @@ static inline uint64_t digest_null(uint64_t seed) { return digest_mix(seed ^ DIG
 
 /* `size` < 0 is null. */
 static inline uint64_t digest_bytes(const uint8_t *p, int64_t size, uint64_t seed) {
-    uint64_t sum, place = DIGEST_G;
+    uint64_t sum, position = DIGEST_G;
     if (size < 0) return digest_null(seed);
     sum = digest_mix(seed + (uint64_t)size);
-    for (; size >= 8; size -= 8, p += 8, place += DIGEST_G) sum += digest_mix(digest_word(p, 8) + place);
-    if (size > 0) sum += digest_mix(digest_word(p, size) + place);
+    for (; size >= 8; size -= 8, p += 8, position += DIGEST_G) sum += digest_mix(digest_word(p, 8) + position);
+    if (size > 0) sum += digest_mix(digest_word(p, size) + position);
     return digest_mix(sum);
 }
 

@@ -1,4 +1,4 @@
-/* The header of a record batch. Only this file knows the places of its fields.
+/* The header of a record batch. Only this file knows the positions of its fields.
 
    All formats begin alike: base offset int64, length int32 (of what follows the length), 4 bytes (format v2:
    leader epoch; old formats: CRC), magic int8. Format v2 (magic 2) goes on to a header of 61 bytes. An entry of an

@@ -149,7 +149,7 @@ class Debezium:
             yield self._message(operation, change, before, after)
 
     def _move(self, change: Change) -> None:
-        """Give the change its place in the log. Changes at one time are one transaction."""
+        """Give the change its position in the log. Changes at one time are one transaction."""
         self._order += 1
         if change.at != self._last:
             self._last, self._order = change.at, 1

@@ -35,7 +35,7 @@ STATISTICS = {
 def read_departures(
     spark: SparkSession, bootstrap_servers: str, topic: str, limits: dict[str, str]
 ) -> DataFrame:
-    """Return the changes as Debezium has written them, with their place in the topic."""
+    """Return the changes as Debezium has written them, with their partition and offset in the topic."""
     return (
         spark.readStream.format("penstock")
         .schema(f"{COLUMNS}, row_kind STRING, offset BIGINT, partition INT")

@@ -30,7 +30,7 @@ class SpecificOffsets(KafkaOffsetsInitializer):
 
     Attributes:
         given: the offset of the next record to read for each topic partition; None is the same as no entry.
-        strategy: the place if neither the map nor the group has an offset.
+        strategy: the position if neither the map nor the group has an offset.
         has_group: whether there is a consumer group.
     """
 
@@ -82,7 +82,7 @@ class SpecificOffsets(KafkaOffsetsInitializer):
         return {**found, **retriever.offsets_at(others, _END_OF[self.strategy])}
 
     def get_auto_offset_reset_strategy(self) -> KafkaOffsetResetStrategy:
-        """Return the place if the group has no committed offset."""
+        """Return the position if the group has no committed offset."""
         return self.strategy
 
 

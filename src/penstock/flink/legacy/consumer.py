@@ -278,7 +278,7 @@ class FlinkKafkaConsumer(NamesWhatToUse):
     assignTimestampsAndWatermarks = assign_timestamps_and_watermarks
 
     def _starting(self) -> KafkaOffsetsInitializer:
-        """Return where reading begins; without a group, "group offsets" is the place of the reset."""
+        """Return where reading begins; without a group, "group offsets" is the position of the reset."""
         start, has_group = self._start, bool(self._properties.get("group.id"))
         needs_offsets = start is None or isinstance(start, SpecificOffsets)
         if needs_offsets and self._reset is KafkaOffsetResetStrategy.NONE:

@@ -128,7 +128,7 @@ static inline void column_set_valid(Column *column) {
     column->length++;
 }
 
-/* Makes room for `count` more bytes of the current string; sets *at to their place. */
+/* Makes room for `count` more bytes of the current string; sets *at to their address. */
 static inline int column_bytes_room(Column *column, int64_t count, uint8_t **at) {
     int64_t used = column->offsets[column->length];
     if (used + count > column->bytes_capacity) {

@@ -32,7 +32,7 @@ static int needs_quotes(const CsvOptions *options, const uint8_t *text, int64_t 
            holds(text, length, &options->escape);
 }
 
-/* Returns a UTF-16 unit of the character at a place: the first of two for characters above 16 bits. */
+/* Returns a UTF-16 unit of the character at an index: the first of two for characters above 16 bits. */
 static int first_unit(const uint8_t *at) {
     if (*at < 0x80) return *at;
     if (*at < 0xe0) return (at[0] & 0x1f) << 6 | (at[1] & 0x3f);
@@ -156,7 +156,7 @@ static int rewrite_text(Encoder *encoder, const View *view, int64_t start) {
     return status;
 }
 
-/* Returns the first place of the element delimiter in a text; the text may end with the delimiter. */
+/* Returns the first index of the element delimiter in a text; the text may end with the delimiter. */
 static int64_t find_delimiter(const CsvOptions *options, const uint8_t *text, int64_t length) {
     const Mark *mark = &options->element_delimiter;
     for (int64_t i = 0; i + mark->length <= length; i++) {

@@ -1,6 +1,6 @@
 """`protobuf-confluent`: Protobuf behind the Schema Registry's header, as Confluent's serializers write it.
 
-The header is a zero byte, the schema's id, and the place of the message in the schema (a path of indexes).
+The header is a zero byte, the schema's id, and the path of the message in the schema (indexes).
 Runs on executors; options are read on the driver. Invariant: a table with its own message reads every value
 with that message, and does not ask the registry. Other tables read every value with the schema and message
 that its header names, so one batch may hold many.
@@ -297,7 +297,7 @@ class ProtobufConfluentDecoder:
 def _registered(subject: Subject, message_type: MessageType, plan: ProtobufPlan) -> Encoder:
     files = library("descriptor_pb2").FileDescriptorSet.FromString(message_type.files).file
     by_name = {one.name: one for one in files}
-    root, indexes = _place(files, message_type.full_name)
+    root, indexes = _file_and_path(files, message_type.full_name)
     references = _references(registry_for(subject.registry), subject, by_name, root)
     header = subject.header(_text(root), "PROTOBUF", references) + write_indexes(indexes)
     return protobuf_encoder(ProtobufConfluentFormat.name, plan, header)
@@ -322,7 +322,7 @@ def _text(one: Any) -> str:
     return base64.b64encode(one.SerializeToString(deterministic=True)).decode()
 
 
-def _place(files: Sequence[Any], full_name: str) -> tuple[Any, list[int]]:
+def _file_and_path(files: Sequence[Any], full_name: str) -> tuple[Any, list[int]]:
     """Return the file of a message, and the message's path of indexes in that file."""
     for one in files:
         begin = f"{one.package}." if one.package else ""

@@ -153,10 +153,10 @@ class RegistryOptions:
     def _tls(self, given: FormatOptions) -> KafkaProperties:
         """Return `ssl.*` under the names that Kafka's properties have."""
         options = (self.truststore, self.truststore_password, self.keystore, self.keystore_password)
-        place = f"{self._name}."
-        found = {option.key.removeprefix(place): given.value(option) for option in options}
+        prefix = f"{self._name}."
+        found = {option.key.removeprefix(prefix): given.value(option) for option in options}
         items = tuple(sorted((key, text) for key, text in found.items() if text is not None))
-        return KafkaProperties(items, given.prefix + place)
+        return KafkaProperties(items, given.prefix + prefix)
 
     def subject_of(self, given: FormatOptions, topic: str | None) -> str | None:
         """Return the subject to write under: the option's, else one made from the table's one topic."""

@@ -152,7 +152,7 @@ def dashboard() -> dict[str, Any]:
         "refresh": "10s",
         "time": {"from": "now-30m", "to": "now"},
         "templating": {"list": [_data_source(), *(_variable(name) for name in ("job", "instance"))]},
-        "panels": _placed(),
+        "panels": _panels(),
     }
 
 
@@ -179,18 +179,18 @@ def _variable(name: str) -> dict[str, Any]:
     }
 
 
-def _placed() -> list[dict[str, Any]]:
-    """Return the panels with their places: a row of numbers, then a table, then two plots side by side."""
-    placed: list[dict[str, Any]] = []
+def _panels() -> list[dict[str, Any]]:
+    """Return the panels with their cells: a row of numbers, then a table, then two plots side by side."""
+    panels: list[dict[str, Any]] = []
     x = y = height = 0
     for panel in _PANELS:
         width, wanted = _size(panel.kind)
         if x + width > _WIDTH or wanted != height:
             x, y = 0, y + height
         height = wanted
-        placed.append(_drawn(panel, len(placed) + 1, {"x": x, "y": y, "w": width, "h": height}))
+        panels.append(_drawn(panel, len(panels) + 1, {"x": x, "y": y, "w": width, "h": height}))
         x += width
-    return placed
+    return panels
 
 
 def _size(kind: _Kind) -> tuple[int, int]:
@@ -200,14 +200,14 @@ def _size(kind: _Kind) -> tuple[int, int]:
     return (_WIDTH, 6) if kind is _Kind.TABLE else (_WIDTH // 2, 8)
 
 
-def _drawn(panel: _Panel, number: int, place: dict[str, int]) -> dict[str, Any]:
+def _drawn(panel: _Panel, number: int, cell: dict[str, int]) -> dict[str, Any]:
     is_table = panel.kind is _Kind.TABLE
     return {
         "id": number,
         "title": panel.title,
         "description": panel.note,
         "type": panel.kind.value,
-        "gridPos": place,
+        "gridPos": cell,
         "datasource": {"type": "prometheus", "uid": "${source}"},
         "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0}, "overrides": []},
         "options": {"textMode": "value_and_name"} if panel.title == "Health" else {},

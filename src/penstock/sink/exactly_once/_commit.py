@@ -37,7 +37,7 @@ from penstock.sink.exactly_once._aborted import check_all_open
 from penstock.sink.exactly_once._elsewhere import find_written, prefix_changed_error
 from penstock.sink.exactly_once._fate import NOT_DECIDED, fate_of_decision, fate_of_finish, prefix_taken
 from penstock.sink.exactly_once._finish import finish, lost_error
-from penstock.sink.exactly_once._log_records import Place
+from penstock.sink.exactly_once._log_records import LogLocation
 from penstock.sink.exactly_once._prefix_users import new_query_error, new_query_warning
 from penstock.sink.exactly_once._probes import Step, reached
 from penstock.sink.exactly_once._recovery import take_from_query
@@ -98,7 +98,7 @@ def commit(
     with _unless_taken(kafka, log, names, head, is_written=bool(_written(reports))):
         previous = _previous(log, names, head)
         decision = _decision(head, reports, previous, names, sibling_count=len(siblings))
-        came_back_from: Sequence[Place] = ()
+        came_back_from: Sequence[LogLocation] = ()
         if decision is not None:
             # A query that this log does not know may have written this batch under another prefix.
             if previous is None:
@@ -194,7 +194,7 @@ def _check_elsewhere(
     siblings: frozenset[str],
     *,
     fails_on_new_query: bool,
-) -> Sequence[Place]:
+) -> Sequence[LogLocation]:
     """Return the markers to take back.
 
     Raises:
@@ -205,13 +205,13 @@ def _check_elsewhere(
         return ()  # its query id belongs to this write, or to this prefix, alone
     found = find_written(log, decision, siblings, lambda prefix: take_from_query(kafka, prefix))
     if found.holders:
-        raise prefix_changed_error(log.place, decision, found.holders)
+        raise prefix_changed_error(log.location, decision, found.holders)
     if found.is_known:
         return found.came_back_from
     known = {each.query_id: known_batch(each) for each in log.decisions.values()}
-    warning = new_query_warning(known, log.place.prefix, decision.query_id)
+    warning = new_query_warning(known, log.location.prefix, decision.query_id)
     if warning is not None and fails_on_new_query:
-        raise new_query_error(warning, log.place.prefix, decision.query_id)
+        raise new_query_error(warning, log.location.prefix, decision.query_id)
     if warning is not None:
         _log.warning("%s", warning)
     return found.came_back_from
@@ -248,7 +248,7 @@ def _decide(
     names: TransactionNames,
     session: ProducerSession,
     decision: Decision,
-    came_back_from: Sequence[Place],
+    came_back_from: Sequence[LogLocation],
 ) -> ProducerSession:
     reached(Step.BEFORE_DECISION)
     try:

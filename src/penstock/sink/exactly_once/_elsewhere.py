@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from penstock.errors import DecisionLogError, PrefixChangedError
-from penstock.sink.exactly_once._log_records import Place
+from penstock.sink.exactly_once._log_records import LogLocation
 from penstock.sink.exactly_once.decision import Decision, DecisionStatus
 from penstock.sink.exactly_once.log import DecisionLog
 
@@ -63,7 +63,7 @@ class Found(NamedTuple):
     """The prefixes that have written the batch or a later one. Without any the query is ours."""
     is_known: bool
     """True if this or another prefix has written a batch of the query before."""
-    came_back_from: Sequence[Place] = ()
+    came_back_from: Sequence[LogLocation] = ()
     """The markers in our log that the decision has to take back."""
 
 
@@ -86,25 +86,27 @@ def find_written(
     found = [each for each in others if each.concerns(batch)]
     holders = [each for each in found if each.holds(batch)]
     if not holders:
-        holders = [each for each in _move(found, log.place, batch, take) if each.holds(batch)]
+        holders = [each for each in _move(found, log.location, batch, take) if each.holds(batch)]
     left = log.moved_to(batch.query_id)
-    came_back_from = [each.log.place for each in found if each.log.place in left]
+    came_back_from = [each.log.location for each in found if each.log.location in left]
     # A trace without a decision is of a start that failed before it wrote anything.
     is_known = log.decision(batch.query_id) is not None or any(each.decision is not None for each in others)
     return Found(holders, is_known, came_back_from)
 
 
 def _move(
-    found: Sequence[Elsewhere], own: Place, batch: Decision, take: Callable[[str], None]
+    found: Sequence[Elsewhere], own: LogLocation, batch: Decision, take: Callable[[str], None]
 ) -> list[Elsewhere]:
     """Leave the markers, take the prefixes, and read what they know now. The order matters."""
     for each in found:
         each.log.mark_moved(batch.query_id, own)
     for each in found:
-        if each.log.place.prefix != own.prefix:  # a copy of this prefix's own log, made by a mirroring tool
-            take(each.log.place.prefix)
+        if (
+            each.log.location.prefix != own.prefix
+        ):  # a copy of this prefix's own log, made by a mirroring tool
+            take(each.log.location.prefix)
         if not each.log.look():
-            raise _gone_error(own, each.log.place, batch)
+            raise _gone_error(own, each.log.location, batch)
     return [Elsewhere(each.log, each.log.decision(batch.query_id)) for each in found]
 
 
@@ -115,17 +117,17 @@ def _whereabouts(log: DecisionLog, batch: Decision, siblings: frozenset[str]) ->
         if log.decision(batch.query_id) is None:
             # If two prefixes begin at the same time, one of them finds the other, and takes it.
             log.leave_trace(batch.query_id)
-        ahead += log.places_of(batch.query_id)
+        ahead += log.locations_of(batch.query_id)
         log.looked_for.update((batch.query_id, name) for name in batch.topic_names)
-    seen, found = {log.place}, list[Elsewhere]()
+    seen, found = {log.location}, list[Elsewhere]()
     while ahead:
-        place = ahead.pop()
-        if place in seen or place.prefix in siblings:
+        location = ahead.pop()
+        if location in seen or location.prefix in siblings:
             continue
-        seen.add(place)
-        other = log.at(place)
+        seen.add(location)
+        other = log.at(location)
         if not other.look():
-            raise _gone_error(log.place, place, batch)
+            raise _gone_error(log.location, location, batch)
         found.append(Elsewhere(other, other.decision(batch.query_id)))
         ahead += other.moved_to(batch.query_id)
     return found
@@ -141,10 +143,12 @@ def _is_something_else(log: DecisionLog, batch: Decision) -> bool:
     return not log.looked_for.issuperset((batch.query_id, name) for name in batch.topic_names)
 
 
-def prefix_changed_error(own: Place, batch: Decision, holders: Sequence[Elsewhere]) -> PrefixChangedError:
+def prefix_changed_error(
+    own: LogLocation, batch: Decision, holders: Sequence[Elsewhere]
+) -> PrefixChangedError:
     """Return the error for a batch that is written under other prefixes."""
-    theirs, held = holders[0].log.place, holders[0].decision or batch
-    prefixes = [each.log.place.prefix for each in holders]
+    theirs, held = holders[0].log.location, holders[0].decision or batch
+    prefixes = [each.log.location.prefix for each in holders]
     more = f" (also under {', '.join(prefixes[1:])})" if prefixes[1:] else ""
     return PrefixChangedError(
         f"Not written: {held.where} is {held.status.value} under sink.transactional-id-prefix="
@@ -163,7 +167,7 @@ def prefix_changed_error(own: Place, batch: Decision, holders: Sequence[Elsewher
     )
 
 
-def _gone_error(own: Place, theirs: Place, batch: Decision) -> DecisionLogError:
+def _gone_error(own: LogLocation, theirs: LogLocation, batch: Decision) -> DecisionLogError:
     return DecisionLogError(
         f"Query {batch.query_id} left the prefix {own.prefix} for sink.transactional-id-prefix="
         f"{theirs.prefix} before, and the decision log {theirs.topic} of that prefix no longer exists. It is "

@@ -64,7 +64,7 @@ def _known(log: DecisionLog) -> dict[str, KnownBatch]:
         decisions = log.catch_up(waits=False)
         return {query_id: known_batch(each) for query_id, each in decisions.items()}
     except PenstockError as error:
-        _log.warning("prefix %s: cannot read the decision log now: %s", log.place.prefix, error)
+        _log.warning("prefix %s: cannot read the decision log now: %s", log.location.prefix, error)
         return {}
 
 

@@ -13,8 +13,8 @@ from typing import NamedTuple, TypeVar
 from penstock.errors import DecisionLogError
 from penstock.sink.exactly_once._log_records import (
     NO_QUERY,
+    LogLocation,
     LogRecord,
-    Place,
     decode,
     decode_key,
     decode_moved,
@@ -64,11 +64,13 @@ class LogContents:
             self._decoded[query_id] = self._read(newest.offset, lambda: decode(query_id, newest.value))
         return self._decoded[query_id]
 
-    def moved_to(self, query_id: str) -> list[Place]:
-        places = [self._place(newest) for (moved, _), newest in self._moved.items() if moved == query_id]
-        return [place for place in places if place is not None]
+    def moved_to(self, query_id: str) -> list[LogLocation]:
+        locations = [
+            self._location(newest) for (moved, _), newest in self._moved.items() if moved == query_id
+        ]
+        return [location for location in locations if location is not None]
 
-    def _place(self, marker: _Newest) -> Place | None:
+    def _location(self, marker: _Newest) -> LogLocation | None:
         return self._read(marker.offset, lambda: decode_moved(marker.value))
 
     def remember(self, query_id: str, decision: Decision | None) -> None:
@@ -116,9 +118,9 @@ class LogContents:
                 self.through = held.through
                 self._newest = {each: _Newest(record.offset, value) for each, value in held.decisions.items()}
                 self._moved = {
-                    (query_id, place.prefix): _Newest(record.offset, value)
+                    (query_id, location.prefix): _Newest(record.offset, value)
                     for query_id, value in held.moved
-                    if (place := decode_moved(value)) is not None
+                    if (location := decode_moved(value)) is not None
                 }
                 return True
         return False
@@ -142,7 +144,9 @@ class LogContents:
         """Return the value of a snapshot of all that is known: what the log says before `through`."""
         kept = {query_id: encode(each) for query_id, each in self.decisions().items() if not each.is_over}
         markers = ((query_id, newest) for (query_id, _), newest in self._moved.items())
-        moved = [(query_id, newest.value) for query_id, newest in markers if self._place(newest) is not None]
+        moved = [
+            (query_id, newest.value) for query_id, newest in markers if self._location(newest) is not None
+        ]
         return encode_snapshot(through, kept, moved)
 
 

@@ -79,8 +79,8 @@ def key_of(prefix: str, query_id: str) -> bytes:
     return json.dumps({"prefix": prefix, "query_id": query_id}, sort_keys=True).encode()
 
 
-class Place(NamedTuple):
-    """A prefix, and the topic of its decision log."""
+class LogLocation(NamedTuple):
+    """Where the decision log of a prefix is: the prefix and the topic."""
 
     prefix: str
     topic: str
@@ -140,24 +140,24 @@ def prefix_of_key(prefix: str) -> str:
     return prefix.removesuffix(_FIRST_PREFIX)
 
 
-def encode_moved(place: Place) -> bytes:
-    """Return the value of a marker: the place to which the query has moved."""
-    stored = {"version": VERSION, "status": _MOVED, "at_ms": now_ms(), **place._asdict()}
+def encode_moved(location: LogLocation) -> bytes:
+    """Return the value of a marker: the location to which the query has moved."""
+    stored = {"version": VERSION, "status": _MOVED, "at_ms": now_ms(), **location._asdict()}
     return json.dumps(stored).encode()
 
 
-def encode_back(place: Place) -> bytes:
-    """Return the value that takes a marker back: the query has come back from this place."""
-    return json.dumps({"version": VERSION, "status": _BACK, "at_ms": now_ms(), **place._asdict()}).encode()
+def encode_back(location: LogLocation) -> bytes:
+    """Return the value that takes a marker back: the query has come back from this location."""
+    return json.dumps({"version": VERSION, "status": _BACK, "at_ms": now_ms(), **location._asdict()}).encode()
 
 
-def decode_moved(value: bytes | None) -> Place | None:
+def decode_moved(value: bytes | None) -> LogLocation | None:
     """Return where the query has moved; None where it has come back. Errors as `decode`."""
     if value is None:
         return None
     stored = json.loads(value)
     _check_version(stored)
-    return None if stored["status"] == _BACK else Place(str(stored["prefix"]), str(stored["topic"]))
+    return None if stored["status"] == _BACK else LogLocation(str(stored["prefix"]), str(stored["topic"]))
 
 
 def decode_moved_key(prefix: str, key: bytes | None) -> tuple[str, str] | None:

@@ -19,8 +19,8 @@ from penstock.errors import DecisionLogError
 from penstock.sink.exactly_once._log_contents import LogContents
 from penstock.sink.exactly_once._log_records import (
     NO_QUERY,
+    LogLocation,
     LogRecord,
-    Place,
     decode_key,
     encode,
     encode_back,
@@ -179,23 +179,23 @@ class DecisionLog:
     # ----- writing
 
     def append(
-        self, session: ProducerSession, decision: Decision, came_back_from: Sequence[Place] = ()
+        self, session: ProducerSession, decision: Decision, came_back_from: Sequence[LogLocation] = ()
     ) -> ProducerSession:
         """Write and commit one decision. Errors as `TransactionalAppender.append`.
 
         Args:
             session: of the mandate.
             decision: to write.
-            came_back_from: places whose markers in this log the decision takes back. They are taken back in
-                the transaction of the decision: a driver that does not decide must not remove a marker,
+            came_back_from: locations whose markers in this log the decision takes back. They are taken back
+                in the transaction of the decision: a driver that does not decide must not remove a marker,
                 because another prefix may have decided since, and relies on it.
         """
         query_id = decision.query_id
         is_gone = decision.is_over and not self._contents.is_in_snapshot(query_id)
         value = None if is_gone else encode(decision)
         back = [
-            (moved_key_of(self._prefix, query_id, place.prefix), encode_back(place))
-            for place in came_back_from
+            (moved_key_of(self._prefix, query_id, location.prefix), encode_back(location))
+            for location in came_back_from
         ]
         following = self._store.append(session, *back, (key_of(self._prefix, query_id), value))
         for record in back:
@@ -231,12 +231,12 @@ class DecisionLog:
     # ----- other prefixes, see `_elsewhere`
 
     @property
-    def place(self) -> Place:
-        return Place(self._prefix, self.topic)
+    def location(self) -> LogLocation:
+        return LogLocation(self._prefix, self.topic)
 
-    def at(self, place: Place) -> DecisionLog:
+    def at(self, location: LogLocation) -> DecisionLog:
         """Return another prefix's log in the same cluster, to read it."""
-        return DecisionLog(self._store.other(place.topic), place.prefix)
+        return DecisionLog(self._store.other(location.topic), location.prefix)
 
     def look(self) -> bool:
         """Read another prefix's log to its end; False when there is no topic. Errors as `catch_up`."""
@@ -246,13 +246,13 @@ class DecisionLog:
         self._read_news(waits=True)
         return True
 
-    def places_of(self, query_id: str) -> list[Place]:
+    def locations_of(self, query_id: str) -> list[LogLocation]:
         """Return the prefixes whose logs mention the query, in the logs that this user can read."""
         found = set()
         for topic, key in self._store.mentions(json.dumps(query_id).encode()):
             prefix, found_id = decode_key(key)
             if found_id == query_id:
-                found.add(Place(prefix_of_key(prefix), topic))
+                found.add(LogLocation(prefix_of_key(prefix), topic))
         return sorted(found)
 
     def decision(self, query_id: str) -> Decision | None:
@@ -260,16 +260,16 @@ class DecisionLog:
         return self._contents.decision(query_id)
 
     def leave_trace(self, query_id: str) -> None:
-        """Let `places_of` find this prefix before it has decided anything about the query."""
+        """Let `locations_of` find this prefix before it has decided anything about the query."""
         self._store.append_plainly(first_key_of(self._prefix, query_id), None)
 
-    def moved_to(self, query_id: str) -> list[Place]:
-        """Return the places to which markers in this log say that the query has moved."""
+    def moved_to(self, query_id: str) -> list[LogLocation]:
+        """Return the locations to which markers in this log say that the query has moved."""
         return self._contents.moved_to(query_id)
 
-    def mark_moved(self, query_id: str, place: Place) -> None:
+    def mark_moved(self, query_id: str, location: LogLocation) -> None:
         """Leave the marker in this log that the query has moved. Fences no driver. `append` takes it back."""
-        key, value = moved_key_of(self._prefix, query_id, place.prefix), encode_moved(place)
+        key, value = moved_key_of(self._prefix, query_id, location.prefix), encode_moved(location)
         self._store.append_plainly(key, value)
         self._contents.apply(LogRecord(self._next_offset, key, value))
 

@@ -55,8 +55,8 @@ _LOOKED_AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True)
-class TaskPlace:
-    """The place of a task: query, batch, Spark partition, attempt."""
+class TaskAttempt:
+    """One attempt of a task: its query, batch, Spark partition and number."""
 
     query_id: str
     batch_id: int
@@ -65,14 +65,14 @@ class TaskPlace:
 
 
 def write_in_transaction(
-    config: SinkConfig, mandate: Mandate, place: TaskPlace, batches: Iterable[pa.RecordBatch]
+    config: SinkConfig, mandate: Mandate, task: TaskAttempt, batches: Iterable[pa.RecordBatch]
 ) -> TaskReport:
     """Write all rows of a task in a transaction of its own, and leave the transaction open.
 
     Args:
         config: of the sink.
         mandate: of the batch; tells whether the rows are written already.
-        place: of the task.
+        task: the attempt that writes.
         batches: rows of the DataFrame, with the columns that `check_write_schema` allows.
 
     Raises:
@@ -81,33 +81,33 @@ def write_in_transaction(
         TransactionsLostError: the broker has aborted the task's transaction, or another producer has its id.
         PenstockError: as `write_rows`, and what the transaction can meet.
     """
-    plan = mandate.plan(place.query_id, place.batch_id, place.spark_partition_id)
+    plan = mandate.plan(task.query_id, task.batch_id, task.spark_partition_id)
     filled = (batch for batch in batches if batch.num_rows)
     first = next(filled, None)
     if first is None:
-        return _report(mandate, place)
+        return _report(mandate, task)
     check_write_schema(first.schema, config)
     if plan is TaskPlan.DRAIN:
-        return replace(_report(mandate, place), drained=_drain(config, with_first(first, filled)))
+        return replace(_report(mandate, task), drained=_drain(config, with_first(first, filled)))
     connections = connections_for(connection_settings(config.properties, client_id=CLIENT_ID))
     identity: TransactionIdentity | None = None
     opened_at_ms = time.time_ns() // 1_000_000
     try:
-        identity = begin_transaction(connections, mandate, place.spark_partition_id, place.attempt)
-        committable, topics, figures = _write(connections, config, identity, place, with_first(first, filled))
+        identity = begin_transaction(connections, mandate, task.spark_partition_id, task.attempt)
+        committable, topics, figures = _write(connections, config, identity, task, with_first(first, filled))
     except TransactionError as error:
         if not isinstance(error, ProducerFencedError):  # a fenced producer has nothing left to abort
             _abort_quietly(connections, identity)
-        _check_prefix_is_ours(connections, mandate, place, error)
+        _check_prefix_is_ours(connections, mandate, task, error)
         if isinstance(error, ProducerFencedError):
-            raise _lost_error(connections, config, identity, place, error) from error
+            raise _lost_error(connections, config, identity, task, error) from error
         raise
     except BaseException:
         _abort_quietly(connections, identity)
         raise
     reused_ids(connections, mandate.prefix).give_back(mandate, identity)
     return replace(
-        _report(mandate, place),
+        _report(mandate, task),
         committable=committable,
         topics=topics,
         figures=figures,
@@ -115,11 +115,11 @@ def write_in_transaction(
     )
 
 
-def _report(mandate: Mandate, place: TaskPlace) -> TaskReport:
+def _report(mandate: Mandate, task: TaskAttempt) -> TaskReport:
     return TaskReport(
-        query_id=place.query_id,
-        batch_id=place.batch_id,
-        spark_partition_id=place.spark_partition_id,
+        query_id=task.query_id,
+        batch_id=task.batch_id,
+        spark_partition_id=task.spark_partition_id,
         session=mandate.session,
     )
 
@@ -133,7 +133,7 @@ def _write(
     connections: KafkaConnections,
     config: SinkConfig,
     identity: TransactionIdentity,
-    place: TaskPlace,
+    task: TaskAttempt,
     batches: Iterator[pa.RecordBatch],
 ) -> tuple[Committable, tuple[TargetTopic, ...], ProduceFigures]:
     transactions = Transactions(connections)
@@ -146,9 +146,7 @@ def _write(
     )
     digests = _Digests(config.topic)
     try:
-        rows = RowWriter(
-            producer, config, spark_partition_id=place.spark_partition_id, batch_id=place.batch_id
-        )
+        rows = RowWriter(producer, config, spark_partition_id=task.spark_partition_id, batch_id=task.batch_id)
         rows.write(digests.over(batches))
         reached(Step.TASK_BEFORE_FLUSH)
         producer.flush()
@@ -168,7 +166,7 @@ def _write(
     reached(Step.TASK_WRITTEN)
     witness = None if producer.first_written is None else Witness(*producer.first_written)
     total = digests.total
-    committable = Committable(identity, place.spark_partition_id, total.record_count, str(total), witness)
+    committable = Committable(identity, task.spark_partition_id, total.record_count, str(total), witness)
     return committable, topics, producer.figures
 
 
@@ -228,17 +226,17 @@ def _check_all_acknowledged(producer: Producer, digest: RecordDigest) -> None:
 
 
 def _check_prefix_is_ours(
-    connections: KafkaConnections, mandate: Mandate, place: TaskPlace, error: BaseException
+    connections: KafkaConnections, mandate: Mandate, task: TaskAttempt, error: BaseException
 ) -> None:
     """Raise PrefixTakenError if another writer has recovered, because that aborts this task's transaction."""
     if has_moved_on(Transactions(connections).describe, mandate.session.identity):
         raise taken_error(
             mandate.prefix,
-            f"Spark partition {place.spark_partition_id} of batch {place.batch_id} was being written",
+            f"Spark partition {task.spark_partition_id} of batch {task.batch_id} was being written",
             "Nothing that this task wrote is visible.",
             known=mandate.known,
-            query_id=place.query_id,
-            batch_id=place.batch_id,
+            query_id=task.query_id,
+            batch_id=task.batch_id,
         ) from error
 
 
@@ -246,7 +244,7 @@ def _lost_error(
     connections: KafkaConnections,
     config: SinkConfig,
     identity: TransactionIdentity | None,
-    place: TaskPlace,
+    task: TaskAttempt,
     error: ProducerFencedError,
 ) -> TransactionsLostError:
     """Return the error for an id that this task has lost, although its driver still has the prefix."""
@@ -260,9 +258,9 @@ def _lost_error(
         told,
         identity,
         now,
-        query_id=place.query_id,
-        batch_id=place.batch_id,
-        spark_partition_id=place.spark_partition_id,
+        query_id=task.query_id,
+        batch_id=task.batch_id,
+        spark_partition_id=task.spark_partition_id,
         timeout_option=config.properties.spelled("transaction.timeout.ms"),
     )
 

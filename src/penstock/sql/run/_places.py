@@ -16,7 +16,7 @@ from penstock.changelog.operators.ordering import groups_of
 from penstock.changelog.row_kinds import INSERT, UPDATE_AFTER, kinds_of
 from penstock.errors import RowError
 from penstock.sql.plan.hidden import KIND, OFFSET, PARTITION
-from penstock.state.columns import Places, hash_columns, hash_values, one_array
+from penstock.state.columns import Integers, hash_columns, hash_values, one_array
 
 _ROWS_OUT = 10_000
 
@@ -44,7 +44,7 @@ class InPlace:
             rows = pa.Table.from_batches(received).combine_chunks()
             yield from rows.take(pa.array(self._order(rows))).to_batches(max_chunksize=_ROWS_OUT)
 
-    def _order(self, rows: pa.Table) -> Places:
+    def _order(self, rows: pa.Table) -> Integers:
         groups, _ = groups_of(hash_columns(rows, list(self.keys)))
         partition, offset = (
             one_array(rows.column(name)).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -54,7 +54,7 @@ class InPlace:
         comes = np.ones(len(groups), bool)
         if kinds is not None:
             comes = (kinds == INSERT) | (kinds == UPDATE_AFTER)
-        order: Places = np.lexsort((comes, offset, groups))
+        order: Integers = np.lexsort((comes, offset, groups))
         same_key = np.diff(groups[order]) == 0
         moved = same_key & (np.diff(partition[order]) != 0)
         self._refuse(rows, order[1:][moved], "are in two topic partitions, whose offsets cannot be compared")
@@ -63,7 +63,7 @@ class InPlace:
         self._refuse(rows, order[1:][tied & (np.diff(whole[order]) != 0)], "are of one record")
         return order
 
-    def _refuse(self, rows: pa.Table, places: Places, why: str) -> None:
+    def _refuse(self, rows: pa.Table, places: Integers, why: str) -> None:
         if not len(places):
             return
         key = rows.select(list(self.keys)).slice(int(places[0]), 1).to_pylist()[0]

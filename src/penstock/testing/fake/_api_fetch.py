@@ -6,7 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.client.net import error_codes as codes
-from penstock.testing.fake._places import leader_refusal, node_endpoints, partition_of, reads_from_replicas
+from penstock.testing.fake._partitions import (
+    leader_refusal,
+    node_endpoints,
+    partition_of,
+    reads_from_replicas,
+)
 from penstock.testing.fake._state import Call, Partition
 from penstock.testing.fake._wire import Fields
 

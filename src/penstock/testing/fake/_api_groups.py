@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.client.net import error_codes as codes
 from penstock.testing.fake._groups import Committed, Group
-from penstock.testing.fake._places import partition_of
+from penstock.testing.fake._partitions import partition_of
 from penstock.testing.fake._state import Call, Topic
 from penstock.testing.fake._wire import Fields
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.client.net import error_codes as codes
-from penstock.testing.fake._places import leader_refusal, partition_of
+from penstock.testing.fake._partitions import leader_refusal, partition_of
 from penstock.testing.fake._state import Call, Partition
 from penstock.testing.fake._wire import Fields
 

@@ -9,7 +9,7 @@ from penstock.codec import RecordBatchDecoder
 from penstock.testing.fake import _batches as batches
 from penstock.testing.fake._batches import Batch
 from penstock.testing.fake._log import Appended
-from penstock.testing.fake._places import leader_refusal, node_endpoints, partition_of
+from penstock.testing.fake._partitions import leader_refusal, node_endpoints, partition_of
 from penstock.testing.fake._state import Call, Partition
 from penstock.testing.fake._wire import Fields
 
@@ -105,12 +105,12 @@ def _transaction_refusal(call: Call, partition: Partition, batch: Batch) -> int:
     if known is not None and known.is_in_transaction(batch.producer_epoch):
         return codes.NO_ERROR
     transactions, producer = call.state.transactions, (batch.producer_id, batch.producer_epoch)
-    place = (partition.topic.name, partition.index)
+    topic_partition = (partition.topic.name, partition.index)
     if call.version >= _ADDS_PARTITIONS:
-        code = transactions.add(name, *producer, {place})
+        code = transactions.add(name, *producer, {topic_partition})
         is_out_of_order = known is None and batch.base_sequence != 0
     else:
-        code = transactions.verify(name, *producer, place)
+        code = transactions.verify(name, *producer, topic_partition)
         is_out_of_order = False
     if not code and is_out_of_order:
         return codes.OUT_OF_ORDER_SEQUENCE_NUMBER

@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.client.net import error_codes as codes
 from penstock.testing.fake._coordinator import Transaction
-from penstock.testing.fake._places import leader_refusal, partition_of
+from penstock.testing.fake._partitions import leader_refusal, partition_of
 from penstock.testing.fake._state import Call
 from penstock.testing.fake._wire import Fields
 
@@ -69,7 +69,7 @@ def add_partitions_to_txn(call: Call) -> Fields:
         for topic in body.v3_and_below_topics
         for index in topic.partitions
     }
-    told = {place: it for place, it in found.items() if isinstance(it, int)}
+    told = {topic_partition: it for topic_partition, it in found.items() if isinstance(it, int)}
     if not code and not told:
         producer = (body.v3_and_below_producer_id, body.v3_and_below_producer_epoch)
         code = _told(call, call.state.transactions.add(name, *producer, set(found)))

@@ -18,7 +18,7 @@ _CRC_FROM = 21
 
 
 class Batch(NamedTuple):
-    """One record batch with its place in the log."""
+    """One record batch with its offsets in the log."""
 
     base_offset: int
     last_offset: int
@@ -53,11 +53,11 @@ class Batch(NamedTuple):
             data
         )
         producer_id, producer_epoch, sequence = producer
-        place = (base, base + last_delta, epoch, attributes, newest_ms)
-        return cls(*place, producer_id, producer_epoch, sequence, count, data)
+        header = (base, base + last_delta, epoch, attributes, newest_ms)
+        return cls(*header, producer_id, producer_epoch, sequence, count, data)
 
     def at(self, base_offset: int, leader_epoch: int, append_time_ms: int | None = None) -> Batch:
-        """Return the same batch at a place in a log. With a time it is stamped as log append time does it."""
+        """Return the same batch at an offset of a log. With a time it gets that as log append time."""
         data = bytearray(self.data)
         struct.pack_into(">qi", data, 0, base_offset, len(data) - 12)
         struct.pack_into(">i", data, 12, leader_epoch)

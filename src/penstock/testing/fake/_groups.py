@@ -49,9 +49,9 @@ class Group:
     """Ids that were given to members that have not joined yet."""
     commit_count: int = 0
 
-    def is_unstable(self, place: tuple[str, int]) -> bool:
+    def is_unstable(self, topic_partition: tuple[str, int]) -> bool:
         """Return whether an open transaction may change this offset."""
-        return any(place in offsets for offsets in self.pending.values())
+        return any(topic_partition in offsets for offsets in self.pending.values())
 
     def next_order(self) -> int:
         """Return the order of the next commit."""
@@ -114,10 +114,10 @@ class Groups:
         offsets = group.pending.pop(producer_id, {})
         if not is_commit:
             return
-        for place, committed in offsets.items():
-            present = group.offsets.get(place)
+        for topic_partition, committed in offsets.items():
+            present = group.offsets.get(topic_partition)
             if present is None or present.order < committed.order:
-                group.offsets[place] = committed
+                group.offsets[topic_partition] = committed
 
     def expire(self, now_ms: int) -> None:
         """Drop the members that have been silent for too long."""
@@ -127,4 +127,8 @@ class Groups:
     def forget_topic(self, topic: str) -> None:
         """Drop the offsets of a deleted topic."""
         for group in self.by_id.values():
-            group.offsets = {place: it for place, it in group.offsets.items() if place[0] != topic}
+            group.offsets = {
+                topic_partition: it
+                for topic_partition, it in group.offsets.items()
+                if topic_partition[0] != topic
+            }

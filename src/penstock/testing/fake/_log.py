@@ -173,23 +173,23 @@ class PartitionLog:
                 return Appended(codes.NO_ERROR, earlier.base_offset)
             if code := self._refusal(batch):
                 return Appended(code)
-        placed = batch.at(self.end_offset, leader_epoch, append_time_ms)
-        self._take(placed)
-        if placed.producer_id != _NONE:
-            producer = self.producers.setdefault(placed.producer_id, Producer(placed.producer_epoch))
-            producer.begin_epoch(placed.producer_epoch)
-            producer.batches.append(placed)
-            producer.last_timestamp_ms = placed.max_timestamp_ms
-            if placed.is_transactional and producer.transaction_start is None:
-                producer.transaction_start = placed.base_offset
+        appended = batch.at(self.end_offset, leader_epoch, append_time_ms)
+        self._take(appended)
+        if appended.producer_id != _NONE:
+            producer = self.producers.setdefault(appended.producer_id, Producer(appended.producer_epoch))
+            producer.begin_epoch(appended.producer_epoch)
+            producer.batches.append(appended)
+            producer.last_timestamp_ms = appended.max_timestamp_ms
+            if appended.is_transactional and producer.transaction_start is None:
+                producer.transaction_start = appended.base_offset
         stamp = _NONE if append_time_ms is None else append_time_ms
-        return Appended(codes.NO_ERROR, placed.base_offset, stamp)
+        return Appended(codes.NO_ERROR, appended.base_offset, stamp)
 
-    def _take(self, placed: Batch) -> None:
-        if placed.leader_epoch > (self.epochs[-1][0] if self.epochs else _NONE):
-            self.epochs.append((placed.leader_epoch, placed.base_offset))
-        self.batches.append(placed)
-        self.end_offset = placed.last_offset + 1
+    def _take(self, appended: Batch) -> None:
+        if appended.leader_epoch > (self.epochs[-1][0] if self.epochs else _NONE):
+            self.epochs.append((appended.leader_epoch, appended.base_offset))
+        self.batches.append(appended)
+        self.end_offset = appended.last_offset + 1
 
     def _duplicate_of(self, batch: Batch) -> Batch | None:
         producer = self.producers.get(batch.producer_id)
@@ -216,15 +216,15 @@ class PartitionLog:
     ) -> None:
         """Write the marker that ends a producer's transaction."""
         plain = marker(producer_id, producer_epoch, is_commit=is_commit, now_ms=now_ms, coordinator_epoch=0)
-        placed = plain.at(self.end_offset, leader_epoch)
-        self._take(placed)
+        appended = plain.at(self.end_offset, leader_epoch)
+        self._take(appended)
         producer = self.producers.setdefault(producer_id, Producer(producer_epoch))
         producer.begin_epoch(producer_epoch)
         producer.coordinator_epoch = 0
         producer.last_timestamp_ms = now_ms
         if producer.transaction_start is not None and not is_commit:
             self.aborted.append(
-                AbortedTransaction(producer_id, producer.transaction_start, placed.base_offset)
+                AbortedTransaction(producer_id, producer.transaction_start, appended.base_offset)
             )
         producer.transaction_start = None
 

@@ -18,7 +18,7 @@ from penstock.errors import DecisionLogError, ExactlyOnceError, PrefixChangedErr
 from penstock.sink.exactly_once import _commit
 from penstock.sink.exactly_once import log as decision_log
 from penstock.sink.exactly_once._elsewhere import Found
-from penstock.sink.exactly_once._log_records import Place, encode_back
+from penstock.sink.exactly_once._log_records import LogLocation, encode_back
 from penstock.sink.exactly_once._probes import Step, observe
 from penstock.sink.exactly_once.committable import TargetTopic, TaskReport
 from penstock.sink.exactly_once.driver_side import DriverSide
@@ -348,11 +348,11 @@ def test_driver_that_stands_still_while_it_comes_back_removes_no_marker(
     observe(None)
     moved: list[int] = []
 
-    def stand_still(place: Place) -> bytes:
+    def stand_still(location: LogLocation) -> bytes:
         if not moved:
             moved.append(1)
             run_batch(driver(cluster, "b"), cluster, 2)
-        return encode_back(place)
+        return encode_back(location)
 
     monkeypatch.setattr(decision_log, "encode_back", stand_still)
     with pytest.raises(PrefixTakenError, match="prefix a "):

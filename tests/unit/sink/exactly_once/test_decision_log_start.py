@@ -21,8 +21,8 @@ from penstock.sink.exactly_once import _log_search as decision_log_search
 from penstock.sink.exactly_once._log_contents import LogContents
 from penstock.sink.exactly_once._log_records import (
     NO_QUERY,
+    LogLocation,
     LogRecord,
-    Place,
     decode_snapshot,
     encode,
     encode_back,
@@ -231,7 +231,7 @@ def test_finished_batch_write_that_a_snapshot_holds_does_not_come_back() -> None
 def test_marker_that_was_taken_back_does_not_come_back(has_older_tombstone: bool) -> None:
     """The same: a snapshot holds the marker, and compaction has removed the tombstones."""
     topic = started()
-    theirs = Place("x", "decisions")
+    theirs = LogLocation("x", "decisions")
     topic.write(moved_key_of(OURS, "a", "x"), encode_moved(theirs))
     write_snapshot(topic)
     assert opened(topic).catch_up() == {}
@@ -268,19 +268,19 @@ def compacted(topic: Topic, dice: random.Random) -> None:
 def test_start_knows_what_a_reading_from_the_beginning_knows(seed: int) -> None:
     dice = random.Random(seed)
     topic = started()
-    places = [Place(name, "decisions") for name in ("x", "y")]
+    locations = [LogLocation(name, "decisions") for name in ("x", "y")]
     actions: list[Callable[[], Any]] = [
         lambda: write_decision(topic, dice.choice("abc"), dice.randrange(100)),
         lambda: write_decision(topic, dice.choice("abc"), dice.randrange(100), "other"),
-        lambda: mark(dice.choice("abc"), dice.choice(places)),
+        lambda: mark(dice.choice("abc"), dice.choice(locations)),
         lambda: write_snapshot(topic),
         lambda: topic.skip(dice.choice([1, 10, 300, 2_000])),
         lambda: compacted(topic, dice),
     ]
 
-    def mark(query_id: str, place: Place) -> None:
-        value = encode_moved(place) if dice.random() < 0.6 else encode_back(place)
-        topic.write(moved_key_of(OURS, query_id, place.prefix), value)
+    def mark(query_id: str, location: LogLocation) -> None:
+        value = encode_moved(location) if dice.random() < 0.6 else encode_back(location)
+        topic.write(moved_key_of(OURS, query_id, location.prefix), value)
 
     running = opened(topic)
     for _ in range(30):

@@ -24,7 +24,7 @@ from penstock.options.config import KafkaProperties, SinkConfig
 from penstock.sink.exactly_once import task_writer
 from penstock.sink.exactly_once.committable import Committable, TargetTopic
 from penstock.sink.exactly_once.mandate import Mandate
-from penstock.sink.exactly_once.task_writer import TaskPlace, write_in_transaction
+from penstock.sink.exactly_once.task_writer import TaskAttempt, write_in_transaction
 from tests.unit.fake_driver import QUERY, driver, expected, run_tasks
 from tests.unit.fake_transactions import FakeCluster
 
@@ -82,7 +82,7 @@ def test_task_that_is_fenced_under_its_own_prefix_says_why(
 ) -> None:
     mandate = driver(cluster).recover()
     with pytest.raises(TransactionsLostError, match=rf"Spark partition 0 of batch 7 .*{cause}") as raised:
-        write_in_transaction(CONFIG, mandate, TaskPlace(QUERY, 7, 0, 0), rows(cluster, happening, mandate))
+        write_in_transaction(CONFIG, mandate, TaskAttempt(QUERY, 7, 0, 0), rows(cluster, happening, mandate))
     assert isinstance(raised.value.__cause__, ProducerFencedError)
     assert raised.value.facts["spark_partition_ids"] == [0]
     driver(cluster).commit(run_tasks(cluster, driver(cluster).recover(), 7))
@@ -93,7 +93,7 @@ def test_task_whose_prefix_is_taken_still_says_that(cluster: FakeCluster) -> Non
     mandate = driver(cluster).recover()
     driver(cluster).recover()
     with pytest.raises(PrefixTakenError, match="while Spark partition 0 of batch 7 was being written"):
-        write_in_transaction(CONFIG, mandate, TaskPlace(QUERY, 7, 0, 0), rows(cluster, "taken", mandate))
+        write_in_transaction(CONFIG, mandate, TaskAttempt(QUERY, 7, 0, 0), rows(cluster, "taken", mandate))
 
 
 def test_task_that_is_fenced_while_it_takes_its_id_says_so(
@@ -105,7 +105,7 @@ def test_task_that_is_fenced_while_it_takes_its_id_says_so(
     monkeypatch.setattr(task_writer, "begin_transaction", fenced)
     mandate = driver(cluster).recover()
     with pytest.raises(TransactionsLostError, match="has taken the transactional id of app-0-0"):
-        write_in_transaction(CONFIG, mandate, TaskPlace(QUERY, 7, 0, 0), rows(cluster, "taken", mandate))
+        write_in_transaction(CONFIG, mandate, TaskAttempt(QUERY, 7, 0, 0), rows(cluster, "taken", mandate))
 
 
 def test_task_that_is_fenced_and_gets_no_answer_names_both_causes(
@@ -117,4 +117,4 @@ def test_task_that_is_fenced_and_gets_no_answer_names_both_causes(
     mandate = driver(cluster).recover()
     monkeypatch.setattr(cluster, "describe", silent)
     with pytest.raises(TransactionsLostError, match=r"timeout\.ms' passed .*Otherwise another writer"):
-        write_in_transaction(CONFIG, mandate, TaskPlace(QUERY, 7, 0, 0), rows(cluster, "taken", mandate))
+        write_in_transaction(CONFIG, mandate, TaskAttempt(QUERY, 7, 0, 0), rows(cluster, "taken", mandate))

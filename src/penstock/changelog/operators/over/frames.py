@@ -16,7 +16,7 @@ import pyarrow.types as kinds
 
 from penstock.changelog.operators.ordering import rank
 from penstock.changelog.operators.sums import overflow
-from penstock.state.columns import Places
+from penstock.state.columns import Integers
 
 _WIDE = decimal.Context(prec=80)
 _LOW_HALF = 0xFFFFFFFF
@@ -28,19 +28,19 @@ class Frames:
     """Frames over rows that are sorted by group.
 
     Attributes:
-        starts: the place of the first row of each frame.
-        stops: the place behind the last row of each frame.
+        starts: the index of the first row of each frame.
+        stops: the index after the last row of each frame.
         are_whole: whether each frame begins with its group, and each group has a frame.
     """
 
-    starts: Places
-    stops: Places
+    starts: Integers
+    stops: Integers
     are_whole: bool = False
 
-    def counts(self, numbers: Places) -> Places:
+    def counts(self, numbers: Integers) -> Integers:
         """Return the sum of small integers in each frame."""
         sums = np.concatenate([[0], np.cumsum(numbers)])
-        counts: Places = sums[self.stops] - sums[self.starts]
+        counts: Integers = sums[self.stops] - sums[self.starts]
         return counts
 
     def sums(self, values: pa.Array) -> pa.Array:
@@ -81,8 +81,8 @@ class Frames:
         """Add the numbers of each frame in their order: a difference of two sums would lose digits."""
         if not self.are_whole:
             padded = np.append(numbers, 0.0)
-            places = np.stack([self.starts, self.stops], axis=1).ravel()
-            return np.add.reduceat(padded, places)[::2] if len(places) else np.empty(0)
+            indices = np.stack([self.starts, self.stops], axis=1).ravel()
+            return np.add.reduceat(padded, indices)[::2] if len(indices) else np.empty(0)
         sums = np.empty(len(numbers))
         edges = np.unique(np.append(self.starts, len(numbers)))
         with np.errstate(over="ignore", invalid="ignore"):
@@ -102,10 +102,10 @@ class Frames:
         found = self._lowest(ranks)
         is_null = found == _MOST
         number = np.where(is_null, 0, len(some) - found if is_most else found)
-        places = valid[first[number]] if len(some) else np.zeros(len(found), np.int64)
-        return values.take(pa.array(places, mask=is_null))
+        indices = valid[first[number]] if len(some) else np.zeros(len(found), np.int64)
+        return values.take(pa.array(indices, mask=is_null))
 
-    def _lowest(self, ranks: Places) -> Places:
+    def _lowest(self, ranks: Integers) -> Integers:
         """Return the lowest number of each frame, from those of spans of 1, 2, 4, ... rows."""
         lengths = self.stops - self.starts
         levels = np.frexp(lengths.astype(np.float64))[1] - 1
@@ -124,48 +124,48 @@ class Frames:
         valid = values.is_valid().to_numpy(zero_copy_only=False)
         after = np.where(valid, np.arange(len(valid)), len(valid))
         after = np.minimum.accumulate(after[::-1])[::-1]
-        places = after[self.starts] if len(valid) else self.starts
-        return values.take(pa.array(places, mask=places >= self.stops))
+        indices = after[self.starts] if len(valid) else self.starts
+        return values.take(pa.array(indices, mask=indices >= self.stops))
 
     def last(self, values: pa.Array) -> pa.Array:
         """Return the last value of each frame that is not null."""
         valid = values.is_valid().to_numpy(zero_copy_only=False)
         before = np.maximum.accumulate(np.where(valid, np.arange(len(valid)), -1))
-        places = before[self.stops - 1] if len(valid) else self.stops
-        return values.take(pa.array(places, mask=places < self.starts))
+        indices = before[self.stops - 1] if len(valid) else self.stops
+        return values.take(pa.array(indices, mask=indices < self.starts))
 
 
-def starts_by_time(groups: Places, times: Places, at: Places, range_us: int) -> Places:
-    """Return for some rows the place of the first row of their group that is not more than `range_us` older.
+def starts_by_time(groups: Integers, times: Integers, at: Integers, range_us: int) -> Integers:
+    """Return for some rows the index of the first row of their group that is not more than `range_us` older.
 
     Args:
         groups: of all rows, ascending.
         times: of all rows in microseconds, ascending within a group.
-        at: the places of the rows.
+        at: the indices of the rows.
         range_us: a duration.
     """
     lowest = times[at] - range_us
     both, dense = np.unique(np.concatenate([times, lowest]), return_inverse=True)
     width = len(both) + 1
     keys = groups * width + dense[: len(times)]
-    found: Places = np.searchsorted(keys, groups[at] * width + dense[len(times) :], side="left")
+    found: Integers = np.searchsorted(keys, groups[at] * width + dense[len(times) :], side="left")
     return found
 
 
-def starts_of_peers(groups: Places, times: Places) -> Places:
-    """Return for each row the place of the first row of its group that has the same time."""
+def starts_of_peers(groups: Integers, times: Integers) -> Integers:
+    """Return for each row the index of the first row of its group that has the same time."""
     is_first = np.ones(len(groups), bool)
     is_first[1:] = (groups[1:] != groups[:-1]) | (times[1:] != times[:-1])
-    starts: Places = np.maximum.accumulate(np.where(is_first, np.arange(len(groups)), 0))
+    starts: Integers = np.maximum.accumulate(np.where(is_first, np.arange(len(groups)), 0))
     return starts
 
 
-def stops_of_peers(groups: Places, times: Places) -> Places:
-    """Return for each row the place behind the last row of its group that has the same time."""
+def stops_of_peers(groups: Integers, times: Integers) -> Integers:
+    """Return for each row the index after the last row of its group that has the same time."""
     count = len(groups)
     if not count:
         return groups
     is_last = np.append((groups[1:] != groups[:-1]) | (times[1:] != times[:-1]), True)
     lasts = np.flatnonzero(is_last)
-    stops: Places = lasts[np.searchsorted(lasts, np.arange(count))] + 1
+    stops: Integers = lasts[np.searchsorted(lasts, np.arange(count))] + 1
     return stops

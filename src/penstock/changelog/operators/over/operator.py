@@ -28,8 +28,8 @@ from penstock.changelog.operators.waiting import NEVER, Waiting, times_of
 from penstock.changelog.row_kinds import INSERT, ROW_KIND, kind_column
 from penstock.state.columns import (
     Hashes,
+    Integers,
     Mask,
-    Places,
     hash_columns,
     hash_values,
     keys_of,
@@ -137,17 +137,17 @@ class Over(Waiting):
         out = self._out(rows, self._frames(rows, starts), starts)
         return out, self._kept_past(rows, starts, keys, watermark, now_ms)
 
-    def _order_of_past(self, kept: pa.Table, groups: Places) -> Places:
+    def _order_of_past(self, kept: pa.Table, groups: Integers) -> Integers:
         numbers = one_array(kept.column(NUMBER)).to_numpy(zero_copy_only=False)
         is_row = one_array(kept.column(SIDE)).to_numpy() == _PAST
         return np.lexsort((numbers, is_row, groups))
 
-    def _order(self, ready: pa.Table, groups: Places) -> Places:
+    def _order(self, ready: pa.Table, groups: Integers) -> Integers:
         content = hash_values(ready)
         ties = ranks(ready, self.order_by)
         return np.lexsort((content.low, content.high, *reversed(ties), times_of(ready, self.time), groups))
 
-    def _as_past(self, ready: pa.Table, groups: Places) -> pa.Table:
+    def _as_past(self, ready: pa.Table, groups: Integers) -> pa.Table:
         """Return rows in the columns of the state. They are in order, and have the numbers of their keys."""
         columns = {name: ready.column(name) for name in (*self.keys, self.time)}
         columns[SIDE] = pa.array(np.full(ready.num_rows, _PAST)).cast(self.columns.field(SIDE).type)
@@ -161,7 +161,7 @@ class Over(Waiting):
         ]
         return pa.Table.from_arrays(arrays, schema=self.kept_columns)
 
-    def _frames(self, rows: _Rows, starts: Places) -> Frames:
+    def _frames(self, rows: _Rows, starts: Integers) -> Frames:
         at = np.flatnonzero(rows.is_new)
         own = starts[at]
         if self.frame == "rows":
@@ -174,7 +174,7 @@ class Over(Waiting):
         begin = starts_by_time(rows.groups, times, at, self.preceding)
         return Frames(begin, stops)
 
-    def _out(self, rows: _Rows, frames: Frames, starts: Places) -> pa.Table:
+    def _out(self, rows: _Rows, frames: Frames, starts: Integers) -> pa.Table:
         folded = {
             part: part.fold(one_array(rows.table.column(part.name)), frames)
             for part in self._parts
@@ -192,7 +192,7 @@ class Over(Waiting):
         kinds = kind_column(np.full(rows.new.num_rows, INSERT, np.int8))
         return pa.Table.from_arrays([*found, kinds], schema=self.out_columns)
 
-    def _number(self, rows: _Rows, starts: Places, call: OverCall) -> pa.Array:
+    def _number(self, rows: _Rows, starts: Integers, call: OverCall) -> pa.Array:
         """Return the number of each new row in its key: rows of one time are out in one batch."""
         at = np.flatnonzero(rows.is_new)
         [part] = parts_of([call])
@@ -201,20 +201,22 @@ class Over(Waiting):
             stops = starts_of_peers(rows.groups, _times_or(rows.table, self.time, NEVER))[at]
         return part.fold(one_array(rows.table.column(part.name)), Frames(starts[at], stops + 1))
 
-    def _before(self, rows: _Rows, starts: Places, call: OverCall) -> pa.Array:
+    def _before(self, rows: _Rows, starts: Integers, call: OverCall) -> pa.Array:
         at = np.flatnonzero(rows.is_new)
-        places = at - call.offset
-        outside = places < starts[at]  # the row that others are folded into has no value
+        indices = at - call.offset
+        outside = indices < starts[at]  # the row that others are folded into has no value
         values = one_array(rows.table.column(Part("lag", call.column).name))
-        return values.take(pa.array(np.maximum(places, 0), mask=outside))
+        return values.take(pa.array(np.maximum(indices, 0), mask=outside))
 
-    def _kept_past(self, rows: _Rows, starts: Places, keys: Hashes, watermark: int, now_ms: int) -> pa.Table:
+    def _kept_past(
+        self, rows: _Rows, starts: Integers, keys: Hashes, watermark: int, now_ms: int
+    ) -> pa.Table:
         """Return what the keys keep, and as deleted what they do not need any more."""
         count = len(rows.groups)
         sides = one_array(rows.table.column(SIDE)).to_numpy()
         numbers = self._numbers(rows, starts)
-        places = np.arange(count)
-        from_last = (np.append(np.flatnonzero(places == starts), count)[1:])[rows.groups] - places
+        indices = np.arange(count)
+        from_last = (np.append(np.flatnonzero(indices == starts), count)[1:])[rows.groups] - indices
         is_needed = from_last <= self._rows_back()
         if self.frame == "range" and self.preceding is not None:
             is_needed |= _times_or(rows.table, self.time, NEVER) > watermark - self.preceding
@@ -236,7 +238,7 @@ class Over(Waiting):
         return max([of_frame, *lags])
 
     def _kept_folded(
-        self, rows: _Rows, starts: Places, numbers: Places, keys: Hashes, now_ms: int
+        self, rows: _Rows, starts: Integers, numbers: Integers, keys: Hashes, now_ms: int
     ) -> pa.Table:
         """Return the row of each key that all of its rows are folded into."""
         firsts = np.flatnonzero(np.arange(len(starts)) == starts)
@@ -262,18 +264,18 @@ class Over(Waiting):
                 table = table.set_column(at, table.schema.field(at), nothing)
         return table
 
-    def _numbers(self, rows: _Rows, starts: Places) -> Places:
+    def _numbers(self, rows: _Rows, starts: Integers) -> Integers:
         """Return the number of each row of its key, counted from the first one that is known."""
         known = one_array(rows.table.column(NUMBER)).fill_null(-1).to_numpy().astype(np.int64)
-        places = np.arange(len(starts))
+        indices = np.arange(len(starts))
         # The last row that was there before has the highest number; rows of the batch follow it.
-        last_old = np.maximum.accumulate(np.where(rows.is_new, -1, places))
+        last_old = np.maximum.accumulate(np.where(rows.is_new, -1, indices))
         has_old = last_old >= starts
         base = np.where(has_old, known[np.maximum(last_old, 0)], -1)
-        after = places - np.where(has_old, last_old, starts - 1)
+        after = indices - np.where(has_old, last_old, starts - 1)
         return np.where(rows.is_new, base + after, known)
 
-    def _with_numbers(self, table: pa.Table, numbers: Places) -> pa.Table:
+    def _with_numbers(self, table: pa.Table, numbers: Integers) -> pa.Table:
         at = table.schema.get_field_index(NUMBER)
         return table.set_column(at, table.schema.field(at), pa.array(numbers))
 
@@ -290,20 +292,20 @@ class _Rows:
     """
 
     table: pa.Table
-    groups: Places
+    groups: Integers
     is_new: Mask
     new: pa.Table
 
-    def group_starts(self) -> Places:
-        """Return for each row the place of the first row of its key."""
-        places = np.arange(len(self.groups))
-        is_first = np.ones(len(places), bool)
+    def group_starts(self) -> Integers:
+        """Return for each row the index of the first row of its key."""
+        indices = np.arange(len(self.groups))
+        is_first = np.ones(len(indices), bool)
         is_first[1:] = self.groups[1:] != self.groups[:-1]
-        starts: Places = np.maximum.accumulate(np.where(is_first, places, 0))
+        starts: Integers = np.maximum.accumulate(np.where(is_first, indices, 0))
         return starts
 
 
-def _times_or(rows: pa.Table, name: str, missing: int) -> Places:
+def _times_or(rows: pa.Table, name: str, missing: int) -> Integers:
     """Return a column of timestamps in microseconds, with `missing` for null."""
-    times: Places = one_array(rows.column(name)).cast(pa.int64()).fill_null(missing).to_numpy()
+    times: Integers = one_array(rows.column(name)).cast(pa.int64()).fill_null(missing).to_numpy()
     return times

@@ -1,4 +1,4 @@
-"""The page of a source: one screen in a browser, without files from other places.
+"""The page of a source: one screen in a browser, without files from other servers.
 
 `data` reads the page and makes its JSON. `uplot.js` and `uplot.css` are uPlot 1.6.32, unchanged (MIT,
 `uplot.LICENSE`). Runs in the process that plans a stream.

@@ -112,7 +112,7 @@ def _text(value: object) -> str:
     if value is None:
         return "-"
     if isinstance(value, OffsetsSpec):
-        return _place(value)
+        return _offsets_text(value)
     if isinstance(value, DiscoveryInterval):
         return "once" if value.after_ms is None else f"every {value.after_ms} ms"
     if isinstance(value, TopicList | TopicPattern | TopicPartitionSet):
@@ -122,7 +122,7 @@ def _text(value: object) -> str:
     return str(value.value) if isinstance(value, Enum) else str(value)
 
 
-def _place(spec: OffsetsSpec) -> str:
+def _offsets_text(spec: OffsetsSpec) -> str:
     """Return a starting or stopping point in words."""
     if spec.initializer:
         return "chosen by an object of the user"
@@ -149,7 +149,7 @@ _KINDS = {
 }
 
 CONTENT_SECURITY_POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"  # noqa: E501 - one header
-"""The page loads nothing from other places and runs no script in texts, e.g. in the name of a topic."""
+"""The page loads nothing from other servers and runs no script in texts, e.g. in the name of a topic."""
 
 
 @cache

@@ -8,13 +8,13 @@ let plots = {};
 let last = null;
 let answeredAtMs = 0;
 
-function plotOptions(series, place, extra) {
+function plotOptions(series, element, extra) {
   const text = parts.colour("--soft");
   const axis = { stroke: text, grid: { stroke: parts.colour("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
   const short = (self, values) => values.map((value) => value === null ? "" : parts.number(value));
   const clock = (self, values) => values.map(parts.clock);
   return {
-    width: Math.max(200, place.clientWidth), height: 138, series,
+    width: Math.max(200, element.clientWidth), height: 138, series,
     cursor: { y: false }, legend: { live: true },
     scales: { x: { time: !extra.byNumber }, y: { range: (self, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
     axes: [{ ...axis, size: 26, space: 84, values: extra.byNumber ? short : clock }, { ...axis, size: 56, values: short }],

@@ -1,7 +1,7 @@
-"""Turn places in logs (earliest, latest, committed, a time) into offsets.
+"""Turn positions in logs (earliest, latest, committed, a time) into offsets.
 
 Runs on the driver, in planning. Invariant: the answer is complete. Each topic partition that was asked for
-has an offset or an error. No place is left, so none reaches a checkpoint.
+has an offset or an error. No position is left, so none reaches a checkpoint.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from penstock.source._lookup import Wait
 from penstock.types import At, Committed, LogEnd, Time, TopicPartition, Where
 
 
-def resolve_places(
+def resolve_positions(
     wanted: Mapping[TopicPartition, Where],
     look_ups: OffsetLookUps,
     *,
@@ -26,9 +26,9 @@ def resolve_places(
     """Return an offset or an error for each topic partition.
 
     Args:
-        wanted: the places.
+        wanted: the positions.
         look_ups: answers the questions.
-        without_committed: the place to use if the group has no committed offset; None makes that an error.
+        without_committed: the position to use if the group has no committed offset; None makes that an error.
         needs_match: whether a log without a record of the time or later is an error; if not, its end is used.
         wait: how long to wait for topic partitions that do not answer.
 
@@ -55,7 +55,7 @@ def resolve_places(
 def _with_committed(
     wanted: Mapping[TopicPartition, Where], look_ups: OffsetLookUps, without_committed: LogEnd | None
 ) -> Mapping[TopicPartition, Where]:
-    """Replace "committed" by the offset of the group, or by the other place if the group has none."""
+    """Replace "committed" by the offset of the group, or by the other position if the group has none."""
     asked = [tp for tp, where in wanted.items() if isinstance(where, Committed)]
     if not asked:
         return wanted
