@@ -60,7 +60,7 @@ def guarded() -> Iterator[DevCluster]:
 
 @pytest.fixture(scope="session")
 def _three_brokers() -> Iterator[DevCluster]:
-    """Three brokers, which may take long to start. They take the place of the plugin's."""
+    """Three brokers, which may take long to start. They replace the plugin's."""
     with DevCluster(3, start_timeout_s=START_TIMEOUT_S) as cluster:
         yield cluster
 

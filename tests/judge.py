@@ -186,7 +186,7 @@ def produce(
     config: dict[str, Any] | None = None,
     timeout_s: float = PATIENCE_S,
 ) -> list[Record]:
-    """Write records (or plain values, or (key, value) pairs) and return them as the broker placed them.
+    """Write records (or plain values, or (key, value) pairs) and return them as the broker keeps them.
 
     `config` is librdkafka's (compression.type, linger.ms, ...). An unacknowledged record is an error.
     """
@@ -411,10 +411,10 @@ def _as_record(record: Record | bytes | tuple[bytes | None, bytes | None]) -> Re
 
 
 def _checked(written: list[Record | KafkaError]) -> list[Record]:
-    placed = []
+    kept = []
     for record in written:
         if isinstance(record, KafkaError):
             raise KafkaException(record)
         assert record.offset is not None, f"{record} was not acknowledged"
-        placed.append(record)
-    return placed
+        kept.append(record)
+    return kept

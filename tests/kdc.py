@@ -65,9 +65,9 @@ class Kdc:
         self.folder = folder
         (self.port,) = free_ports(1)
         self.krb5_conf = folder / "krb5.conf"
-        places = {"folder": folder, "port": self.port, "realm": REALM}
-        self.krb5_conf.write_text(_KRB5_CONF.format(**places))
-        (folder / "kdc.conf").write_text(_KDC_CONF.format(**places))
+        values = {"folder": folder, "port": self.port, "realm": REALM}
+        self.krb5_conf.write_text(_KRB5_CONF.format(**values))
+        (folder / "kdc.conf").write_text(_KDC_CONF.format(**values))
         self.environment = {
             "KRB5_CONFIG": str(self.krb5_conf),
             "KRB5_KDC_PROFILE": str(folder / "kdc.conf"),

@@ -1,10 +1,10 @@
 """Plant bugs in penstock, one at a time, and look whether `make test` finds each.
 
 `python -m tests.mutants [NAME...]` copies the checkout into a temporary folder. For each bug it changes one
-place there and runs tests of `make test` until one fails: those of the room, all unit tests, then those on
+line there and runs tests of `make test` until one fails: those of the room, all unit tests, then those on
 real parts. It prints the test that failed. The exit status is 1 if a bug was not found.
 Invariant: the checkout itself is not changed. Without a bug the tests of the copy pass, so a failure is a
-find. A place that does not stand exactly once in its file is an error, so that the list stays true.
+find. A text that does not stand exactly once in its file is an error, so that the list stays true.
 """
 
 from __future__ import annotations

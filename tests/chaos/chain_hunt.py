@@ -149,8 +149,8 @@ class ChainScene(Scene):
 
 def check_rows(key: str, found: list[Row], expected: list[Row]) -> None:
     """Check that a key has these rows, in this order."""
-    for place, (one, other) in enumerate(zip(found, expected, strict=False)):
-        assert one == other, f"row {place} of {key} is {one}, expected {other}"
+    for index, (one, other) in enumerate(zip(found, expected, strict=False)):
+        assert one == other, f"row {index} of {key} is {one}, expected {other}"
     assert len(found) == len(expected), f"{key} has {len(found)} rows, expected {len(expected)}"
 
 
@@ -184,10 +184,10 @@ class ChainHunt(RandomKills):
 
     def next_victim(self) -> str:
         """Choose the driver once in each `driver_every` kills, at a random one of them."""
-        group, place = divmod(self.kills.total(), self._driver_every)
+        group, turn = divmod(self.kills.total(), self._driver_every)
         if group != self._group:
             self._group, self._driver_at = group, self.random.randrange(self._driver_every)
-        return DRIVER if place == self._driver_at else self.random.choice(self.victims())
+        return DRIVER if turn == self._driver_at else self.random.choice(self.victims())
 
     def victims(self) -> list[str]:
         """Return what may be killed beside the driver, by how often."""

@@ -48,13 +48,13 @@ def record_states(folder: Path) -> None:
     from tests.compat import states  # noqa: PLC0415
 
     come = {}
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as temporary:
         for name, kept in states.KEPT.items():
             for number in range(states.RECORDED):
-                states.run(kept, Path(place) / name, number)
-        pack(Path(place), folder / "states.zip")
+                states.run(kept, Path(temporary) / name, number)
+        pack(Path(temporary), folder / "states.zip")
         for name, kept in states.KEPT.items():
-            come[name] = states.run(kept, Path(place) / name, states.RECORDED)
+            come[name] = states.run(kept, Path(temporary) / name, states.RECORDED)
     (folder / "states.json").write_text(json.dumps(come, indent=1, default=str) + "\n")
 
 

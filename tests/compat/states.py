@@ -156,15 +156,15 @@ def _clocks(left: int, right: int) -> Iterator[Row]:
 
 def run(kept: Kept, folder: Path, number: int) -> list[dict[str, Any]]:
     """Run one batch as one task, and return the rows that come of it."""
-    place = str(folder)
+    location = str(folder)
     with _as_spark(number):
         identity = _keyed_task.identity_of(kept.operator, "", _PARTITIONS)
-        planned = Planning(place, f"{number:02x}", identity).run()
+        planned = Planning(location, f"{number:02x}", identity).run()
         lifetime = Lifetime(remembers_deleted=kept.operator.remembers_deleted)
         task = KeyedTask(
             kept.operator,
             _with_kind(kept.columns),
-            place,
+            location,
             _PARTITIONS,
             lifetime,
             plan_id=f"{number:02x}",
@@ -191,8 +191,8 @@ def _sent(kept: Kept, number: int) -> pa.RecordBatch:
 @contextmanager
 def _as_spark(batch_id: int) -> Iterator[None]:
     """Be a task of a run of its own: each batch comes after a restart."""
-    place = BatchTask(_QUERY, f"run {batch_id}", batch_id, batch_id, 0, batch_id)
-    with patch.object(_keyed_task, "batch_of_task", lambda: place), patch.object(store, "_OPEN", {}):
+    task = BatchTask(_QUERY, f"run {batch_id}", batch_id, batch_id, 0, batch_id)
+    with patch.object(_keyed_task, "batch_of_task", lambda: task), patch.object(store, "_OPEN", {}):
         yield
 
 

@@ -72,14 +72,14 @@ def follow(file: Path, changes: list[Change], batches: list[list[int]], rows: pa
     last = LastRows(("id",), COLUMNS)
     read: list[Row] = rows.to_pylist()
     seen, offset = 0, 0
-    for number, places in enumerate(batches):
-        at = dict(zip(range(offset, offset + len(places)), places, strict=True))
-        offset += len(places)
+    for number, indices in enumerate(batches):
+        at = dict(zip(range(offset, offset + len(indices)), indices, strict=True))
+        offset += len(indices)
         out = running.step({**row, "at": at[row["offset"]]} for row in read if row["offset"] in at)
         normalized = pa.Table.from_pylist(out, schema=running.operator.out_columns)
         batch = Batch("query", number, ("id",), last.last_rows(normalized))
         assert target.apply(batch)
-        seen = max(seen, places[-1] + 1)
+        seen = max(seen, indices[-1] + 1)
         assert stored(file) == table_after(changes[:seen])
         assert not target.apply(batch)
     assert seen == len(changes)
@@ -92,7 +92,7 @@ def test_a_table_is_equal_to_its_history_after_each_batch(
     chance = random.Random(name)
     changes = some_history(chance)
     batches = delivered(chance, len(changes))
-    values = [WRITERS[name](*changes[place]) for places in batches for place in places]
+    values = [WRITERS[name](*changes[index]) for indices in batches for index in indices]
     assert len(values) > len(changes)
     topic = make_topic()
     judge.produce(bootstrap, topic, *values)

@@ -1,4 +1,4 @@
-"""SIGKILL at random places of a query's process, and of brokers: every record once, in order."""
+"""SIGKILL at random moments of a query's process, and of brokers: every record once, in order."""
 
 from __future__ import annotations
 

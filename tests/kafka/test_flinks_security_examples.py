@@ -101,11 +101,11 @@ def options_of_sql(text: str) -> dict[str, str]:
     ids=["PLAIN", "PLAIN with the SQL client", "SCRAM"],
 )
 def test_the_examples_of_sql(guarded: DevCluster, make_topic: MakeTopic, text: str, listener: str) -> None:
-    place = {
+    topic_options = {
         "topic": make_topic(cluster=guarded),
         "properties.bootstrap.servers": guarded.bootstrap_servers_of(listener),
     }
-    check_write_and_read(guarded.bootstrap_servers, place | options_of_sql(text))
+    check_write_and_read(guarded.bootstrap_servers, topic_options | options_of_sql(text))
 
 
 @pytest.mark.parametrize(

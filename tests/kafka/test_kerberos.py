@@ -69,9 +69,9 @@ def test_the_example_of_our_documents(
     }
     assert str(alice) in given["kafka.sasl.jaas.config"]
     monkeypatch.setenv("SSL_CERT_FILE", str(DATA / "ca.pem"))
-    place = {"kafka.bootstrap.servers": guarded.bootstrap_servers_of("KERBEROS-TLS")}
-    place["topic"] = make_topic(cluster=guarded)
-    check_write_and_read(guarded.bootstrap_servers, given | place)
+    topic_options = {"kafka.bootstrap.servers": guarded.bootstrap_servers_of("KERBEROS-TLS")}
+    topic_options["topic"] = make_topic(cluster=guarded)
+    check_write_and_read(guarded.bootstrap_servers, given | topic_options)
 
 
 def test_a_keytab_as_flinks_documents_have_it(

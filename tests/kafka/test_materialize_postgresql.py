@@ -316,10 +316,10 @@ def test_a_table_of_a_release_knows_its_last_batch_and_goes_on(server: str, rele
     name = f"of_{release}".replace(".", "_")
     with closing(psycopg.connect(server, autocommit=True)) as connection:
         connection.execute(f"CREATE DATABASE {name}")
-    place = server.replace("dbname=postgres", f"dbname={name}")
-    with closing(psycopg.connect(place, autocommit=True)) as connection:
+    address = server.replace("dbname=postgres", f"dbname={name}")
+    with closing(psycopg.connect(address, autocommit=True)) as connection:
         connection.execute((HERE / release / "tables" / "postgresql.sql").read_text(encoding="utf-8"))
-        target = SqlTable("goods", lambda: psycopg.connect(place))
+        target = SqlTable("goods", lambda: psycopg.connect(address))
         assert not target.apply(tables.batch_of(tables.RECORDED - 1)), "its last batch was applied twice"
         assert target.apply(tables.batch_of(tables.RECORDED))
         rows = connection.execute("SELECT id, name, price FROM goods").fetchall()

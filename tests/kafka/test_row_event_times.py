@@ -51,19 +51,19 @@ def test_times_come_from_the_rows(bootstrap: str, make_topic: MakeTopic, monkeyp
     judge.produce(bootstrap, topic, b"5 9 7", b"-", b"x", b"3", b"-", b"4")
     options = {"properties.bootstrap.servers": bootstrap, "topic": topic}
     config: SourceConfig = parse_read(options, streaming=True).source
-    place = TopicPartition(topic, 0)
+    topic_partition = TopicPartition(topic, 0)
 
     def times(start: int, stop: int, max_records: int) -> RecordTimes:
-        found = clock.read_times([OffsetRange(place, start, stop)], max_records)
+        found = clock.read_times([OffsetRange(topic_partition, start, stop)], max_records)
         assert not found.errors
-        return found.values[place]
+        return found.values[topic_partition]
 
     with connected(bootstrap) as connections:
         clock = KafkaRowClock(connections, config, decoder(), "at")
         assert times(0, 6, 10) == RecordTimes((0, 3, 5), (9_000, 3_000, 4_000), 6)
         assert times(0, 6, 2) == RecordTimes((0, 3), (9_000, 3_000), 4)
         assert times(1, 3, 1) == RecordTimes((), (), 3)
-        assert clock.first_offsets_at({place: 3_000}).values == {place: 0}
+        assert clock.first_offsets_at({topic_partition: 3_000}).values == {topic_partition: 0}
         monkeypatch.setattr(kafka_event_times, "SCANNED_RECORDS", 1)
         monkeypatch.setattr(kafka_event_times, "_ROWS_MIN", 1)
         assert times(1, 6, 1) == RecordTimes((), (), 2), "it gives up after so many records"

@@ -87,6 +87,9 @@ def test_an_example_works(
     with running_token_server(client=example.client) as server:
         given = {name: of_tests(text, tmp_path, server.url) for name, text in examples()[title].items()}
         usual = {} if "kafka.security.protocol" in given else {"kafka.security.protocol": "SSL"}
-        place = {"kafka.bootstrap.servers": guarded.bootstrap_servers_of(example.listener), "topic": topic}
-        check_write_and_read(guarded.bootstrap_servers, usual | given | place)
+        topic_options = {
+            "kafka.bootstrap.servers": guarded.bootstrap_servers_of(example.listener),
+            "topic": topic,
+        }
+        check_write_and_read(guarded.bootstrap_servers, usual | given | topic_options)
         assert {scope for form in server.forms for scope in form["scope"]} == {example.scope} - {""}

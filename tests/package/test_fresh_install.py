@@ -134,7 +134,7 @@ def with_extra(core: Path, folder: Path, wheel: Path, extra: str) -> Path:
 
 @pytest.fixture(scope="module")
 def environment(with_spark: Path, wheel: Path) -> Path:
-    """A virtual environment with the extras of the quick start, in its place."""
+    """A virtual environment with the extras of the quick start, in its folder."""
     return with_extra(with_spark, wheel.parent / ".venv", wheel, "spark,cli")
 
 

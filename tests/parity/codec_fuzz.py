@@ -58,7 +58,7 @@ class Fuzz:
             raise
 
     def round_trip(self) -> None:
-        """Encode random rows, from slices at random places, and read them back."""
+        """Encode random rows, from slices at random indices, and read them back."""
         records = self._rows(self.chance.randrange(1, 60))
         start = self.chance.randrange(records.num_rows)
         part = records[start:]

@@ -13,15 +13,15 @@ from tests.kafka.sink_driver import SinkUnderTest, assert_none_open, assert_seen
 from tests.scenarios.cluster import NOW_MS, Cluster, scenario, unique
 
 
-def write(cluster: Cluster, place: TopicPartition, values: list[bytes]) -> None:
+def write(cluster: Cluster, topic_partition: TopicPartition, values: list[bytes]) -> None:
     """Write by penstock's idempotent producer, in small batches."""
     producer = open_producer(cluster.connections, ProduceSettings(batch_size_bytes=500))
     try:
-        producer.topic(place.topic)
+        producer.topic(topic_partition.topic)
         columns = RecordColumns(pa.record_batch({"value": pa.array(values, pa.binary())}))
         rows, first = pa.array(range(len(values)), pa.int32()), 0
         while first < len(values):
-            first = producer.append(place, columns, rows, first, default_timestamp_ms=NOW_MS)
+            first = producer.append(topic_partition, columns, rows, first, default_timestamp_ms=NOW_MS)
         producer.flush()
     finally:
         producer.close()

@@ -44,8 +44,8 @@ def commit(cluster: Cluster, writer: Writer, group: str | Membership, topic: str
 
 def committed(cluster: Cluster, group: str, topic: str) -> int | None:
     """Return the group's offset. The client waits while an open transaction may still change it."""
-    place = TopicPartition(topic, 0)
-    return committed_offsets(cluster.connections, group, [place]).get(place)
+    topic_partition = TopicPartition(topic, 0)
+    return committed_offsets(cluster.connections, group, [topic_partition]).get(topic_partition)
 
 
 @contextmanager
@@ -118,14 +118,14 @@ def an_older_generation_is_refused(cluster: Cluster, protocol: TransactionProtoc
 @scenario
 def without_a_member_offsets_are_committed_in_a_transaction_only(cluster: Cluster) -> None:
     topic, group, writer = cluster.topic(), unique("group"), Writer(cluster, V2)
-    place = TopicPartition(topic, 0)
+    topic_partition = TopicPartition(topic, 0)
     with member_of(cluster, group):
         assert commit(cluster, writer, group, topic, 5) == OK
         assert writer.end(is_commit=True) is EndState.DONE
         with pytest.raises(ClientError, match="has members of its own"):
-            commit_offsets(cluster.connections, group, {place: 8})
+            commit_offsets(cluster.connections, group, {topic_partition: 8})
     assert committed(cluster, group, topic) == 5
-    assert not commit_offsets(cluster.connections, group, {place: 8})
+    assert not commit_offsets(cluster.connections, group, {topic_partition: 8})
     assert committed(cluster, group, topic) == 8
 
 

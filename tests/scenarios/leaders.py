@@ -110,9 +110,9 @@ def a_new_leader_knows_the_producers(three: ThreeBrokers) -> None:
 @leader_scenario
 def penstock_follows_the_leader(three: ThreeBrokers) -> None:
     cluster = three.cluster
-    place = TopicPartition(cluster.topic(), 0)
+    topic_partition = TopicPartition(cluster.topic(), 0)
     values = [b"%04d" % number for number in range(100)]
-    write(cluster, place, values[:50])
-    three.move_on(place.topic)
-    write(cluster, place, values[50:])
-    assert read(cluster, place.topic, [100]) == [values]
+    write(cluster, topic_partition, values[:50])
+    three.move_on(topic_partition.topic)
+    write(cluster, topic_partition, values[50:])
+    assert read(cluster, topic_partition.topic, [100]) == [values]

@@ -40,7 +40,7 @@ def records_come_back_as_they_were_written(cluster: Cluster) -> None:
 
 
 @scenario
-def batches_are_placed_one_after_another(cluster: Cluster) -> None:
+def batches_are_kept_one_after_another(cluster: Cluster) -> None:
     topic = cluster.topic()
     assert cluster.produce(topic, batch(b"a", b"b")) == (OK, 0)
     assert cluster.produce(topic, batch(b"c", compression="zstd")) == (OK, 2)

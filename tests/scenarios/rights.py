@@ -124,16 +124,16 @@ def rights_are_told(guarded: Guarded) -> None:
 @guarded_scenario
 def offsets_need_the_group_and_the_topic(guarded: Guarded) -> None:
     topic, group = guarded.mighty.topic(), unique("group")
-    place = TopicPartition(topic, 0)
+    topic_partition = TopicPartition(topic, 0)
     with guarded.as_user() as user, pytest.raises(AuthorizationError):
-        commit_offsets(user.connections, group, {place: 1})
+        commit_offsets(user.connections, group, {topic_partition: 1})
     guarded.allow("READ", "GROUP", group)
     with guarded.as_user() as user:
         with pytest.raises(PenstockError, match="TopicAuthorization"):
-            raise commit_offsets(user.connections, group, {place: 1})[place]
+            raise commit_offsets(user.connections, group, {topic_partition: 1})[topic_partition]
         guarded.allow("READ", "TOPIC", topic)
-        assert commit_offsets(user.connections, group, {place: 1}) == {}
-        assert committed_offsets(user.connections, group, [place]) == {place: 1}
+        assert commit_offsets(user.connections, group, {topic_partition: 1}) == {}
+        assert committed_offsets(user.connections, group, [topic_partition]) == {topic_partition: 1}
 
 
 @guarded_scenario

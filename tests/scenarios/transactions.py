@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from confluent_kafka import Consumer
-from confluent_kafka import TopicPartition as Place
+from confluent_kafka import TopicPartition as ConfluentTopicPartition
 from kafka.protocol.admin import ListTransactionsRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 from kafka.protocol.producer import (
@@ -72,13 +72,13 @@ class Writer:
         it = self.identity
         if adds:
             self.transactions.add_topic_partitions(it, [TopicPartition(topic, 0)])
-        place = (it.producer_id, it.producer_epoch, topic)
-        sequence = self.sequences.get(place, 0)
-        data = batch(*values, producer=(*place[:2], sequence), is_transactional=True)
+        writer = (it.producer_id, it.producer_epoch, topic)
+        sequence = self.sequences.get(writer, 0)
+        data = batch(*values, producer=(*writer[:2], sequence), is_transactional=True)
         version = version or _PRODUCE_VERSION[self.protocol]
         found = self.cluster.produce(topic, data, transactional_id=self.name, version=version)
         if found.code == OK:
-            self.sequences[place] = sequence + len(values)
+            self.sequences[writer] = sequence + len(values)
         return found
 
     def end(self, *, is_commit: bool, identity: TransactionIdentity | None = None) -> EndState:
@@ -287,19 +287,19 @@ def coordinator(cluster: Cluster, key: str, kind: int) -> int:
 def topic_partitions_are_added_all_or_none(cluster: Cluster) -> None:
     topic, writer = cluster.topic(2), Writer(cluster, V1)
 
-    def add(*places: tuple[str, int], epoch: int = 0, version: int = 3) -> list[int]:
+    def add(*topic_partitions: tuple[str, int], epoch: int = 0, version: int = 3) -> list[int]:
         kind = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
         request = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=writer.name,
             v3_and_below_producer_id=writer.identity.producer_id,
             v3_and_below_producer_epoch=epoch,
-            v3_and_below_topics=[kind(name=name, partitions=[index]) for name, index in places],
+            v3_and_below_topics=[kind(name=name, partitions=[index]) for name, index in topic_partitions],
             max_version=version,
         )
         node = coordinator(cluster, writer.name, _TRANSACTION)
         answers = cluster.ask(request, node).results_by_topic_v3_and_below
         found = {of.name: of.results_by_partition[0].partition_error_code for of in answers}
-        return [found[name] for name, _ in places]
+        return [found[name] for name, _ in topic_partitions]
 
     missing = unique("missing")
     assert add((topic, 0), (missing, 0)) == [
@@ -351,14 +351,14 @@ def transactions_are_listed_and_described(cluster: Cluster, protocol: Transactio
     assert described is not None
     assert described.topic_partitions == (TopicPartition(topic, 0),)
     assert described.timeout_ms == 60_000
-    place = TopicPartition(topic, 0)
-    holder = first_open_transactions(cluster.connections, [place])[place]
+    topic_partition = TopicPartition(topic, 0)
+    holder = first_open_transactions(cluster.connections, [topic_partition])[topic_partition]
     assert holder is not None
     assert (holder.transactional_id, holder.first_offset) == (writer.name, offset)
     writer.end(is_commit=True)
     writer.await_markers()
-    assert first_open_transactions(cluster.connections, [place]) == {place: None}
-    (producer,) = describe_producers(cluster.connections, [place]).values[place]
+    assert first_open_transactions(cluster.connections, [topic_partition]) == {topic_partition: None}
+    (producer,) = describe_producers(cluster.connections, [topic_partition]).values[topic_partition]
     assert (producer.producer_id, producer.transaction_start) == (writer.identity.producer_id, NO_TRANSACTION)
 
 
@@ -423,9 +423,11 @@ def librdkafka_sends_offsets_to_a_transaction(cluster: Cluster) -> None:
         producer = judge.transactional_producer(cluster.bootstrap_servers, name)
         producer.begin_transaction()
         judge.send(producer, topic, [b"out"])
-        producer.send_offsets_to_transaction([Place(topic, 0, 4)], consumer.consumer_group_metadata(), 30)
+        producer.send_offsets_to_transaction(
+            [ConfluentTopicPartition(topic, 0, 4)], consumer.consumer_group_metadata(), 30
+        )
         producer.commit_transaction(30)
     finally:
         consumer.close()
-    place = TopicPartition(topic, 0)
-    assert committed_offsets(cluster.connections, group, [place]) == {place: 4}
+    topic_partition = TopicPartition(topic, 0)
+    assert committed_offsets(cluster.connections, group, [topic_partition]) == {topic_partition: 4}

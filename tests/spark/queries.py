@@ -59,7 +59,7 @@ class RowsOfBatches:
         self._batches: dict[int, list[Row]] = {}
 
     def take(self, batch: DataFrame, number: int) -> None:
-        names = [name if name == ROW_KIND else f"c{place}" for place, name in enumerate(batch.columns)]
+        names = [name if name == ROW_KIND else f"c{index}" for index, name in enumerate(batch.columns)]
         self._batches[number] = batch.toDF(*names).collect()
 
     @property

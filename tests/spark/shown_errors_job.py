@@ -44,8 +44,8 @@ def main(folder: Path, bootstrap: str, topic: str, closed_port: str) -> None:
         return spark.readStream.format("penstock").schema(fields).options(**chosen).load()
 
     def run(writer: Any, checkpoint: str) -> None:
-        place = str(folder / checkpoint)
-        query = writer.option("checkpointLocation", place).trigger(availableNow=True).start()
+        checkpoint_location = str(folder / checkpoint)
+        query = writer.option("checkpointLocation", checkpoint_location).trigger(availableNow=True).start()
         try:
             query.awaitTermination(PATIENCE_S)
         finally:

@@ -12,8 +12,8 @@ class Words:
     """Gives the words of a text, with their numbers from 1."""
 
     def eval(self, text: str) -> Iterator[tuple[str, int]]:
-        for place, word in enumerate(text.split(), 1):
-            yield word, place
+        for ordinal, word in enumerate(text.split(), 1):
+            yield word, ordinal
 
 
 words = udtf(Words, returnType="word STRING, place INT")

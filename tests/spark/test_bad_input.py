@@ -285,13 +285,13 @@ def mistaken(mistake: str, bootstrap: str, guarded: DevCluster) -> tuple[dict[st
 
 def check_readable(error: BaseException, name: str, sentence: str, line_max: int) -> None:
     lines = str(error).splitlines()
-    place = next(i for i, line in enumerate(lines, 1) if f"penstock.errors.{name}: {sentence}" in line)
-    assert place <= line_max, f"the sentence is on line {place} of:\n{error}"
+    line_number = next(i for i, line in enumerate(lines, 1) if f"penstock.errors.{name}: {sentence}" in line)
+    assert line_number <= line_max, f"the sentence is on line {line_number} of:\n{error}"
     reason = penstock.explain_failure(error)
     assert reason is not None
     assert reason.name == f"penstock.errors.{name}"
     assert reason.message.startswith(sentence)
-    assert reason.message in lines[place - 1], "it holds nothing of Spark's"
+    assert reason.message in lines[line_number - 1], "it holds nothing of Spark's"
     assert reason.message.endswith((".", ")")), reason.message
 
 

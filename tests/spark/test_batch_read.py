@@ -182,8 +182,8 @@ def test_more_records_than_fit_into_one_batch_of_rows(
     rows = read_batch(spark, "penstock", {"kafka.bootstrap.servers": bootstrap, "subscribe": topic})
     result = rows.selectExpr(
         "count(*) AS records",
-        "count(DISTINCT partition, offset) AS places",
+        "count(DISTINCT partition, offset) AS offset_count",
         "sum(CAST(value AS STRING)) AS sum",
     ).first()
     assert result is not None
-    assert (result.records, result.places, result["sum"]) == (count, count, count * (count - 1) // 2)
+    assert (result.records, result.offset_count, result["sum"]) == (count, count, count * (count - 1) // 2)

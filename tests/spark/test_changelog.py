@@ -419,7 +419,7 @@ def test_temporal_join_over_a_restart(spark: SparkSession, tmp_path: Path) -> No
 
 
 def table_of(spark: Any, folder: Path, name: str) -> list[int]:
-    """The places of the rows that a changelog leaves."""
+    """The indices of the rows that a changelog leaves."""
     counts: Counter[int] = Counter()
     for row in spark.read.schema(OUT).parquet(str(folder / name)).collect():
         counts[row["at"]] += 1 if row.row_kind in ("+I", "+U") else -1

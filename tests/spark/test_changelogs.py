@@ -61,10 +61,10 @@ def test_metadata_is_read_and_a_column_may_be_the_kind(
     columns = "kind = row-kind; at = value.ingestion-timestamp; props = value.source.properties; offset"
     rows = read(spark, bootstrap, topic, schema, DEBEZIUM | {"metadata.columns": columns})
     at = datetime(2023, 11, 14, 22, 13, 20, 456000)  # noqa: DTZ001 - as Spark gives it in a session of UTC
-    places = [0, 1, 2, 2, 3]
+    offsets = [0, 1, 2, 2, 3]
     assert tuples(rows.collect()) == [
         (key, kind, at, {"db": "shop"}, offset)
-        for (key, _, kind), offset in zip(HISTORY, places, strict=True)
+        for (key, _, kind), offset in zip(HISTORY, offsets, strict=True)
     ]
 
 

@@ -138,7 +138,7 @@ def test_rows_are_written_as_json_with_connect(connect_spark: Any, monkeypatch: 
     assert found.some == '{"c":"x","id":"1"}'
 
 
-def test_json_text_with_its_place(spark: SparkSession, builder: KafkaSourceBuilder, topic: str) -> None:
+def test_json_text_with_its_offset(spark: SparkSession, builder: KafkaSourceBuilder, topic: str) -> None:
     builder.set_deserializer(JSONKeyValueDeserializationSchema(True))
     builder.set_option("scan.on-decode-error", "skip")
     rows = builder.build().load(spark).selectExpr("key", "get_json_object(value, '$.id')", "metadata.*")

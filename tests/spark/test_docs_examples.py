@@ -133,5 +133,5 @@ def test_spark_hides_a_variable_of_executors_by_its_name(spark: SparkSession) ->
     pairs = [context._jvm.scala.Tuple2(f"spark.executorEnv.{name}", "hush") for name in names]
     settings = context._jvm.PythonUtils.toSeq(pairs)
     hidden = context._jvm.org.apache.spark.util.Utils.redact(context._conf._jconf, settings)
-    shown = [hidden.apply(place) for place in range(len(names))]
+    shown = [hidden.apply(index) for index in range(len(names))]
     assert {each._1().rpartition(".")[2]: "hush" not in each._2() for each in shown} == names

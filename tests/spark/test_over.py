@@ -23,7 +23,7 @@ OUT = "k STRING, v BIGINT, at BIGINT, total BIGINT, n BIGINT, before BIGINT, row
 
 
 def history(seed: int, first: int, count: int) -> list[Row]:
-    """Rows whose `at` is their place, and three of which have each time. Some come late or very late."""
+    """Rows whose `at` is their index, and three of which have each time. Some come late or very late."""
     chance = random.Random(seed)
     rows = []
     for number in range(first, first + count):
@@ -65,12 +65,12 @@ class Reference:
 
     def _one(self, row: Row, frame: str) -> tuple[Any, ...]:
         of_key = [each for each in self.past if each["k"] == row["k"]]
-        place = of_key.index(row)
-        seen = of_key[: place + 1]
+        index = of_key.index(row)
+        seen = of_key[: index + 1]
         if frame == "range":
             seen = [each for each in of_key if 0 <= time_s(row) - time_s(each) <= REACH_S]
         values = [each["v"] for each in seen if each["v"] is not None]
-        before = of_key[place - 1]["at"] if place else None
+        before = of_key[index - 1]["at"] if index else None
         total = sum(values) if values else None
         return (row["k"], row["v"], row["at"], total, len(seen), before, "+I", frame)
 

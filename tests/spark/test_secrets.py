@@ -36,7 +36,7 @@ PATIENCE_S = 300
 
 
 def forms_of(secret: str) -> Iterator[bytes]:
-    """A secret as itself, in UTF-16, in a URL, in JSON, and in base64 at each of its three places."""
+    """A secret as itself, in UTF-16, in a URL, in JSON, and in base64 at each of its three offsets."""
     yield secret.encode()
     yield secret.encode("utf-16-be")
     yield quote(secret, safe="").encode()
@@ -88,13 +88,13 @@ def test_nothing_that_a_job_prints_or_keeps_holds_a_secret(
         for name in ("TOPIC", "COPY", "DEAD", "ROWS")
     }
     judge.produce(guarded.bootstrap_servers, topics["TEST_TOPIC"], *(b"%d" % number for number in range(10)))
-    places = {f"TEST_{name}": guarded.bootstrap_servers_of(name) for name in ("BOTH", "MUTUAL")}
+    addresses = {f"TEST_{name}": guarded.bootstrap_servers_of(name) for name in ("BOTH", "MUTUAL")}
     with ExitStack() as servers:
         tokens = servers.enter_context(running_token_server())
         registry = servers.enter_context(running_registry())
         registry.user_info = f"reader:{REFERRED['TEST_REGISTRY_PASSWORD']}"
-        places |= {"TEST_TOKENS": tokens.url, "TEST_REGISTRY": registry.url}
-        shown = run_job(tmp_path, REFERRED | DIRECT | topics | places)
+        addresses |= {"TEST_TOKENS": tokens.url, "TEST_REGISTRY": registry.url}
+        shown = run_job(tmp_path, REFERRED | DIRECT | topics | addresses)
 
     said = shown.decode(errors="replace")
     assert said.count(FAILED) == 6, said

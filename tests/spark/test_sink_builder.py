@@ -182,7 +182,7 @@ def test_columns_that_do_not_fit_a_schema_are_named(spark: SparkSession, schema:
 
 
 @pytest.mark.parametrize("partitioner", ["fixed", "round-robin"])
-def test_each_task_has_a_place_of_its_own(
+def test_each_task_has_numbers_of_its_own(
     spark: SparkSession, broker: DevCluster, make_topic: MakeTopic, partitioner: str
 ) -> None:
     topic = make_topic(3)

@@ -92,9 +92,9 @@ def test_a_column_is_added_in_the_source(
         (MaterializeError, "has no column city", {"state": "s2"}),
         (MaterializeError, "has no column city", {"state": "s3", "checkpoint": "c2"}),
     ]
-    for kind, message, places in refused_when_called:
+    for kind, message, options in refused_when_called:
         with pytest.raises(kind, match=f"{message}.*'Checkpoint, state and table'"):
-            of_page.run(city=True, **places)
+            of_page.run(city=True, **options)
     judge.produce(bootstrap, topic, event("d", new[0], None))
     with pytest.raises(StreamingQueryException, match=r"There is no state in .*state and table'"):
         of_page.run(city=True, state="s4", table="t2")

@@ -60,7 +60,9 @@ def test_twenty_stops_under_load_repeat_no_batch_of_a_query_that_changes_each_ti
         expected.update(
             record.value
             for record in written
-            if position.get(place(record), 0) <= (record.offset or 0) < reached[place(record)]
+            if position.get(topic_partition_of(record), 0)
+            <= (record.offset or 0)
+            < reached[topic_partition_of(record)]
             and int(record.value or b"") % (run + 2) == 0
         )
         position = reached
@@ -86,7 +88,7 @@ def copy_until(
     assert penstock.stop_after_batch(query, WAIT_MS)
 
 
-def place(record: judge.Record) -> tuple[str | None, int | None]:
+def topic_partition_of(record: judge.Record) -> tuple[str | None, int | None]:
     return record.topic, record.partition
 
 

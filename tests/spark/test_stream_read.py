@@ -94,7 +94,7 @@ def test_a_checkpoint_moves_from_sparks_source_to_ours_and_back(
     assert sorted(seen) == sorted(expected)
 
 
-def test_places_of_a_topic_that_left_are_kept_and_sparks_source_reads_the_checkpoint_at_any_time(
+def test_offsets_of_a_topic_that_left_are_kept_and_sparks_source_reads_the_checkpoint_at_any_time(
     spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
     kept, left = make_topic(suffix="-kept"), make_topic(suffix="-left")

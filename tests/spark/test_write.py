@@ -64,12 +64,12 @@ def test_text_is_written_as_utf_8_and_keys_go_where_javas_client_puts_them(
     write(rows, bootstrap, topic=ours)
     by_spark = rows.write.format("kafka").option("kafka.bootstrap.servers", bootstrap)
     by_spark.option("topic", sparks).mode("append").save()
-    places = [
+    partitions = [
         {record.key: (record.partition, record.value) for record in judge.consume_all(bootstrap, topic)}
         for topic in (ours, sparks)
     ]
-    assert places[0] == places[1]
-    assert len(places[0]) == 500
+    assert partitions[0] == partitions[1]
+    assert len(partitions[0]) == 500
 
 
 def test_a_large_dataframe_arrives_whole(spark: SparkSession, bootstrap: str, make_topic: MakeTopic) -> None:

@@ -37,8 +37,8 @@ def hunt(store: Store, folder: Path, kills: int, seed: int, batch_count: int) ->
     chance = random.Random(seed)
     batches = with_repeats(history(seed, count=8 * batch_count), 8, seed)
     write_batches(folder / "in", batches)
-    places = [store.uri(f"bucket/{seed}/{name}") for name in ("state", "table", "copy")]
-    state, table, copy = places
+    locations = [store.uri(f"bucket/{seed}/{name}") for name in ("state", "table", "copy")]
+    state, table, copy = locations
     arguments = [str(folder), state, table]
     killed = 0
     for _ in range(kills):
@@ -70,8 +70,8 @@ def _written(folder: Path) -> list[dict[str, object]]:
     return [row for each in tables for row in each.to_pylist()]
 
 
-def _table(place: str) -> dict[str, int]:
-    newest, files = ParquetTable(place).newest(), open_files(place)
+def _table(location: str) -> dict[str, int]:
+    newest, files = ParquetTable(location).newest(), open_files(location)
     assert newest is not None
     read = [pq.read_table(pa.BufferReader(files.read(file))) for file in newest.files.values()]
     return {row["k"]: row["v"] for each in read for row in each.to_pylist()}

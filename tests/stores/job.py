@@ -45,9 +45,9 @@ def main(folder: Path, state: str, table: str) -> None:
     spark.sparkContext.setLogLevel("ERROR")
     spark.streams.addListener(Printing())
 
-    def normalized(place: str) -> Any:
+    def normalized(location: str) -> Any:
         stream = read_batches(spark, folder / "in")
-        return changelog.normalize(stream, ["k"], order_by=["at"], state=place, partitions=3)
+        return changelog.normalize(stream, ["k"], order_by=["at"], state=location, partitions=3)
 
     files = normalized(state).writeStream.format("parquet").option("path", str(folder / "out"))
     files = files.option("checkpointLocation", str(folder / "out-checkpoint"))

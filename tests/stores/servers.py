@@ -77,14 +77,14 @@ def azure() -> Iterator[Store]:
     """Run Azurite. It has no hierarchical namespace."""
     (port,) = free_ports(1)
     program = str(_AZURITE) if _AZURITE.exists() else "azurite-blob"
-    options = ["--inMemoryPersistence", "--silent", "--disableTelemetry", "--skipApiVersionCheck"]
+    arguments = ["--inMemoryPersistence", "--silent", "--disableTelemetry", "--skipApiVersionCheck"]
     token = _shared_access()
     host = f"127.0.0.1:{port}"
 
     def uri(path: str, token: str = token) -> str:
         return f"abfs://{_ACCOUNT}@{host}/{path}?enable_tls=false&{token}"
 
-    with _server([program, "--blobPort", str(port), *options], port):
+    with _server([program, "--blobPort", str(port), *arguments], port):
         file_system, root = pyarrow.fs.FileSystem.from_uri(uri("bucket"))
         file_system.create_dir(root)
         refused = token.replace("sig=", "sig=aa")
@@ -117,11 +117,11 @@ def gcs() -> Iterator[Store]:
     (port,) = free_ports(1)
     host = f"127.0.0.1:{port}"
     if shutil.which("fake-gcs-server"):
-        places = ["-host", "127.0.0.1", "-port", str(port), "-public-host", host]
-        command = ["fake-gcs-server", "-backend", "memory", "-scheme", "http", *places]
+        arguments = ["-host", "127.0.0.1", "-port", str(port), "-public-host", host]
+        command = ["fake-gcs-server", "-backend", "memory", "-scheme", "http", *arguments]
     else:
-        places = ["--host", "127.0.0.1", "--port", str(port), "--in-memory"]
-        command = [sys.executable, "-m", "gcp_storage_emulator", "start", *places]
+        arguments = ["--host", "127.0.0.1", "--port", str(port), "--in-memory"]
+        command = [sys.executable, "-m", "gcp_storage_emulator", "start", *arguments]
     with _server(command, port):
         options = {"anonymous": True, "scheme": "http", "endpoint_override": host, "project_id": "tests"}
         pyarrow.fs.GcsFileSystem(**options).create_dir("bucket")

@@ -1,7 +1,7 @@
 """A cluster's transactions in memory: ids, epochs, time-outs, fencing, a decision log, and faults.
 
 Its coordinator is that of the fake Kafka, whose rules are proved on the real broker (tests/scenarios).
-Records and markers are lists here, so that it is fast enough to die at every place a thousand times.
+Records and markers are lists here, so that it is fast enough to die at every moment a thousand times.
 """
 
 from __future__ import annotations

@@ -186,7 +186,7 @@ class InterleavedCluster(FakeCluster):
         self.lose_answer()
         if waits:
             return super().stable_end(waits=True)
-        written = [self._place_of(name) for name, found in self.written.items() if found.log_records]
+        written = [self._offset_of(name) for name, found in self.written.items() if found.log_records]
         return min(written, default=len(self.log))
 
     def read(self, first_offset: int, end_offset: int) -> list[LogRecord]:
@@ -198,7 +198,7 @@ class InterleavedCluster(FakeCluster):
         return super().mentions(text)
 
     def append(self, session: ProducerSession, *records: KeyValue) -> ProducerSession:
-        """The records get their places now, and count when their transaction is committed."""
+        """The records get their offsets now, and count when their transaction is committed."""
         self.turns.pause()
         identity = session.identity
         self._begin(identity)
@@ -231,12 +231,12 @@ class InterleavedCluster(FakeCluster):
         records = self.written[name].log_records
         self.written[name].log_records = ()
         super()._commit(name)
-        # `_place_of` is the newest one that is not filled yet.
+        # `_offset_of` is the newest one that is not filled yet.
         for record in reversed(records):
-            place = self._place_of(name)
-            self.log[place] = LogRecord(place, *record)
+            offset = self._offset_of(name)
+            self.log[offset] = LogRecord(offset, *record)
 
-    def _place_of(self, transactional_id: str) -> int:
+    def _offset_of(self, transactional_id: str) -> int:
         """Of the newest record that its producer has written, and may not have committed."""
         name = transactional_id.encode()
         return max(at for at, record in enumerate(self.log) if record.key is None and record.value == name)

@@ -36,7 +36,7 @@ LATEST = OffsetsSpec(LogEnd.LATEST)
 
 
 def at(*offsets: tuple[TopicPartition, int]) -> tuple[tuple[TopicPartition, Where], ...]:
-    """Places by offset; -2, -1 and -3 as users write them."""
+    """Positions by offset; -2, -1 and -3 as users write them."""
     return tuple((topic_partition, where_of(offset)) for topic_partition, offset in offsets)
 
 

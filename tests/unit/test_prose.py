@@ -38,8 +38,8 @@ def _texts() -> Iterator[Path]:
 
 
 def _is_read(path: Path) -> bool:
-    place = path.relative_to(ROOT)
-    return place not in EXEMPT
+    page = path.relative_to(ROOT)
+    return page not in EXEMPT
 
 
 def found_in(text: str) -> list[str]:

@@ -274,7 +274,7 @@ Current thread 0x00007f (most recent call first):
   File "/home/me/job.py", line 12 in my_udf"""
 FRAMES = "\n".join(f'  File "/spark/worker.py", line {n}, in process' for n in range(60))
 RAISED = (
-    f"Traceback (most recent call last):\n{FRAMES}\nValueError: at last the reason\n  at (a place of ours)"
+    f"Traceback (most recent call last):\n{FRAMES}\nValueError: at last the reason\n  at (a line of ours)"
 )
 REMOTE = "An error occurred while calling o60.count.\n"
 

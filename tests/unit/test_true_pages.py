@@ -168,15 +168,15 @@ def denials(text: str, column: str | None) -> Iterator[Denial]:
 
 def _of_row(row: str, text: str, column: str | None) -> Iterator[Denial]:
     cells = [each.strip() for each in re.split(r"(?<!\\)\|", row)[1:-1]]
-    place = _place(text, column)
-    cell = cells[place] if place is not None and place < len(cells) else ""
+    index = _column_index(text, column)
+    cell = cells[index] if index is not None and index < len(cells) else ""
     if re.search(r"\byet\b", row):
         yield Denial(row, has_yet=True)
     elif re.match(r"(?:no|refused)\b", cell):
         yield Denial(cells[0], has_yet=False)
 
 
-def _place(text: str, column: str | None) -> int | None:
+def _column_index(text: str, column: str | None) -> int | None:
     heading = next((line for line in text.splitlines() if column and f"| {column} |" in line), None)
     return None if heading is None else [each.strip() for each in heading.split("|")[1:-1]].index(str(column))
 

@@ -98,7 +98,7 @@ def test_a_missing_pandas_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert str(caught.value).endswith(GET_IT)
 
 
-def test_an_older_pandas_is_named_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_older_pandas_is_named_with_its_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     older = SimpleNamespace(__version__="2.0.3", __path__=["/opt/older/pandas"])
     monkeypatch.setitem(sys.modules, "pandas", older)
     with pytest.raises(

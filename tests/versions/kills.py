@@ -80,7 +80,7 @@ def run(
         limit_s: after so long nothing more is killed at random.
 
     Raises:
-        AssertionError: a record is lost, doubled or in the wrong place, or a transaction is open.
+        AssertionError: a record is lost, doubled or out of order, or a transaction is open.
     """
     own = folder / f"kills-{version}"
     own.mkdir()

@@ -54,7 +54,7 @@ def page() -> str:
     """Return the page with the table of the file."""
     before, _, rest = PAGE.read_text().partition(BEGIN)
     _, end, after = rest.partition(END)
-    assert end, f"{PAGE} has no place for the table: {BEGIN}{END}"
+    assert end, f"{PAGE} has no room for the table: {BEGIN}{END}"
     return f"{before}{BEGIN}{_table()}{END}{after}"
 
 

@@ -44,7 +44,7 @@ def produce(
         str | None,
         typer.Option(
             "--key-separator",
-            help="Each line is a key, this text, and a value. This text divides the line where it stands first.",
+            help="Each line is a key, this text, and a value. The first of these texts divides the line.",
         ),
     ] = None,
     header: Annotated[

@@ -3,7 +3,8 @@
 Runs on the executor. Pure. Invariant: by default equal keys go to the partition that Java's producer gives
 them, as long as the topic keeps its number of partitions. A partition that does not exist is an error.
 
-`chosen_partitioner` makes the other partitioners of `sink.partitioner`, which choose a partition for every row.
+`chosen_partitioner` makes the other partitioners of `sink.partitioner`, which choose a partition for each
+row.
 """
 
 from __future__ import annotations

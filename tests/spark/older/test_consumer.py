@@ -34,7 +34,7 @@ from tests.waiting import wait_until
 COUNT = 5
 
 
-class Placed(KeyedDeserializationSchema):
+class WithOffsets(KeyedDeserializationSchema):
     """Everything that Flink gives; a tombstone is skipped."""
 
     def deserialize(
@@ -206,7 +206,7 @@ def test_the_schemas(spark: SparkSession, bootstrap: str, make_topic: MakeTopic)
         consumer = FlinkKafkaConsumer([topic], schema, properties).set_start_from_earliest()
         return [tuple(row) for row in consumer.load_batch(spark).collect()]
 
-    assert rows(Placed()) == [(b'"k"', b'{"a": 1}', topic, 0, 0), (None, b"[2]", topic, 0, 2)]
+    assert rows(WithOffsets()) == [(b'"k"', b'{"a": 1}', topic, 0, 0), (None, b"[2]", topic, 0, 2)]
     assert rows(JsonDeserializationSchema()) == [('{"a": 1}',), ("[2]",)]
     found = rows(JSONKeyValueDeserializationSchema(include_metadata=True))
     assert found[0] == ('"k"', '{"a": 1}', (0, topic, 0))

@@ -179,7 +179,7 @@ def test_a_decimal_that_does_not_fit_is_an_error() -> None:
         tested.step([{"g": "a", "d": Decimal(9) * 10**37}] * 2)
 
 
-def test_a_place_that_is_null_is_an_error() -> None:
+def test_a_sort_key_that_is_null_is_an_error() -> None:
     with pytest.raises(RowError, match="'d', which is in the order of an aggregate, is null in 1 rows"):
         running({"x": "first(s order by d)"}).step([row("+I", s="x"), row("+I")])
 

@@ -1,4 +1,4 @@
-"""`deduplicate`: rows at one place, whose values decide."""
+"""`deduplicate`: rows with one sort key, whose values decide."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KINDS: dict[str, tuple[pa.DataType, list[Any]]] = {
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_nested_values_of_rows_at_one_place_decide_in_any_order(name: str) -> None:
+def test_nested_values_of_rows_with_one_sort_key_decide_in_any_order(name: str) -> None:
     kind, values = KINDS[name]
     columns = pa.schema([("id", pa.int64()), ("at", pa.int64()), ("v", kind)])
     rows: list[Row] = [{"id": 1, "at": 5, "v": value} for value in values]

@@ -37,7 +37,7 @@ def kinds(out: Iterable[Row]) -> list[str]:
     return [row["row_kind"] for row in out]
 
 
-def test_normalize_keeps_a_row_for_each_key_and_of_a_deleted_one_its_place() -> None:
+def test_normalize_keeps_a_row_for_each_key_and_of_a_deleted_one_its_sort_key() -> None:
     tested = running(Normalize(COLUMNS, ("k",), ("at",)), Lifetime(deleted_ttl_ms=100))
     tested.step(rows(("+I", "a", 1, 1), ("+U", "a", 2, 2), ("+I", "b", 3, 3)), now_ms=1)
     tested.step(rows(("-D", "b", None, 4)), now_ms=2)

@@ -75,11 +75,11 @@ def test_it_is_the_reference(collapse: bool, history: list[Any], seed: int, batc
     records = [records_of(at, *change) for at, change in enumerate(history)]
     records += chance.sample(records, len(records) // 3)
     batches: list[list[Row]] = [[] for _ in range(batch_count)]
-    for place, each in enumerate(records):
+    for index, each in enumerate(records):
         late = (
             chance.randint(0, batch_count - 1)
             if chance.random() < 0.2
-            else place * batch_count // len(records)
+            else index * batch_count // len(records)
         )
         batches[late] += each
     reference, tested = Reference(), running(collapse=collapse)
@@ -114,14 +114,14 @@ def test_an_update_that_changes_the_key_deletes_the_old_key() -> None:
     assert tested.step([row("a", 2, kind="-U"), row("b", 2), row("a", 1)]) == [], "a replay"
 
 
-def test_the_old_row_of_an_operator_before_has_the_place_of_the_row_that_was_kept() -> None:
+def test_the_old_row_of_an_operator_before_has_the_sort_key_of_the_row_that_was_kept() -> None:
     tested = running()
     tested.step([row("a", 1)])
     out = tested.step([row("a", 1, kind="-U"), row("a", 5, 2.0)])
     assert kinds(out) == [("-U", 1), ("+U", 5)]
 
 
-def test_nan_is_a_place_like_others() -> None:
+def test_nan_is_a_sort_key_like_others() -> None:
     nan = float("nan")
     columns = pa.schema([("k", pa.string()), ("v", pa.int64()), ("at", pa.float64())])
     tested = Running(Normalize(columns, ("k",), ("at",)), columns)
@@ -146,11 +146,11 @@ def test_without_row_kinds_every_row_is_an_upsert() -> None:
 
 
 @given(
-    places=st.sets(st.tuples(st.sampled_from(["bin.9", "bin.10"]), st.integers(8, 11), st.integers(0, 2))),
+    sort_keys=st.sets(st.tuples(st.sampled_from(["bin.9", "bin.10"]), st.integers(8, 11), st.integers(0, 2))),
     seed=st.integers(0, 1000),
 )
 def test_the_first_column_that_differs_says_which_row_is_newer(
-    places: set[tuple[str, int, int]], seed: int
+    sort_keys: set[tuple[str, int, int]], seed: int
 ) -> None:
     """As in the log of MySQL: file, position, row. Texts are compared as texts."""
     columns = pa.schema(
@@ -168,7 +168,7 @@ def test_the_first_column_that_differs_says_which_row_is_newer(
     chance = random.Random(seed)
     rows = [
         {"k": chance.randint(0, 2), "file": file, "pos": pos, "row": line, "v": v, "row_kind": "+U"}
-        for v, (file, pos, line) in enumerate(sorted(places))
+        for v, (file, pos, line) in enumerate(sorted(sort_keys))
     ]
     sent = chance.sample(rows, len(rows))
     cut = chance.randint(0, len(sent))
@@ -178,7 +178,7 @@ def test_the_first_column_that_differs_says_which_row_is_newer(
 
 
 @pytest.mark.parametrize("other", [row("a", 1, 2.0), row("a", 1, kind="-D")])
-def test_two_different_rows_with_one_place_are_an_error(other: Row) -> None:
+def test_two_different_rows_with_one_sort_key_are_an_error(other: Row) -> None:
     with pytest.raises(RowError, match=r"same sort key \(order_by\): {'at': 1}"):
         running().step([row("a", 1), other])
     tested = running()
@@ -187,7 +187,7 @@ def test_two_different_rows_with_one_place_are_an_error(other: Row) -> None:
         tested.step([other])
 
 
-def test_a_place_that_is_null_is_an_error() -> None:
+def test_a_sort_key_that_is_null_is_an_error() -> None:
     with pytest.raises(RowError, match=r"'at'.* is null in 1 rows"):
         running().step([{**row("a", 1), "at": None}])
 
@@ -214,7 +214,7 @@ def test_keys_are_forgotten_after_their_time_unless_a_row_comes() -> None:
     )
 
 
-def test_an_update_that_changes_the_key_at_the_place_of_its_old_row_is_an_error() -> None:
+def test_an_update_that_changes_the_key_with_the_sort_key_of_its_old_row_is_an_error() -> None:
     """An operator before gives such rows. The old key would stay, because its -U says nothing."""
     away = [row("a", 1, kind="-U"), row("b", 2)]
     tested = running()

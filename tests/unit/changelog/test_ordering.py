@@ -26,9 +26,9 @@ def test_sort_gives_the_order_of_lexsort_and_leaves_equal_rows_in_their_order(
     drawn: list[tuple[int, int, bool]],
 ) -> None:
     groups = np.array([group % 7 for group, _, _ in drawn], np.int64)
-    places = np.array([place for _, place, _ in drawn], np.int64)
+    sort_keys = np.array([sort_key for _, sort_key, _ in drawn], np.int64)
     is_old = np.array([old for _, _, old in drawn], bool)
-    assert sort(groups, [places], is_old).tolist() == np.lexsort((is_old, places, groups)).tolist()
+    assert sort(groups, [sort_keys], is_old).tolist() == np.lexsort((is_old, sort_keys, groups)).tolist()
 
 
 @pytest.mark.parametrize(
@@ -77,11 +77,11 @@ def test_rows_are_in_the_order_of_key_then_part(drawn: list[tuple[int, int, int,
     keys, parts = _hashes([each[:2] for each in drawn]), _hashes([each[2:] for each in drawn])
     order = np.lexsort((parts.low, parts.high, keys.low, keys.high))
     assert order_with_parts(keys, parts).tolist() == order.tolist()
-    places = pa.table({"place": np.arange(len(drawn))})
+    indices = pa.table({"index": np.arange(len(drawn))})
     for taken in (np.arange(len(drawn)), order):  # in any order, and sorted already
-        given = places.take(pa.array(taken))
+        given = indices.take(pa.array(taken))
         rows = state_rows(given, keys.take(taken), taken < 0, 0, parts.take(taken))
-        assert rows.column("place").to_pylist() == order.tolist()
+        assert rows.column("index").to_pylist() == order.tolist()
 
 
 @given(st.lists(st.decimals(-(10**15), 10**15, places=2), max_size=20), st.integers(0, 5))

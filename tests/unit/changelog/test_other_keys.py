@@ -37,7 +37,7 @@ OPERATORS: list[tuple[pa.Schema, Operator]] = [
     (MOVED, Aggregate(MOVED, ("shop", "id"), tuple(parse_calls({"n": "count(*)"})))),
     (SIDES, Join(SIDES, "left", NAMES)),
 ]
-PLACES = st.tuples(*[st.one_of(st.none(), st.integers(0, 5))] * 3)
+VALUES = st.tuples(*[st.one_of(st.none(), st.integers(0, 5))] * 3)
 
 
 def rows(columns: pa.Schema, kind: str, ids: dict[int, int | None]) -> list[Row]:
@@ -70,7 +70,7 @@ def upserted(out: pa.Table) -> dict[bytes, Any]:
 
 @pytest.mark.parametrize(("columns", "operator"), OPERATORS, ids=lambda one: getattr(one, "name", ""))
 @settings(max_examples=examples(20))
-@given(before=PLACES, after=PLACES)
+@given(before=VALUES, after=VALUES)
 def test_a_row_that_moves_stays(
     columns: pa.Schema, operator: Operator, before: tuple[Any, ...], after: tuple[Any, ...]
 ) -> None:

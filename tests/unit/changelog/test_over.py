@@ -26,7 +26,7 @@ COLUMNS = pa.schema(
         ("#clock", pa.int64()),
         ("k", pa.string()),
         ("at", pa.timestamp("us", "UTC")),
-        ("place", pa.int64()),
+        ("sort_key", pa.int64()),
         ("i", pa.int64()),
         ("x", pa.float64()),
         ("p", pa.decimal128(10, 2)),
@@ -61,19 +61,19 @@ def running(
 ) -> Running:
     given = tuple(parse_over_calls(calls))
     operator = Over(
-        COLUMNS, ("k",), "at", ("place",), given, frame, preceding, DELAY * 10**6, is_bounded=is_bounded
+        COLUMNS, ("k",), "at", ("sort_key",), given, frame, preceding, DELAY * 10**6, is_bounded=is_bounded
     )
     return Running(operator, WITH_KIND)
 
 
-def row(k: str | None, at: int, place: int, chance: random.Random) -> Row:
+def row(k: str | None, at: int, sort_key: int, chance: random.Random) -> Row:
     number = chance.choice([None, *range(-3, 4)])
     return {
         **dict.fromkeys(COLUMNS.names),
         "#side": 0,
         "k": k,
         "at": START + timedelta(seconds=at),
-        "place": place,
+        "sort_key": sort_key,
         "i": number,
         "x": None if number is None else number / 4,
         "p": None if number is None else (Decimal(number) / 4).quantize(Decimal("0.01")),
@@ -111,23 +111,23 @@ class Reference:
         rows += self.waiting
         self.waiting = [each for each in rows if each["at"] > self.watermark]
         ready = [each for each in rows if each["at"] <= self.watermark]
-        self.past += sorted(ready, key=lambda each: (each["at"], each["place"]))
+        self.past += sorted(ready, key=lambda each: (each["at"], each["sort_key"]))
         return [self._out(each) for each in ready]
 
     def _out(self, row: Row) -> Row:
         of_key = [each for each in self.past if each["k"] == row["k"]]
-        place = next(number for number, each in enumerate(of_key) if each is row)
+        index = next(number for number, each in enumerate(of_key) if each is row)
         if self.frame == "rows":
-            start = 0 if self.preceding is None else max(0, place - self.preceding)
-            seen = of_key[start : place + 1]
+            start = 0 if self.preceding is None else max(0, index - self.preceding)
+            seen = of_key[start : index + 1]
         else:
             reach = timedelta(days=9) if self.preceding is None else timedelta(microseconds=self.preceding)
             seen = [each for each in of_key if row["at"] - reach <= each["at"] <= row["at"]]
         found = {name: row[name] for name in COLUMNS.names if not name.startswith("#")}
-        return {**found, **results(seen, of_key, place)}
+        return {**found, **results(seen, of_key, index)}
 
 
-def results(seen: list[Row], of_key: list[Row], place: int) -> Row:
+def results(seen: list[Row], of_key: list[Row], index: int) -> Row:
     numbers = [each["i"] for each in seen if each["i"] is not None]
     money = [each["p"] for each in seen if each["p"] is not None]
     floats = [each["x"] for each in seen if each["x"] is not None]
@@ -142,11 +142,11 @@ def results(seen: list[Row], of_key: list[Row], place: int) -> Row:
         "most": max(numbers, default=None),
         "one": numbers[0] if numbers else None,
         "other": numbers[-1] if numbers else None,
-        "before": of_key[place - 1]["i"] if place >= 1 else None,
-        "third": of_key[place - 3]["s"] if place >= 3 else None,
-        "number": place + 1,
-        "rank": 1 + sum(each["at"] < of_key[place]["at"] for each in of_key),
-        "dense": len({each["at"] for each in of_key if each["at"] <= of_key[place]["at"]}),
+        "before": of_key[index - 1]["i"] if index >= 1 else None,
+        "third": of_key[index - 3]["s"] if index >= 3 else None,
+        "number": index + 1,
+        "rank": 1 + sum(each["at"] < of_key[index]["at"] for each in of_key),
+        "dense": len({each["at"] for each in of_key if each["at"] <= of_key[index]["at"]}),
     }
 
 
@@ -177,10 +177,10 @@ def test_each_row_sees_the_rows_before_it(
     now = 0
     for number in range(6):
         batch = []
-        for place in range(chance.randint(0, length // 5 + 1)):
+        for index in range(chance.randint(0, length // 5 + 1)):
             now += chance.choice([0, 0, 1, 3])
             when = max(0, now - chance.choice([0, 0, 1, 2, 9]))
-            batch.append(row(chance.choice([*"abc", None]), when, 1000 * number + place, chance))
+            batch.append(row(chance.choice([*"abc", None]), when, 1000 * number + index, chance))
         out = tested.step(chance.sample([*batch, *clock(batch)], len(batch) + len(clock(batch))))
         expected = [
             {**{name: value for name, value in each.items() if name not in CALLS or name in calls}}
@@ -241,7 +241,7 @@ def test_a_sum_that_does_not_fit_is_an_error() -> None:
 def test_decimals_of_any_scale_are_summed(preceding: int | None) -> None:
     columns = COLUMNS.set(COLUMNS.get_field_index("p"), pa.field("p", pa.decimal128(30, 25)))
     given = tuple(parse_over_calls({"money": "sum(p)"}))
-    operator = Over(columns, ("k",), "at", ("place",), given, "rows", preceding, 0)
+    operator = Over(columns, ("k",), "at", ("sort_key",), given, "rows", preceding, 0)
     tested = Running(operator, columns.append(pa.field("row_kind", pa.string())))
     least, chance = Decimal("1E-25"), random.Random(1)
     out = []

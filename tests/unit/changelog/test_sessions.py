@@ -94,10 +94,10 @@ def test_a_row_comes_out_with_its_whole_session(seed: int, length: int) -> None:
     out: list[tuple[Any, ...]] = []
     for number in range(6):
         batch = []
-        for place in range(chance.randint(0, length // 5 + 1)):
+        for index in range(chance.randint(0, length // 5 + 1)):
             now += chance.choice([0, 0, 1, 3, 6])
             when = max(0, now - chance.choice([0, 1, DELAY]))
-            batch.append(row(chance.choice(["a", "b", None]), when, 100 * number + place))
+            batch.append(row(chance.choice(["a", "b", None]), when, 100 * number + index))
         latest = max((each["at"] for each in rows), default=START)
         batch = [each for each in batch if each["at"] >= latest - timedelta(seconds=DELAY)]
         rows += batch

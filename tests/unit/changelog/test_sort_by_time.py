@@ -112,6 +112,6 @@ def test_a_batch_waits_for_nothing() -> None:
         ({"at": None}, "is null in 1 rows"),
     ],
 )
-def test_rows_that_have_no_place_are_refused(wrong: Row, message: str) -> None:
+def test_rows_that_have_no_time_are_refused(wrong: Row, message: str) -> None:
     with pytest.raises(RowError, match=message):
         running().step([{**row(1), **wrong}])

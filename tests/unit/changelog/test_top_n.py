@@ -41,7 +41,7 @@ def counted(rows: list[Row]) -> Counter[str]:
 
 
 @pytest.mark.parametrize("is_descending", [False, True])
-@pytest.mark.parametrize("rank", [None, "place"])
+@pytest.mark.parametrize("rank", [None, "rank"])
 @settings(max_examples=examples(15))
 @given(seed=SEEDS, count=st.integers(1, 4), length=st.integers(1, 60))
 def test_the_top_is_that_of_a_sorted_list(
@@ -60,12 +60,12 @@ def test_the_top_is_that_of_a_sorted_list(
         for group in ("a", "b", None):
             rows = [row for row in table if row["g"] == group]
             rows.sort(key=lambda row: (number(row["v"]) * (-1 if is_descending else 1), row["s"]))
-            ranks = ({} if rank is None else {rank: place} for place in range(1, count + 1))
+            ranks = ({} if rank is None else {rank: position} for position in range(1, count + 1))
             expected += [{**row, **ranked} for row, ranked in zip(rows, ranks, strict=False)]
         assert counted(top) == counted(expected)
 
 
-@pytest.mark.parametrize("rank", [None, "place"])
+@pytest.mark.parametrize("rank", [None, "rank"])
 @settings(max_examples=examples(15))
 @given(seed=SEEDS, count=st.integers(1, 4), length=st.integers(1, 60))
 def test_of_inserts_only_the_top_is_kept_and_the_changes_are_the_same(

@@ -307,8 +307,8 @@ def test_the_top_of_a_group_is_forgotten_as_a_whole(rank: str | None, seed: int,
         wanted: Counter[str] = Counter()
         for values, sign in ((before, -1), (after, 1)):
             ordered = sorted(values or [], key=lambda each: -1 if each is None else each, reverse=True)
-            for place, value in enumerate(ordered[:2]):
-                row = {"g": change["g"], "x": value, **({} if rank is None else {"rank": place + 1})}
+            for index, value in enumerate(ordered[:2]):
+                row = {"g": change["g"], "x": value, **({} if rank is None else {"rank": index + 1})}
                 wanted[str(row)] += sign
         out = tested.step([change], now_ms)
         assert net(out) == Counter({text: count for text, count in wanted.items() if count}), (change, now_ms)

@@ -50,12 +50,12 @@ def test_what_the_environment_says_stays(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "folder"), [("SPARK_CONF_DIR", "."), ("SPARK_HOME", "conf")])
 def test_a_file_of_defaults_may_name_a_cluster(tmp_path: Path, name: str, folder: str) -> None:
-    place = tmp_path / folder
-    place.mkdir(exist_ok=True)
+    spark_home = tmp_path / folder
+    spark_home.mkdir(exist_ok=True)
     environment = {name: str(tmp_path)}
     use_this_python([], environment)
     assert environment["PYSPARK_PYTHON"] == sys.executable
-    place.joinpath("spark-defaults.conf").write_text("spark.master yarn\n")
+    spark_home.joinpath("spark-defaults.conf").write_text("spark.master yarn\n")
     environment = {name: str(tmp_path)}
     use_this_python([], environment)
     assert environment == {name: str(tmp_path)}

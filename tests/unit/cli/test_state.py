@@ -56,8 +56,8 @@ def test_wrong_use_says_what_is_wrong(tmp_path: Path) -> None:
     run_batch(store_in(LocalFiles(str(state))), "a", 0, {0: "a", 1: "b"})
     repartition = ("repartition", str(state), str(tmp_path / "new"), "--partitions", "3", "--checkpoint")
     for command in ("inspect", "verify"):
-        for place in (empty, tmp_path / "missing", state / "0"):
-            assert "it has no state.json" in wrong(command, str(place))
+        for folder in (empty, tmp_path / "missing", state / "0"):
+            assert "it has no state.json" in wrong(command, str(folder))
         for uri in ("s3:bucket", "file://host/state", "unknown://state"):
             assert "is not a folder that can be opened" in wrong(command, uri)
     assert "is not a checkpoint of Spark" in wrong(*repartition, str(empty))

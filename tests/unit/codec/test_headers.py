@@ -63,7 +63,7 @@ def test_an_impossible_length_is_an_error(length: int) -> None:
         scan_batches(bytes(data), "t", 5)
 
 
-def test_a_damaged_header_is_told_in_its_place() -> None:
+def test_a_damaged_header_is_told_with_its_field() -> None:
     """What is before it is given out; the scan, which tells where to go on, tells nothing."""
     data = hand.values(0, b"a", b"b") + hand.Batch(base_offset=2, magic=3).encode()
     headers = BatchHeaders(data, "t", 3)

@@ -135,12 +135,12 @@ def url() -> Iterator[str]:
         yield registry.url
 
 
-def rows_of(made: Format, values: Sequence[bytes], places: Sequence[int]) -> list[Row]:
+def rows_of(made: Format, values: Sequence[bytes], offsets: Sequence[int]) -> list[Row]:
     found = made.decoder(COLUMNS, [*COLUMNS.names, KIND]).decode(pa.array(values, pa.binary()))
     assert not found.failures
     rows: list[Row] = found.rows.to_pylist()
     for index, row in zip(found.indices().to_pylist(), rows, strict=True):
-        row |= {"at": places[index], "row_kind": row.pop(KIND)}
+        row |= {"at": offsets[index], "row_kind": row.pop(KIND)}
     return rows
 
 
@@ -155,7 +155,7 @@ def upserted(old: Row | None, new: Row | None) -> list[tuple[bytes, bytes | None
     return [*gone, *([(message(id=new["id"]), message(**new))] if new else [])]
 
 
-def rows_of_upserts(records: Sequence[tuple[bytes, bytes | None]], places: Sequence[int]) -> list[Row]:
+def rows_of_upserts(records: Sequence[tuple[bytes, bytes | None]], offsets: Sequence[int]) -> list[Row]:
     table = make_table(COLUMNS.append(pa.field("row_kind", pa.string())), UPSERT)
     read = [
         {"topic": "t", "partition": 0, "offset": i, "key": key, "value": value}
@@ -165,7 +165,7 @@ def rows_of_upserts(records: Sequence[tuple[bytes, bytes | None]], places: Seque
     assert not found.failures
     indices = range(len(records)) if found.record_indices is None else found.record_indices.to_pylist()
     rows: list[Row] = found.rows.to_pylist()
-    return [{**row, "at": places[index]} for index, row in zip(indices, rows, strict=True)]
+    return [{**row, "at": offsets[index]} for index, row in zip(indices, rows, strict=True)]
 
 
 def normalized(batches: Sequence[list[Row]]) -> list[Row]:
@@ -177,7 +177,7 @@ def normalized(batches: Sequence[list[Row]]) -> list[Row]:
 
 
 def delivered(chance: random.Random, count: int) -> list[list[int]]:
-    """Return the places of the messages in batches: now and then some come again, as after a restart."""
+    """Return the indices of the messages in batches: now and then some come again, as after a restart."""
     batches: list[list[int]] = []
     end = 0
     while end < count:

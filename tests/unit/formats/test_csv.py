@@ -296,7 +296,7 @@ def alike(value: Any, has_null_literal: bool) -> Any:
     return None if value in ("", b"") and not has_null_literal else value
 
 
-def test_a_projection_skips_fields_without_losing_their_place() -> None:
+def test_a_projection_skips_fields_without_losing_count() -> None:
     decoder = CsvFormat().decoder(ABC, ["c", "a"])
     found = decoder.decode(pa.array([b"1,never,2", b"x,y,z"], pa.binary()))
     assert found.rows.to_pylist() == [{"c": 2.0, "a": 1}]
@@ -416,7 +416,7 @@ def test_a_time_that_fails_says_what_to_declare(text: bytes, kind: pa.DataType, 
     assert advice in str(row(b"1," + text, pa.schema([("a", pa.int8()), ("t", kind)])))
 
 
-def test_the_place_of_bytes_that_are_not_utf8_is_told() -> None:
+def test_the_index_of_bytes_that_are_not_utf8_is_told() -> None:
     assert row(b"1,\xc3\xa9\xff,2") == "the bytes are not UTF-8 (byte 4)"
 
 

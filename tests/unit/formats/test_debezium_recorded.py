@@ -53,8 +53,8 @@ def decoded(values: list[str | None]) -> DecodedRows:
     return made.decoder(COLUMNS, columns).decode(pa.array(texts, pa.binary()))
 
 
-def changes_in_order(seed: int, place: str) -> list[list[Row]]:
-    """Return the rows of each message, of both partitions mixed, with their place in the topic or the log."""
+def changes_in_order(seed: int, order: str) -> list[list[Row]]:
+    """Return the rows of each message, of both partitions mixed, with their offset or their LSN."""
     changes = [each for each in RECORDED["records"] if not is_truncate(each[3])]
     partitions = [[each for each in changes if each[0] == number] for number in (0, 1)]
     chosen, mixed = random.Random(seed), []
@@ -65,8 +65,10 @@ def changes_in_order(seed: int, place: str) -> list[list[Row]]:
     rows: list[list[Row]] = [[] for _ in mixed]
     for index, row in zip(found.indices().tolist(), found.rows.to_pylist(), strict=True):
         source = dict(row.pop(metadata_column(SOURCE)))
-        places = {"offset": mixed[index][1], "lsn": int(source["lsn"] or 0)}
-        rows[index].append({**row, "place": places[place], "row_kind": row.pop(metadata_column(ROW_KIND))})
+        sort_keys = {"offset": mixed[index][1], "lsn": int(source["lsn"] or 0)}
+        rows[index].append(
+            {**row, "sort_key": sort_keys[order], "row_kind": row.pop(metadata_column(ROW_KIND))}
+        )
     return rows
 
 
@@ -75,15 +77,15 @@ def is_truncate(value: str | None) -> bool:
 
 
 def table_of(changes: list[list[Row]], batch_size: int) -> list[Row]:
-    columns = COLUMNS.append(pa.field("place", pa.int64()))
+    columns = COLUMNS.append(pa.field("sort_key", pa.int64()))
     running = Running(
-        Normalize(columns, ("id",), ("place",)), columns.append(pa.field("row_kind", pa.string()))
+        Normalize(columns, ("id",), ("sort_key",)), columns.append(pa.field("row_kind", pa.string()))
     )
     table: dict[int, Row] = {}
     for start in range(0, len(changes), batch_size):
         for row in running.step(chain.from_iterable(changes[start : start + batch_size])):
             kind = row.pop("row_kind")
-            del row["place"]
+            del row["sort_key"]
             row["x"] = repr(row["x"])  # NaN does not equal NaN
             if kind in ("+I", "+U"):
                 table[row["id"]] = row

@@ -163,10 +163,10 @@ def kept_history(case: Upsert) -> Any:
 def by_key(case: Upsert, rows: Any) -> Any:
     if "error" in rows:
         return ERROR
-    places = [list(case.columns).index(name) for name in case.primary_key]
+    indices = [list(case.columns).index(name) for name in case.primary_key]
 
     def key(row: Any) -> list[Any]:
-        return [row[1][place] for place in places]
+        return [row[1][index] for index in indices]
 
     return {str(one): list(each) for one, each in groupby(sorted(rows, key=key), key)}
 

@@ -83,7 +83,7 @@ assert "`xml.depth`" in render() and "debezium-avro-confluent, xml" in render()
 """
 
 
-def test_a_format_needs_one_entry_in_one_place() -> None:
+def test_a_format_needs_one_entry_in_one_list() -> None:
     subprocess.run([sys.executable, "-c", _NEW_FORMAT], check=True, timeout=PATIENCE_S)
 
 

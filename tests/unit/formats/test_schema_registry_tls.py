@@ -173,9 +173,9 @@ STORES = DATA.parent / "stores"
 
 def test_java_stores_and_a_wrong_store_password(registry: Registry) -> None:
     def settings(password: str) -> dict[str, str]:
-        places = {"truststore": STORES / "trust.jks", "keystore": STORES / "client.p12"}
-        stores = {f"ssl.{store}.location": str(path) for store, path in places.items()}
-        return stores | {f"ssl.{store}.password": password for store in places} | {"url": registry.url}
+        paths = {"truststore": STORES / "trust.jks", "keystore": STORES / "client.p12"}
+        stores = {f"ssl.{store}.location": str(path) for store, path in paths.items()}
+        return stores | {f"ssl.{store}.password": password for store in paths} | {"url": registry.url}
 
     schema_id = registry.register("s", '"string"')
     asked_with = [

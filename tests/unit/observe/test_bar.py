@@ -100,7 +100,7 @@ def test_a_notebook_needs_nothing_but_its_kernel(monkeypatch: pytest.MonkeyPatch
     class Handle:
         def update(self, data: dict[str, str], *, raw: bool) -> None:
             assert raw
-            drawn[-1] = data  # in the place of the last one
+            drawn[-1] = data  # over the last one
 
     def display(data: dict[str, str], *, raw: bool, display_id: bool) -> Handle:
         assert raw

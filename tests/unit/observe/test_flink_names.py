@@ -1,4 +1,4 @@
-"""Every metric in Flink's documentation has a place in the table, and the table is what is served."""
+"""Every metric in Flink's documentation has a row in the table, and the table is what is served."""
 
 from __future__ import annotations
 

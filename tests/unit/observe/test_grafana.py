@@ -76,12 +76,12 @@ def test_the_labels_of_an_expression_exist(labels: dict[str, set[str]], expressi
 
 
 def test_the_panels_do_not_overlap() -> None:
-    places = [panel["gridPos"] for panel in json.loads(printed())["panels"]]
+    grid = [panel["gridPos"] for panel in json.loads(printed())["panels"]]
     cells = [
         (x, y)
-        for place in places
-        for x in range(place["x"], place["x"] + place["w"])
-        for y in range(place["y"], place["y"] + place["h"])
+        for cell in grid
+        for x in range(cell["x"], cell["x"] + cell["w"])
+        for y in range(cell["y"], cell["y"] + cell["h"])
     ]
     assert len(cells) == len(set(cells))
     assert max(x for x, _ in cells) == 23

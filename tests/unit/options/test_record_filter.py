@@ -68,7 +68,7 @@ def test_conditions(text: str, expected: RecordFilter) -> None:
         ("NOT offset = 1", "expected topic"),
     ],
 )
-def test_what_is_refused_with_its_place(text: str, said: str) -> None:
+def test_what_is_refused_with_its_position(text: str, said: str) -> None:
     with pytest.raises(OptionError, match=r"Option 'scan\.filter' cannot be") as raised:
         parse_read({**TOPIC_OPTIONS, "scan.filter": text}, streaming=False)
     assert said in str(raised.value)

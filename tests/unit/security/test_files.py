@@ -53,13 +53,13 @@ def test_folders_that_spark_names_come_before_the_module_search_path(sent: Path,
     assert read_file("ca.pem", "k") == b"nearer"
     with pytest.raises(OptionError) as caught:
         read_file("other.pem", "k")
-    places = (
+    folders = (
         f"in the working folder '{Path.cwd()}', in Spark's folders of sent files ('{tmp_path}/not-there', "
     )
-    assert f"It was looked for {places}'{named}'), and on the module search path." in str(caught.value)
+    assert f"It was looked for {folders}'{named}'), and on the module search path." in str(caught.value)
     with pytest.raises(OptionError) as caught:
         read_file("/other.pem", "k")
-    assert "looked for" not in str(caught.value), "a path is one place"
+    assert "looked for" not in str(caught.value), "a path names one folder"
 
 
 def test_the_working_folder_comes_first(sent: Path) -> None:

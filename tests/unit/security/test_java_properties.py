@@ -26,8 +26,8 @@ ESCAPES = {
 def stored(text: str, *, is_key: bool) -> str:
     """A text as `Properties.store` writes it: with escapes, and as halves of UTF-16 where it is not ASCII."""
     written = []
-    for place, character in enumerate(text):
-        if character == " " and (is_key or place == 0):
+    for index, character in enumerate(text):
+        if character == " " and (is_key or index == 0):
             written.append("\\ ")
         elif character in ESCAPES or character == "!":
             written.append(ESCAPES.get(character, "\\!"))

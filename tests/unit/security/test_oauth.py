@@ -247,7 +247,7 @@ def test_what_is_no_function_is_refused(name: str) -> None:
 
 
 class Signer:
-    """In the place of AWS's package: makes tokens of what it is asked for."""
+    """Instead of AWS's package: makes tokens of what it is asked for."""
 
     def __getattr__(self, name: str) -> object:
         def signed(*arguments: str) -> tuple[str, float]:

@@ -216,10 +216,10 @@ def test_it_is_opened_once_with_the_number_of_the_task() -> None:
         def open(self, parallel_instance_id: int) -> None:
             opened.append(parallel_instance_id)
 
-    placed = CustomPartitioner("mine", Remembers(), 5)
+    partitioner = CustomPartitioner("mine", Remembers(), 5)
     assert opened == []
     for _ in range(2):
-        placed.partitions_of(rows(), "t", PARTITIONS)
+        partitioner.partitions_of(rows(), "t", PARTITIONS)
     assert opened == [5]
 
 

@@ -145,7 +145,7 @@ def test_round_robin_deals_rows_of_two_topics_out_also_to_partitions_without_lea
     }
 
 
-def test_a_custom_partitioner_places_the_rows_of_each_topic() -> None:
+def test_a_custom_partitioner_divides_the_rows_of_each_topic() -> None:
     producer = RecordingProducer({"a": 2, "b": 3})
     config = replace(BY_COLUMN, partitioner=f"{__name__}.by_value")
     wanted = [0, 2, 1, 0, 0, 1]
@@ -220,7 +220,7 @@ def test_keyless_rows_move_on_when_the_batch_was_sent_meanwhile() -> None:
     assert len(producer.rows) == 3
 
 
-def test_keyless_rows_among_keyed_ones_keep_their_place() -> None:
+def test_keyless_rows_among_keyed_ones_keep_their_order() -> None:
     producer = RecordingProducer({"t": 1})
     keys = pa.array([b"a", None, b"b", None], pa.binary())
     write(producer, TO_TOPIC, table(key=keys, value=values(4)))

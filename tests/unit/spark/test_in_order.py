@@ -58,7 +58,7 @@ def test_the_order_does_not_depend_on_delivery(changes: list[tuple[int, str]], s
         [(1, "a", 5, "-U"), (1, "b", 5, "-U")],
     ],
 )
-def test_different_rows_of_a_key_at_one_place_are_an_error(tied: list[Row]) -> None:
+def test_different_rows_of_a_key_with_one_sort_key_are_an_error(tied: list[Row]) -> None:
     others: list[Row] = [(2, "x", 5, "+I"), (1, "x", 4, "+I")]
     for rows in (tied + others, others + tied[::-1]):
         with pytest.raises(RowError, match=r"Rows of 1 keys .* for example \{'k': 1, 'at': 5\}.*Nothing"):

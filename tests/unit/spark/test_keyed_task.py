@@ -90,8 +90,8 @@ def test_of_two_calls_with_one_folder_the_newer_one_may_start(
     third = Planning(str(tmp_path), "cc", OPERATOR).run()
     batch_id[0] = 1
     assert kinds(task(tmp_path, plan_number=2, plan_id="bb"), sent(("a", 2, 2))) == ["-U", "+U"]
-    place = BatchTask("query", "next run", 2)
-    monkeypatch.setattr(_keyed_task, "batch_of_task", lambda: place)
+    next_run = BatchTask("query", "next run", 2)
+    monkeypatch.setattr(_keyed_task, "batch_of_task", lambda: next_run)
     seen: dict[str, Any] = {"plan_number": third.number, "plan_id": "cc", "folder_id": third.folder_id}
     assert kinds(task(tmp_path, **seen), sent(("a", 3, 3))) == ["-U", "+U"]
 

@@ -77,6 +77,6 @@ def test_rows_that_wait_are_before_sparks_watermark_if_it_follows_no_other_rows(
     monkeypatch: pytest.MonkeyPatch, above: list[str], time: str, delay_ms: int, found: int | None
 ) -> None:
     lines = [*above, "~EventTimeWatermark at#1, 5 seconds", "~Filter (id#3 > 1)", "~Relation"]
-    plan = "\n".join(f"{'   ' * (place - 1)}{'+- ' * (place > 0)}{line}" for place, line in enumerate(lines))
+    plan = "\n".join(f"{'   ' * (depth - 1)}{'+- ' * (depth > 0)}{line}" for depth, line in enumerate(lines))
     monkeypatch.setattr(native, "_optimized_plan", lambda _: plan)
     assert watermark_behind(cast("Any", SimpleNamespace(schema=MARKED)), time, delay_ms) == found

@@ -268,7 +268,7 @@ def test_a_missing_pyspark_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         _pyspark.check_pyspark()
 
 
-def test_an_older_pyspark_is_named_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_older_pyspark_is_named_with_its_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark.sql.datasource", None)
     with pytest.raises(ImportError, match=r"needs PySpark 4\.0\.1 .* found PySpark [\d.]+ in /.*pyspark"):
         _pyspark.check_pyspark()

@@ -100,11 +100,11 @@ SESSION = "2f6f0d9a-7a53-4c39-9c0e-6b1e8a4d7f10"
 CA = Path(__file__).parents[2] / "data" / "tls" / "ca.pem"
 
 
-@pytest.mark.parametrize("place", ["", SESSION], ids=["of the application", "of the session"])
-def test_a_sent_file_is_found_where_spark_put_it(ask: Ask, place: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("folder", ["", SESSION], ids=["of the application", "of the session"])
+def test_a_sent_file_is_found_where_spark_put_it(ask: Ask, folder: str, tmp_path: Path) -> None:
     """Spark gives the runner a folder that does not exist."""
     (tmp_path / SESSION).mkdir()
-    (tmp_path / place / "sent.pem").write_bytes(CA.read_bytes())
+    (tmp_path / folder / "sent.pem").write_bytes(CA.read_bytes())
     exit_code, shown = ask(READ_LIMIT, "sent.pem", tmp_path / "streaming_job", tmp_path / SESSION)
     assert '"_type": "ReadAllAvailable"' in shown
     assert "OptionError" not in shown

@@ -70,8 +70,8 @@ class CrashingAzure(CrashingFiles):
         return sorted(name + (BEGUN if self._is_empty(f"{folder}/{name}") else "") for name in found)
 
     def _is_empty(self, path: str) -> bool:
-        place = self._path(path)
-        return place.is_file() and place.stat().st_size == 0
+        whole = self._path(path)
+        return whole.is_file() and whole.stat().st_size == 0
 
     def read(self, path: str) -> pa.Buffer:
         self._die_or_continue()

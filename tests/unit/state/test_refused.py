@@ -438,7 +438,7 @@ def test_tasks_of_the_first_batch_may_all_write_the_identity(tmp_path: Path) -> 
         other.finish(replace(begun[0], task=BatchTask("query-2", "a", 0)), [])
 
 
-def test_places(tmp_path: Path) -> None:
+def test_locations(tmp_path: Path) -> None:
     assert isinstance(open_files(str(tmp_path)), LocalFiles)
     assert open_files(f"file://{tmp_path}").root == str(tmp_path)
     assert isinstance(
@@ -448,12 +448,12 @@ def test_places(tmp_path: Path) -> None:
         open_files("nowhere://user:hunter2@x?token=hunter2")
     assert "hunter2" not in str(refused.value)
     assert refused.value.__suppress_context__
-    for place in ("file://data/state", "file://localhost/data", "file://"):
+    for location in ("file://data/state", "file://localhost/data", "file://"):
         with pytest.raises(ValueError, match="expected file:///folder, got"):
-            open_files(place)
-    for place in ("s3:/bucket/x", "file:/x", "dbfs:x"):
+            open_files(location)
+    for location in ("s3:/bucket/x", "file:/x", "dbfs:x"):
         with pytest.raises(ValueError, match=r"expected \w+://\.\.\., got"):
-            open_files(place)
+            open_files(location)
 
 
 def test_inspect(folder: Folder) -> None:

@@ -217,7 +217,7 @@ def test_no_error_of_a_store_shows_its_credentials(
         assert "hun%2Fter2" not in shown
 
 
-@pytest.mark.parametrize("place", ["fsspec+webhdfs://host/state", "hf://datasets/state"])
-def test_a_file_system_that_may_keep_listings_is_refused(place: str) -> None:
+@pytest.mark.parametrize("location", ["fsspec+webhdfs://host/state", "hf://datasets/state"])
+def test_a_file_system_that_may_keep_listings_is_refused(location: str) -> None:
     with pytest.raises(ValueError, match="is read through fsspec"):
-        open_files(place)
+        open_files(location)

@@ -54,7 +54,7 @@ def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.fixture
-def place(running: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def location(running: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A URI of a folder. Copies of runs are in the folder of the test."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     yield running.uri(f"bucket/{uuid.uuid4().hex}/state")
@@ -81,13 +81,13 @@ def both_at_once(*calls: Callable[[], Any]) -> list[Any]:
         return list(pool.map(run, calls))
 
 
-def test_a_state_lives_on_a_store(running: Store, place: str) -> None:
-    files = open_files(place)
+def test_a_state_lives_on_a_store(running: Store, location: str) -> None:
+    files = open_files(location)
     assert isinstance(files, ArrowFiles)
     for batch_id in range(5):
         run_batch(store_in(files), "a", batch_id, {batch_id: str(batch_id)})
     store._OPEN.clear()
-    elsewhere = open_files(place)
+    elsewhere = open_files(location)
     elsewhere._cache.root += "-of-another-machine"  # type: ignore[attr-defined]
     assert contents(store_in(elsewhere), 5) == {key: str(key) for key in range(5)}
     assert tools.inspect(elsewhere).batch_id == 4
@@ -101,13 +101,13 @@ def test_a_state_lives_on_a_store(running: Store, place: str) -> None:
     assert not any(secret in str(raised.value) for secret in running.secrets)
 
 
-def test_two_attempts_of_each_task_race(place: str) -> None:
+def test_two_attempts_of_each_task_race(location: str) -> None:
     """A retry of a task that was believed dead, or speculation: both end, and either result will do."""
-    files = open_files(place)
+    files = open_files(location)
     expected: dict[int, str] = {}
 
     def attempt(changes: Changes, batch_id: int, task_id: int) -> None:
-        mine = store_in(open_files(place))
+        mine = store_in(open_files(location))
         task = task_of("a", batch_id, task_id)
         save_task(mine, load_task(mine, task, changes), changes)
 
@@ -124,13 +124,13 @@ def test_two_attempts_of_each_task_race(place: str) -> None:
     assert list(tools.verify(files)) == []
 
 
-def test_of_two_runs_that_race_the_newer_one_counts(place: str) -> None:
+def test_of_two_runs_that_race_the_newer_one_counts(location: str) -> None:
     """Two drivers begin one batch at once. The older one fails, or what it wrote does not count."""
-    files = open_files(place)
+    files = open_files(location)
     run_batch(store_in(files), "a", 0, {0: "0", 1: "0"})
     older, newer = both_at_once(
-        lambda: run_batch(store_in(open_files(place)), "b", 1, {0: "older", 1: "older"}),
-        lambda: run_batch(store_in(open_files(place)), "c", 1, {0: "newer"}),
+        lambda: run_batch(store_in(open_files(location)), "b", 1, {0: "older", 1: "older"}),
+        lambda: run_batch(store_in(open_files(location)), "c", 1, {0: "newer"}),
     )
     assert newer is None
     assert older is None or "A newer run of the query has begun" in str(older)
@@ -138,10 +138,10 @@ def test_of_two_runs_that_race_the_newer_one_counts(place: str) -> None:
     assert contents(store_in(files), 2, "d") == {0: "newer", 1: "0"}
 
 
-def test_plans_that_are_taken_at_once_have_different_numbers(place: str) -> None:
-    numbers = both_at_once(*(lambda plan=plan: take_plan(open_files(place), plan) for plan in "abc"))
+def test_plans_that_are_taken_at_once_have_different_numbers(location: str) -> None:
+    numbers = both_at_once(*(lambda plan=plan: take_plan(open_files(location), plan) for plan in "abc"))
     assert len({*numbers}) == 3
-    assert read_plans(open_files(place))[-1].number == max(numbers)
+    assert read_plans(open_files(location))[-1].number == max(numbers)
 
 
 _WRITER = """
@@ -154,14 +154,14 @@ with open_files(sys.argv[1]).create(sys.argv[2]) as sink:
 """
 
 
-def test_what_a_killed_writer_has_begun_is_not_there(running: Store, place: str) -> None:
-    command = [sys.executable, "-c", _WRITER, place, "0/0-aa.arrow"]
+def test_what_a_killed_writer_has_begun_is_not_there(running: Store, location: str) -> None:
+    command = [sys.executable, "-c", _WRITER, location, "0/0-aa.arrow"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as writer:
         assert writer.stdout is not None
         assert writer.stdout.readline() == b"written\n"
         wait_until(running.is_uploading, "a part is uploaded")
         writer.kill()
-    files = open_files(place)
+    files = open_files(location)
     assert complete_names(files, "0") == []
     for name in files.names("0"):
         files.delete(f"0/{name}")
@@ -169,21 +169,21 @@ def test_what_a_killed_writer_has_begun_is_not_there(running: Store, place: str)
 
 
 @pytest.mark.parametrize("size_bytes", [4, 3 << 20])
-def test_what_a_failing_writer_has_begun_is_not_there(place: str, size_bytes: int) -> None:
-    files = open_files(place)
+def test_what_a_failing_writer_has_begun_is_not_there(location: str, size_bytes: int) -> None:
+    files = open_files(location)
     with contextlib.suppress(ConnectionError), files.create("0/0-bb.json") as sink:
         sink.write(bytes(size_bytes))
         raise ConnectionError
     assert files.names("0") == []
 
 
-def test_a_file_is_there_again_and_again_while_others_write_it(place: str) -> None:
+def test_a_file_is_there_again_and_again_while_others_write_it(location: str) -> None:
     """Many tasks write the claim of their run, all with the same contents. None of them takes it away."""
-    files = open_files(place)
+    files = open_files(location)
     contents = b"x" * 100
 
     def write() -> None:
-        with open_files(place).create("runs/a.json") as sink:
+        with open_files(location).create("runs/a.json") as sink:
             sink.write(contents)
 
     for _ in range(5):
@@ -192,8 +192,8 @@ def test_a_file_is_there_again_and_again_while_others_write_it(place: str) -> No
     assert files.names("runs") == ["a.json"]
 
 
-def test_a_file_that_another_task_has_deleted_is_no_error(place: str) -> None:
-    files = open_files(place)
+def test_a_file_that_another_task_has_deleted_is_no_error(location: str) -> None:
+    files = open_files(location)
     with files.create("0/0-aa.json") as sink:
         sink.write(b"{}")
     files.delete("0/0-aa.json")
@@ -203,8 +203,8 @@ def test_a_file_that_another_task_has_deleted_is_no_error(place: str) -> None:
         files.read("0/0-aa.json")
 
 
-def test_a_large_file_is_read_as_it_was_written(place: str) -> None:
-    files = open_files(place)
+def test_a_large_file_is_read_as_it_was_written(location: str) -> None:
+    files = open_files(location)
     contents = b"".join(number.to_bytes(4, "big") for number in range(1_000_000))
     with files.create("0/0-aa.arrow") as sink:
         for start in range(0, len(contents), 300_000):
@@ -213,8 +213,8 @@ def test_a_large_file_is_read_as_it_was_written(place: str) -> None:
     assert files.names("0") == ["0-aa.arrow"]
 
 
-def test_a_listing_has_all_names(place: str) -> None:
-    files = open_files(place)
+def test_a_listing_has_all_names(location: str) -> None:
+    files = open_files(location)
     names = [f"{number:03}.json" for number in range(23)]
     for name in names:
         with files.create(f"0/{name}") as sink:
@@ -245,14 +245,14 @@ def test_no_error_of_a_store_shows_a_secret(running: Store) -> None:
         assert not any(secret in shown for secret in running.secrets), shown
 
 
-def test_a_table_of_parquet_files_lives_on_a_store(place: str) -> None:
-    table = ParquetTable(place, bucket_count=2, versions_kept=2)
+def test_a_table_of_parquet_files_lives_on_a_store(location: str) -> None:
+    table = ParquetTable(location, bucket_count=2, versions_kept=2)
     for batch_id in range(4):
         rows = pa.table({"id": [1, batch_id + 2], "name": [f"{batch_id}", "new"], DELETED: [False, False]})
         batch = Batch("query-1", batch_id, ("id",), rows)
         assert table.apply(batch)
         assert not table.apply(batch), "Spark repeats the batch"
-    files = open_files(place)
+    files = open_files(location)
     newest = table.newest()
     assert newest is not None
     read = [pq.read_table(pa.BufferReader(files.read(file))) for file in newest.files.values()]

@@ -1,4 +1,4 @@
-"""A file of the state that stands at the place of another one is refused."""
+"""A file of the state that has the name of another one is refused."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def test_a_key_of_two_tasks_is_an_error() -> None:
 
 
 def test_a_key_may_have_any_name() -> None:
-    columns = pa.schema([("count_all", pa.int64()), ("place", pa.string()), ("place_max", pa.int64())])
+    columns = pa.schema([("count_all", pa.int64()), ("index", pa.string()), ("index_max", pa.int64())])
     last = LastRows(tuple(columns.names), columns)
     rows = pa.table([[1, 1, 2], ["a", "a", "a"], [3, 3, 3]], names=columns.names).cast(columns)
     found = Batch("q", 0, last.keys, last.last_rows(rows))

@@ -384,10 +384,10 @@ def test_a_null_that_pyiceberg_would_change_is_an_error(tmp_path: Path, name: st
         plain = found.create_table("shop.plain", columns)
         plain.append(rows)
         written = plain.scan().to_arrow().sort_by("id").column("nested").to_pylist()
-    for place, value in enumerate(values):
-        row = LastRows(("id",), columns).last_rows(rows.slice(place, 1))
+    for index, value in enumerate(values):
+        row = LastRows(("id",), columns).last_rows(rows.slice(index, 1))
         new = Batch(QUERY, number, ("id",), row)
-        if written[place] != value:
+        if written[index] != value:
             with pytest.raises(RowError, match="Column 'nested' has a null where its type has an array"):
                 target.apply(new)
             continue

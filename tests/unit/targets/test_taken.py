@@ -29,7 +29,7 @@ Rows = dict[int, Any]
 
 
 @dataclass
-class Place:
+class Stored:
     """A table, and what another program may do to it."""
 
     target: Any
@@ -38,7 +38,7 @@ class Place:
     empty: Callable[[], Any] | None = None
 
 
-def in_sqlite(folder: Path) -> Place:
+def in_sqlite(folder: Path) -> Stored:
     file = folder / "shop.db"
 
     def run(statement: str) -> list[Any]:
@@ -47,7 +47,7 @@ def in_sqlite(folder: Path) -> Place:
             connection.commit()
         return found
 
-    return Place(
+    return Stored(
         SqlTable("t", lambda: sqlite3.connect(file), "sqlite"),
         lambda: dict(run("SELECT * FROM t")),
         lambda: run("DROP TABLE t"),
@@ -55,28 +55,28 @@ def in_sqlite(folder: Path) -> Place:
     )
 
 
-def in_parquet(folder: Path) -> Place:
+def in_parquet(folder: Path) -> Stored:
     target = ParquetTable(str(folder / "t"), 2)
 
     def rows() -> Rows:
         found = pa.concat_tables([pq.read_table(path) for path in target.paths()])
         return dict(zip(*found.to_pydict().values(), strict=True))
 
-    return Place(target, rows, lambda: shutil.rmtree(folder / "t"))
+    return Stored(target, rows, lambda: shutil.rmtree(folder / "t"))
 
 
-def in_delta(folder: Path) -> Place:
+def in_delta(folder: Path) -> Stored:
     deltalake: Any = pytest.importorskip("deltalake")
-    place = str(folder / "t")
-    return Place(
-        DeltaTable(place),
-        lambda: dict(zip(*deltalake.DeltaTable(place).to_pyarrow_table().to_pydict().values(), strict=True)),
-        lambda: shutil.rmtree(place),
-        lambda: deltalake.DeltaTable(place).delete(),
+    stored = str(folder / "t")
+    return Stored(
+        DeltaTable(stored),
+        lambda: dict(zip(*deltalake.DeltaTable(stored).to_pyarrow_table().to_pydict().values(), strict=True)),
+        lambda: shutil.rmtree(stored),
+        lambda: deltalake.DeltaTable(stored).delete(),
     )
 
 
-def in_iceberg(folder: Path) -> Place:
+def in_iceberg(folder: Path) -> Stored:
     sql: Any = pytest.importorskip("pyiceberg.catalog.sql")
     properties = {"type": "sql", "uri": f"sqlite:///{folder}/c.db", "warehouse": f"file://{folder}/tables"}
 
@@ -90,7 +90,7 @@ def in_iceberg(folder: Path) -> Place:
         return dict(zip(*found.to_pydict().values(), strict=True))
 
     on_catalog(lambda _: None)
-    return Place(
+    return Stored(
         IcebergTable("shop.t", "tests", properties),
         rows,
         lambda: on_catalog(lambda catalog: catalog.drop_table("shop.t")),
@@ -98,25 +98,25 @@ def in_iceberg(folder: Path) -> Place:
     )
 
 
-PLACES = [in_sqlite, in_parquet, in_delta, in_iceberg]
+TARGETS = [in_sqlite, in_parquet, in_delta, in_iceberg]
 ROW: list[Change] = [(1, "a", "+I")]
 
 
-@pytest.mark.parametrize("made", PLACES)
+@pytest.mark.parametrize("made", TARGETS)
 @pytest.mark.parametrize("how", ["dropped", "emptied", "its changes end empty", "it never had a row"])
 def test_a_new_query_takes_it_and_the_old_one_stops(
-    tmp_path: Path, made: Callable[[Path], Place], how: str
+    tmp_path: Path, made: Callable[[Path], Stored], how: str
 ) -> None:
-    place = made(tmp_path)
-    target = place.target
+    stored = made(tmp_path)
+    target = stored.target
     target.apply(batch(0, [] if how == "it never had a row" else ROW))
     target.apply(batch(1, [(1, "a", "-D")] if how == "its changes end empty" else []))
     if how == "dropped":
-        place.drop()
+        stored.drop()
     elif how == "emptied":
-        if place.empty is None:
+        if stored.empty is None:
             pytest.skip("a folder of Parquet files is dropped, not emptied")
-        place.empty()
+        stored.empty()
     new = batch(0, [(2, "b", "+I")], NEW)
     assert target.apply(new)
     assert not target.apply(new), "a batch that Spark repeats"
@@ -124,33 +124,33 @@ def test_a_new_query_takes_it_and_the_old_one_stops(
         with pytest.raises(MaterializeError, match="is kept by query query-2"):
             target.apply(batch(number, [(3, "c", "+I")]))
     assert target.apply(batch(1, [(4, "d", "+I")], NEW))
-    assert place.rows() == {2: "b", 4: "d"}
+    assert stored.rows() == {2: "b", 4: "d"}
 
 
-@pytest.mark.parametrize("made", PLACES)
+@pytest.mark.parametrize("made", TARGETS)
 def test_a_table_with_rows_is_not_taken_and_only_a_first_batch_takes_one(
-    tmp_path: Path, made: Callable[[Path], Place]
+    tmp_path: Path, made: Callable[[Path], Stored]
 ) -> None:
-    place = made(tmp_path)
-    place.target.apply(batch(0, ROW))
+    stored = made(tmp_path)
+    stored.target.apply(batch(0, ROW))
     with pytest.raises(MaterializeError, match=r"is not empty.*drop it or delete its rows.*belong together"):
-        place.target.apply(batch(0, [(2, "b", "+I")], NEW))
-    assert place.rows() == {1: "a"}
-    place.target.apply(batch(1, [(1, "a", "-D")]))
+        stored.target.apply(batch(0, [(2, "b", "+I")], NEW))
+    assert stored.rows() == {1: "a"}
+    stored.target.apply(batch(1, [(1, "a", "-D")]))
     with pytest.raises(MaterializeError, match=r"is kept by query query-1.*Only one query can keep"):
-        place.target.apply(batch(1, [(2, "b", "+I")], NEW))
-    assert place.rows() == {}
-    assert place.target.apply(batch(2, ROW))
+        stored.target.apply(batch(1, [(2, "b", "+I")], NEW))
+    assert stored.rows() == {}
+    assert stored.target.apply(batch(2, ROW))
 
 
-@pytest.mark.parametrize("made", PLACES)
+@pytest.mark.parametrize("made", TARGETS)
 def test_a_driver_may_die_after_its_query_took_the_table(
-    tmp_path: Path, made: Callable[[Path], Place], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, made: Callable[[Path], Stored], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next start finds the table taken, or still free."""
-    place = made(tmp_path)
-    place.target.apply(batch(0, ROW))
-    place.target.apply(batch(1, [(1, "a", "-D")]))
+    stored = made(tmp_path)
+    stored.target.apply(batch(0, ROW))
+    stored.target.apply(batch(1, [(1, "a", "-D")]))
     for module, step in (
         ("sql._Apply", "_merge"),
         ("parquet", "_write_buckets"),
@@ -159,10 +159,10 @@ def test_a_driver_may_die_after_its_query_took_the_table(
     ):
         monkeypatch.setattr(f"penstock.targets.{module}.{step}", die)
     with pytest.raises(KeyboardInterrupt):
-        place.target.apply(batch(0, [(2, "b", "+I")], NEW))
+        stored.target.apply(batch(0, [(2, "b", "+I")], NEW))
     monkeypatch.undo()
-    assert place.target.apply(batch(0, [(2, "b", "+I")], NEW))
-    assert place.rows() == {2: "b"}
+    assert stored.target.apply(batch(0, [(2, "b", "+I")], NEW))
+    assert stored.rows() == {2: "b"}
 
 
 def die(*_: Any, **__: Any) -> None:
@@ -175,7 +175,7 @@ def test_at_each_moment_one_query_keeps_the_table_and_its_rows_are_right(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, history: list[list[Change]]
 ) -> None:
     """Three queries want one table of SQLite. What is in it is always what one of them has applied."""
-    place = in_sqlite(tmp_path_factory.mktemp("taken"))
+    stored = in_sqlite(tmp_path_factory.mktemp("taken"))
     next_batch, true = dict.fromkeys((QUERY, NEW, THIRD), 0), dict[str, Rows]()
     owner = None
     for changes in history * 3:
@@ -183,7 +183,7 @@ def test_at_each_moment_one_query_keeps_the_table_and_its_rows_are_right(
         number = next_batch[query]
         was_free = owner is None or not true[owner]
         try:
-            place.target.apply(batch(number, changes, query))
+            stored.target.apply(batch(number, changes, query))
         except MaterializeError:
             assert query != owner
             assert number or not was_free
@@ -192,21 +192,21 @@ def test_at_each_moment_one_query_keeps_the_table_and_its_rows_are_right(
         owner = query
         true[query] = after(true.get(query, {}) if number else {}, changes)
         next_batch[query] += 1
-        assert place.rows() == true[query]
+        assert stored.rows() == true[query]
 
 
 def test_the_old_query_does_not_continue_on_a_table_of_sql_that_lost_its_rows(tmp_path: Path) -> None:
-    place = in_sqlite(tmp_path)
-    for number, lose in enumerate([place.empty, place.drop]):
+    stored = in_sqlite(tmp_path)
+    for number, lose in enumerate([stored.empty, stored.drop]):
         query = f"query {number}"
-        place.target.apply(batch(0, ROW, query))
+        stored.target.apply(batch(0, ROW, query))
         assert lose is not None
         lose()
         for repeated in (batch(0, ROW, query), batch(1, [(2, "b", "+I")], query)):
             with pytest.raises(MaterializeError, match=r"had rows after batch 0.*missing or empty now"):
-                place.target.apply(repeated)
+                stored.target.apply(repeated)
     with pytest.raises(sqlite3.OperationalError, match="no such table"):
-        place.rows()
+        stored.rows()
 
 
 def test_rows_of_another_writer_in_a_delta_table_that_was_taken_are_an_error(tmp_path: Path) -> None:
@@ -222,26 +222,26 @@ def test_rows_of_another_writer_in_a_delta_table_that_was_taken_are_an_error(tmp
 MORE = COLUMNS.append(pa.field("city", pa.string()))
 
 
-@pytest.mark.parametrize("made", PLACES)
-def test_other_columns_are_an_error_before_the_start(tmp_path: Path, made: Callable[[Path], Place]) -> None:
-    place = made(tmp_path)
-    place.target.check_existing(MORE, ["id"])
-    place.target.apply(batch(0, ROW))
-    place.target.check_existing(COLUMNS, ["id"])
+@pytest.mark.parametrize("made", TARGETS)
+def test_other_columns_are_an_error_before_the_start(tmp_path: Path, made: Callable[[Path], Stored]) -> None:
+    stored = made(tmp_path)
+    stored.target.check_existing(MORE, ["id"])
+    stored.target.apply(batch(0, ROW))
+    stored.target.check_existing(COLUMNS, ["id"])
     with pytest.raises(MaterializeError, match=r"(?s)city.*belong together.*'Checkpoint, state and table'"):
-        place.target.check_existing(MORE, ["id"])
-    place.drop()
-    place.target.check_existing(MORE, ["id"])
+        stored.target.check_existing(MORE, ["id"])
+    stored.drop()
+    stored.target.check_existing(MORE, ["id"])
 
 
 @pytest.mark.parametrize("made", [in_parquet, in_delta])
-def test_an_empty_table_is_taken_with_other_columns(tmp_path: Path, made: Callable[[Path], Place]) -> None:
-    place = made(tmp_path)
-    place.target.apply(batch(0, []))
-    place.target.check_existing(MORE, ["id"])
+def test_an_empty_table_is_taken_with_other_columns(tmp_path: Path, made: Callable[[Path], Stored]) -> None:
+    stored = made(tmp_path)
+    stored.target.apply(batch(0, []))
+    stored.target.check_existing(MORE, ["id"])
     rows = pa.Table.from_pylist([{"id": 1, "na%me": "a", "city": "Rome"}], schema=MORE)
-    place.target.apply(Batch(NEW, 0, ("id",), LastRows(("id",), MORE).last_rows(rows)))
-    place.target.check_existing(MORE, ["id"])
+    stored.target.apply(Batch(NEW, 0, ("id",), LastRows(("id",), MORE).last_rows(rows)))
+    stored.target.check_existing(MORE, ["id"])
 
 
 def once_after(monkeypatch: pytest.MonkeyPatch, module: Any, step: str, work: Callable[[], Any]) -> None:
@@ -271,15 +271,15 @@ def first_of_new(columns: pa.Schema) -> Batch:
 def test_a_new_query_never_replaces_rows_that_the_old_one_commits_meanwhile(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    made: Callable[[Path], Place],
+    made: Callable[[Path], Stored],
     step: str,
     late: list[Change],
     columns: pa.Schema,
 ) -> None:
-    place = made(tmp_path)
-    place.target.apply(batch(0, ROW))
-    place.target.apply(batch(1, [(1, "a", "-D")]))
-    target, by_old = place.target, batch(2, late)
+    stored = made(tmp_path)
+    stored.target.apply(batch(0, ROW))
+    stored.target.apply(batch(1, [(1, "a", "-D")]))
+    target, by_old = stored.target, batch(2, late)
     module = delta if made is in_delta else parquet
     if step == "_write_buckets":  # the old query has read its last version before the new one deletes it
         begun = target.newest()
@@ -293,7 +293,7 @@ def test_a_new_query_never_replaces_rows_that_the_old_one_commits_meanwhile(
         return
     with pytest.raises(MaterializeError, match=r"is not empty|Another driver has published batch 2 of"):
         target.apply(first_of_new(columns))
-    assert place.rows() == after({}, late)
+    assert stored.rows() == after({}, late)
     assert target.apply(batch(3, ROW)), "the old query continues"
 
 
@@ -310,15 +310,15 @@ def publish(target: ParquetTable, begun: parquet.Version, new: Batch) -> None:
 def test_an_old_query_of_parquet_takes_its_version_back_if_a_new_one_took_the_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = in_parquet(tmp_path)
-    place.target.apply(batch(0, []))
+    stored = in_parquet(tmp_path)
+    stored.target.apply(batch(0, []))
     once_after(
-        monkeypatch, parquet, "_write_buckets", lambda: place.target.apply(batch(0, [(2, "b", "+I")], NEW))
+        monkeypatch, parquet, "_write_buckets", lambda: stored.target.apply(batch(0, [(2, "b", "+I")], NEW))
     )
     with pytest.raises(MaterializeError, match=r"published batch 0 of .* wrote batch 1 of query query-1\. "):
-        place.target.apply(batch(1, ROW))
-    assert place.rows() == {2: "b"}
-    assert place.target.apply(batch(1, [(3, "c", "+I")], NEW))
+        stored.target.apply(batch(1, ROW))
+    assert stored.rows() == {2: "b"}
+    assert stored.target.apply(batch(1, [(3, "c", "+I")], NEW))
 
 
 def test_a_version_that_appears_after_the_last_look_deletes_no_other(
@@ -337,15 +337,15 @@ def test_a_driver_may_die_between_the_commits_that_take_a_delta_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deltalake: Any = pytest.importorskip("deltalake")
-    place = in_delta(tmp_path)
-    place.target.apply(batch(0, []))
+    stored = in_delta(tmp_path)
+    stored.target.apply(batch(0, []))
     once_after(monkeypatch, delta, "_take", die)
     with pytest.raises(KeyboardInterrupt):
-        place.target.apply(first_of_new(MORE))
+        stored.target.apply(first_of_new(MORE))
     with pytest.raises(MaterializeError, match=r"is kept by query query-2"):
-        place.target.apply(batch(1, ROW))
-    assert place.target.apply(first_of_new(MORE))
-    found = deltalake.DeltaTable(place.target.uri).to_pyarrow_table().to_pylist()
+        stored.target.apply(batch(1, ROW))
+    assert stored.target.apply(first_of_new(MORE))
+    found = deltalake.DeltaTable(stored.target.uri).to_pyarrow_table().to_pylist()
     assert found == [{"id": 2, "na%me": "b", "city": None}]
 
 

@@ -163,7 +163,7 @@ def test_like_takes_what_the_test_has_replaced() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "place"),
+    ("text", "position"),
     [
         ("SELECT * FROM t /*+ OPTIONS('topic' = 'real') */;", "Line 2, column 17"),
         ("INSERT INTO t /*+ options('topic' = 'real') */ SELECT 1;", "Line 2, column 15"),
@@ -172,9 +172,9 @@ def test_like_takes_what_the_test_has_replaced() -> None:
         ("ALTER TABLE t RESET ('properties.bootstrap.servers');", "Line 2, column 13"),
     ],
 )
-def test_options_outside_of_create_table_are_refused_at_their_place(text: str, place: str) -> None:
+def test_options_outside_of_create_table_are_refused_at_their_position(text: str, position: str) -> None:
     with pytest.raises(
-        SqlError, match=rf"{place}: .*refused in a test.*Nothing was run\. Write these"
+        SqlError, match=rf"{position}: .*refused in a test.*Nothing was run\. Write these"
     ) as found:
         replaced(f"{kafka()}\n{text}")
     assert "real" not in str(found.value).partition("\n")[0]

@@ -38,10 +38,10 @@ def _one_task(probe: Probe) -> Any:
 
     for count in (1, 5, 16):
         rows = probe.spark.range(1000).selectExpr(f"CAST(id % {count} AS INT) AS `the number`", "id")
-        placed = repartition_by_id(rows, count, "`the number`")
-        found = placed.select("the number", F.spark_partition_id()).distinct().collect()
+        divided = repartition_by_id(rows, count, "`the number`")
+        found = divided.select("the number", F.spark_partition_id()).distinct().collect()
         assert sorted(tuple(row) for row in found) == [(each, each) for each in range(count)], found
-        assert placed.columns == ["the number", "id"]
+        assert divided.columns == ["the number", "id"]
     return {}
 
 

@@ -26,7 +26,7 @@ GONE = "the broker cannot be reached"
 Answer = int | str
 
 
-class Place(NamedTuple):
+class Broker(NamedTuple):
     node_id: int
 
 
@@ -69,8 +69,8 @@ class Cluster:
 
     def locate(
         self, keys: Collection[str], before: Mapping[str, Problem], timeout_ms: int
-    ) -> tuple[dict[str, Place], dict[str, Problem]]:
-        return {key: Place(self.nodes.get(key, 1)) for key in keys}, {}
+    ) -> tuple[dict[str, Broker], dict[str, Problem]]:
+        return {key: Broker(self.nodes.get(key, 1)) for key in keys}, {}
 
     def failed(self, keys: Iterable[str], error_code: int | None) -> None:
         self.failures += [(key, error_code) for key in keys]
@@ -81,14 +81,14 @@ class Cluster:
         return ask(connections, self.script.keys(), self, question, timeout_ms=timeout_ms)
 
 
-def read(response: Any, asked: Mapping[str, Place]) -> Iterator[Reply[str, str]]:
+def read(response: Any, asked: Mapping[str, Broker]) -> Iterator[Reply[str, str]]:
     for key, code in response.items():
         if code != SILENT:
             yield Reply(key, code, f"value of {key}")
 
 
-def error(key: str, place: Place, code: int) -> PenstockError:
-    return error_from_code(code, f"Asking {place.node_id} about {key}")
+def error(key: str, destination: Broker, code: int) -> PenstockError:
+    return error_from_code(code, f"Asking {destination.node_id} about {key}")
 
 
 def test_one_request_for_each_broker() -> None:
@@ -156,10 +156,10 @@ def test_each_key_gets_its_first_final_answer(script: dict[str, list[Answer]]) -
 
 @given(st.dictionaries(st.integers(0, 50), st.integers(1, 4)), st.none() | st.integers(1, 5))
 def test_requests_cover_each_key_once(nodes: dict[int, int], size: int | None) -> None:
-    places = {key: Place(node_id) for key, node_id in nodes.items()}
-    requests = list(by_broker(places, size))
+    destinations = {key: Broker(node_id) for key, node_id in nodes.items()}
+    requests = list(by_broker(destinations, size))
     assert sorted(key for _, keys in requests for key in keys) == sorted(nodes)
-    assert all(place.node_id == node_id for node_id, keys in requests for place in keys.values())
+    assert all(destination.node_id == node_id for node_id, keys in requests for destination in keys.values())
     assert all(0 < len(keys) <= (size or len(nodes)) for _, keys in requests)
     if size is None:
         assert len(requests) == len(set(nodes.values()))

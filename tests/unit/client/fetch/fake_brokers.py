@@ -127,7 +127,7 @@ class Asked:
     brought_bytes: int = 0
 
 
-class _Place(Partition):
+class _ReadPartition(Partition):
     """A topic partition whose leader is that of its log."""
 
     def __init__(self, topic: Topic, index: int, log: Log) -> None:
@@ -174,7 +174,7 @@ class FakeBrokers(Client):
             topic = state.topics[name] = Topic(name, {})
             count = 1 + max(tp.partition for tp in self.logs if tp.topic == name)
             known = (self.logs.get(TopicPartition(name, index)) or Log() for index in range(count))
-            topic.partitions += [_Place(topic, index, log) for index, log in enumerate(known)]
+            topic.partitions += [_ReadPartition(topic, index, log) for index, log in enumerate(known)]
         older = {} if has_topic_ids else {"Fetch": 12, "Metadata": 9}
         super().__init__(state, Dispatcher(state, controls, older), controls)
 

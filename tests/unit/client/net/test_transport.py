@@ -49,7 +49,7 @@ def silent_address() -> Iterator[Any]:
 
 
 def resolve_to(monkeypatch: pytest.MonkeyPatch, *addresses: tuple[int, Any]) -> None:
-    found = [(family, socket.SOCK_STREAM, 0, "", place) for family, place in addresses]
+    found = [(family, socket.SOCK_STREAM, 0, "", address) for family, address in addresses]
     monkeypatch.setattr(KafkaNetSocket, "dns_lookup", lambda *_, **__: found)
 
 

@@ -264,7 +264,7 @@ def test_records_without_acknowledgement_count_as_sent(open_on: OpenOn) -> None:
         ),
     ],
 )
-def test_what_cannot_be_healed_is_told_with_its_place(open_on: OpenOn, answer: Answer, words: str) -> None:
+def test_what_cannot_be_healed_is_told_with_its_topic(open_on: OpenOn, answer: Answer, words: str) -> None:
     producer = open_on(ScriptedBroker(answer))
     append(producer)
     with pytest.raises(ProduceError, match=words) as caught:

@@ -61,7 +61,7 @@ FLINKS = {
 }
 
 
-class Placed(KeyedDeserializationSchema):
+class WithOffsets(KeyedDeserializationSchema):
     def deserialize(self, *_: Any) -> Any:
         return None
 
@@ -98,7 +98,7 @@ ARGUMENTS: dict[str, Callable[[], Any]] = {
     "Pattern": lambda: re.compile("order.*"),
     "DeserializationSchema": SimpleStringSchema,
     "deserialization_schema": SimpleStringSchema,
-    "KeyedDeserializationSchema": Placed,
+    "KeyedDeserializationSchema": WithOffsets,
     "KafkaDeserializationSchema": Records,
     "SerializationSchema": SimpleStringSchema,
     "serialization_schema": SimpleStringSchema,

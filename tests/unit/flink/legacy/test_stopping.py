@@ -70,7 +70,9 @@ def query(made: FlinkKafkaConsumer, admin: FakeAdmin) -> SplitEnumerator:
 def cluster(*logs: bytes) -> FakeAdmin:
     """Return a cluster with the words of each text as records."""
     values = {tp(partition): text.split() for partition, text in enumerate(logs)}
-    return FakeAdmin({place: Log(0, len(words)) for place, words in values.items()}, values=values)
+    return FakeAdmin(
+        {topic_partition: Log(0, len(words)) for topic_partition, words in values.items()}, values=values
+    )
 
 
 def append(admin: FakeAdmin, partition: int, *words: bytes) -> None:

@@ -299,7 +299,7 @@ def test_what_is_no_schema_is_refused(text: str) -> None:
         ([["null"]], r"a union is in a union \(at its root\)"),
     ],
 )
-def test_a_wrong_schema_is_told_with_option_and_place(schema: Any, reason: str) -> None:
+def test_a_wrong_schema_is_told_with_option_and_path(schema: Any, reason: str) -> None:
     text = "The value of option 'value.avro.schema' is not an Avro schema: "
     with pytest.raises(SchemaError, match=text + reason):
         from_options(AvroFormat, {"value.avro.schema": json.dumps(schema)}, "value.")

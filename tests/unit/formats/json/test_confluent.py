@@ -55,7 +55,7 @@ def test_values_without_a_header_are_failures_and_move_nothing(registry: Registr
     assert registry.requests == []
 
 
-def test_places_are_counted_from_the_records_value_and_options_named_as_they_are(registry: Registry) -> None:
+def test_indices_are_counted_from_the_records_value_and_options_named_as_they_are(registry: Registry) -> None:
     schema = pa.schema([("t", pa.timestamp("us"))])
     made = format_for("json-confluent", options(registry))
     bad = [b'\0\0\0\0\1{"t":"\xff"}', b'\0\0\0\0\1{"t":"2026-05-01T12:00:00"}']

@@ -319,7 +319,7 @@ def test_reading_ahead_keeps_the_text_of_what_failed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "place"),
+    ("value", "index"),
     [
         (b'{"name":"\xed\xa0\x80"}', 9),
         (b'{"name":"\xc3\xa9\xff"}', 11),
@@ -327,9 +327,9 @@ def test_reading_ahead_keeps_the_text_of_what_failed() -> None:
         (b"\xef\xbb\xbf\xfe", 3),
     ],
 )
-def test_the_place_of_bytes_that_are_not_utf8_is_told(value: bytes, place: int) -> None:
+def test_the_index_of_bytes_that_are_not_utf8_is_told(value: bytes, index: int) -> None:
     found = decode([value], pa.schema([("id", pa.int64())]))
-    assert found.failures[0].reason == f"the bytes are not UTF-8 (byte {place})"
+    assert found.failures[0].reason == f"the bytes are not UTF-8 (byte {index})"
 
 
 @pytest.mark.parametrize(

@@ -55,8 +55,8 @@ def test_other_refusals_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> Non
     marked(monkeypatch, "diskless.enable=true")
     too_large = refused(codes.MESSAGE_TOO_LARGE)
     assert refusal_named(CONNECTIONS, too_large) is too_large
-    placeless: PenstockError = ProduceError("The buffer is full.")
-    assert refusal_named(CONNECTIONS, placeless) is placeless
+    without_topic: PenstockError = ProduceError("The buffer is full.")
+    assert refusal_named(CONNECTIONS, without_topic) is without_topic
 
 
 def test_a_broker_that_cannot_be_asked_hides_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:

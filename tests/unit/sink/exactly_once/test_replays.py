@@ -149,7 +149,7 @@ def test_new_rows_in_a_committed_partition_of_a_lost_batch_are_noticed(protocol:
     with pytest.raises(TransactionsInDoubtError, match="partition 2 brought 4 records, 3 were committed"):
         driver(cluster).commit(replayed)
     driver(cluster).abort(replayed)
-    # Rows of committed partitions may change places.
+    # Rows of committed partitions may change their order.
     driver(cluster).commit(replay(cluster, [[*rows[0], *rows[2]], rows[1], []]))
     assert Counter(cluster.committed) == expected(range(1))
     # The sum of all its transactions is what the next replay is held to.
