@@ -27,7 +27,7 @@ from penstock.changelog.operators.ordering import (
 )
 from penstock.changelog.row_kinds import DELETE, INSERT, ROW_KIND, kind_column, signs_of
 from penstock.errors import RowError
-from penstock.state.columns import Mask, Places, hash_columns
+from penstock.state.columns import Integers, Mask, hash_columns
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class KeepValues:
         rows = replace(rows, after=after)
         return Step(self._out(rows), rows.to_keep(now_ms, self._written(rows) if self.forgets else None))
 
-    def _gone(self, rows: CountedRows, gone: pa.Table) -> Places:
+    def _gone(self, rows: CountedRows, gone: pa.Table) -> Integers:
         """Return how often each row goes: those with the greatest values of the rows that `gone` means."""
         count = rows.table.num_rows
         others = [name for name in self.columns.names if name not in self.values]
@@ -124,6 +124,6 @@ def _check(keys: pa.Table, missing: Mask) -> None:
         )
 
 
-def _dense(ranked: np.ndarray) -> Places:
+def _dense(ranked: np.ndarray) -> Integers:
     """Return integers with the order of the numbers, so that the order can be reversed."""
     return np.unique(ranked, return_inverse=True)[1].astype(np.int64)
