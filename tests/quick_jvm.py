@@ -11,8 +11,8 @@ import sys
 from collections.abc import MutableMapping
 from pathlib import Path
 
-from penstock.devbroker.rehearsal import make_archive
 from penstock.devbroker.shared_classes import find_archive, flags_to_use
+from penstock.devbroker.training_run import make_archive
 
 FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m", "-XX:+UseSerialGC")
 """Only Java's fast compiler, and the garbage collector that starts no threads. With that compiler alone Java

@@ -18,7 +18,7 @@ from penstock._pyspark import explain_import_error
 from penstock.extras import missing_extra
 from penstock.observe.lineage.datasets import Input, Output
 from penstock.observe.lineage.outbox import Outbox
-from penstock.observe.lineage.run import Described, Run, brief_error
+from penstock.observe.lineage.run import QueryDescription, Run, brief_error
 from penstock.switches import Switch, is_on
 
 try:
@@ -77,7 +77,7 @@ class LineageListener(StreamingQueryListener):
         self._running_every_s = running_every_s
         self._outbox = Outbox(self._client.emit)
         self._lock = threading.Condition()
-        self._described: dict[str, Described] = {}
+        self._described: dict[str, QueryDescription] = {}
         self._runs: dict[str, Run] = {}
         self._told_at_s: dict[str, float] = {}
         self._whole_errors = whole_errors
@@ -93,7 +93,7 @@ class LineageListener(StreamingQueryListener):
             outputs: its writes to Kafka.
         """
         with self._lock:
-            self._described[name] = Described(tuple(inputs), tuple(outputs))
+            self._described[name] = QueryDescription(tuple(inputs), tuple(outputs))
 
     def flush(self, timeout_s: float = 10.0) -> bool:
         """Wait until the events of now are sent. Return whether they are."""

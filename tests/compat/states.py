@@ -32,7 +32,7 @@ from penstock.changelog.operators.temporal_join import TemporalJoin
 from penstock.changelog.operators.top_n import TopN
 from penstock.spark import _keyed_task
 from penstock.spark._keyed_task import NOW_MS, PARTITION, KeyedTask
-from penstock.spark._planning import Planning
+from penstock.spark._planning import PlanWriter
 from penstock.spark._task_context import BatchTask
 from penstock.state import store
 from penstock.state.snapshot import Lifetime
@@ -159,7 +159,7 @@ def run(kept: Kept, folder: Path, number: int) -> list[dict[str, Any]]:
     location = str(folder)
     with _as_spark(number):
         identity = _keyed_task.identity_of(kept.operator, "", _PARTITIONS)
-        planned = Planning(location, f"{number:02x}", identity).run()
+        planned = PlanWriter(location, f"{number:02x}", identity).run()
         lifetime = Lifetime(remembers_deleted=kept.operator.remembers_deleted)
         task = KeyedTask(
             kept.operator,

@@ -11,8 +11,8 @@ import pytest
 from penstock.devbroker import DevCluster
 from penstock.devbroker.jars import kafka_jars
 from penstock.devbroker.java import find_java
-from penstock.devbroker.rehearsal import make_archive
 from penstock.devbroker.shared_classes import archive_key, find_archive
+from penstock.devbroker.training_run import make_archive
 
 
 @pytest.mark.long
@@ -24,7 +24,7 @@ def test_an_archive_is_made_once_and_used_and_a_damaged_one_changes_nothing(
     for jar in kafka_jars():
         (folder / jar.name).symlink_to(jar)
     own = [folder / jar.name for jar in kafka_jars()]
-    for module in ("rehearsal", "cluster"):
+    for module in ("training_run", "cluster"):
         monkeypatch.setattr(f"penstock.devbroker.{module}.kafka_jars", lambda _progress: own)
     said: list[str] = []
     assert make_archive(said.append)

@@ -19,7 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import penstock
 from penstock.devbroker import DevCluster
-from penstock.spark.stop_after_batch import _Running, stop_all_after_batch
+from penstock.spark.stop_after_batch import _StoppingQuery, stop_all_after_batch
 from tests import judge
 from tests.fix_broker import MakeTopic
 from tests.spark.queries import read_stream
@@ -179,7 +179,9 @@ def test_a_query_that_waits_for_its_trigger_stops_at_once(
     assert stop_all_after_batch([query], WAIT_MS)
     assert_between_batches(tmp_path)
     assert caplog.text == ""
-    monkeypatch.setattr(_Running, "_is_between_batches", lambda _: False)  # as if the batch had been cut off
+    monkeypatch.setattr(
+        _StoppingQuery, "_is_between_batches", lambda _: False
+    )  # as if the batch had been cut off
     assert penstock.stop_after_batch(query, WAIT_MS)
     assert "its last batch is planned and not finished" in caplog.text
 

@@ -21,7 +21,7 @@ from penstock.testing import FakeKafka
 from penstock.testing.fake._dispatch import Dispatcher
 from penstock.testing.fake._server import Connection
 from penstock.testing.fake._state import State
-from penstock.testing.fake.control import Action, Controls, Seen
+from penstock.testing.fake.control import Action, Controls, SeenRequest
 
 
 class _Connection(Connection):
@@ -49,7 +49,7 @@ class Client:
     """
 
     def __init__(self, state: State, dispatcher: Dispatcher, controls: Controls) -> None:
-        self.seen: list[Seen] = []
+        self.seen: list[SeenRequest] = []
         self.closed_by: PenstockError | None = None
         self.settings = ConnectionSettings(("fake:1",), "fake", retry_backoff_ms=1, retry_backoff_max_ms=5)
         self._state = state
@@ -61,7 +61,7 @@ class Client:
         for api in ("Fetch", "ListOffsets", "Metadata", "OffsetForLeaderEpoch"):
             controls.add(api, self._note, None)
 
-    def _note(self, seen: Seen) -> Action | None:
+    def _note(self, seen: SeenRequest) -> Action | None:
         self.seen.append(seen)
         return None
 

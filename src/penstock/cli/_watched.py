@@ -14,7 +14,7 @@ from penstock.cli.lag import find_reader
 from penstock.errors import ClientError, OptionError, PenstockError
 
 if TYPE_CHECKING:
-    from penstock.cli.top_shown import Shown
+    from penstock.cli.top_shown import ReaderStatus
     from penstock.client.net.connection import KafkaConnections
     from penstock.observe.health import HealthRules
     from penstock.observe.look import Observer
@@ -25,10 +25,10 @@ _OK = 200
 _PHASES = ("latest_offset_ms", "partitions_ms", "rest_ms")
 
 
-class Watched(Protocol):
+class StatusSource(Protocol):
     """One reader on the screen."""
 
-    def look(self) -> Shown:
+    def look(self) -> ReaderStatus:
         """Look once. An error becomes what is shown."""
 
 
@@ -50,9 +50,9 @@ class WatchedReader:
         self._rules = rules
         self._monitor: Monitor | None = None
 
-    def look(self) -> Shown:
+    def look(self) -> ReaderStatus:
         """Look once. An error becomes what is shown."""
-        from penstock.cli.top_shown import Shown  # noqa: PLC0415 - lazy
+        from penstock.cli.top_shown import ReaderStatus  # noqa: PLC0415 - lazy
         from penstock.observe.monitor import Monitor  # noqa: PLC0415 - lazy
         from penstock.security.location import without_secrets  # noqa: PLC0415 - lazy
 
@@ -60,13 +60,13 @@ class WatchedReader:
         try:
             reader = find_reader(self._connections, self._checkpoint, self._group, None)
         except PenstockError as error:
-            return Shown(name, None, None, error.message)
+            return ReaderStatus(name, None, None, error.message)
         if self._monitor is None:
             self._monitor = Monitor(self._rules, reader.history)
         found = self._observer.look(reader.positions)
         report = self._monitor.add(found.partitions, found.errors)
         named = reader.named
-        return Shown(name, named.get("batch_id"), report, None, batch_ms=named.get("batch_ms"))
+        return ReaderStatus(name, named.get("batch_id"), report, None, batch_ms=named.get("batch_ms"))
 
 
 class WatchedUrl:
@@ -91,15 +91,15 @@ class WatchedUrl:
         self._name = url.removeprefix("http://")  # short, for a terminal of 80 columns
         self._url = url.rstrip("/").removesuffix("/lag") + "/lag"
 
-    def look(self) -> Shown:
+    def look(self) -> ReaderStatus:
         """Ask once. An error becomes what is shown."""
-        from penstock.cli.top_shown import Shown  # noqa: PLC0415 - lazy
+        from penstock.cli.top_shown import ReaderStatus  # noqa: PLC0415 - lazy
 
         try:
             report, sinks, batch_ms = self._ask()
         except PenstockError as error:
-            return Shown(self._name, None, None, error.message)
-        return Shown(self._name, None, report, None, sinks, batch_ms)
+            return ReaderStatus(self._name, None, None, error.message)
+        return ReaderStatus(self._name, None, report, None, sinks, batch_ms)
 
     def _ask(self) -> tuple[Report, tuple[str, ...], int | None]:
         """Return the report, a sentence about each sink, and how long the last batch took."""

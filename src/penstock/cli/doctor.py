@@ -35,13 +35,13 @@ def doctor(  # noqa: PLR0913, PLR0917 - each is an option of the command
     """Check brokers, login, rights and settings. Ends with 0 (good), 1 (warnings) or 2 (something is bad)."""
     from penstock.doctor.findings import as_json as findings_as_json  # noqa: PLC0415 - lazy
     from penstock.doctor.findings import bad, exit_code  # noqa: PLC0415 - lazy
-    from penstock.doctor.gather import Wanted, gather  # noqa: PLC0415 - lazy
+    from penstock.doctor.gather import Subjects, gather  # noqa: PLC0415 - lazy
     from penstock.doctor.judge import judge  # noqa: PLC0415 - lazy
     from penstock.errors import OptionError  # noqa: PLC0415 - lazy
 
     try:
         cluster = find_cluster(bootstrap_server, name, command_config)
-        facts = gather(cluster.properties, Wanted(topic, group, prefix, log_topic))
+        facts = gather(cluster.properties, Subjects(topic, group, prefix, log_topic))
         if cluster.name is not None:
             facts = replace(facts, servers=str(cluster))
         if spark:

@@ -243,7 +243,7 @@ def _stopped(shell: Shell, came: KeyboardInterrupt, timeout_ms: int) -> StoppedE
         if hasattr(shell.session.spark, "sparkContext"):
             connect_again(shell.session.spark.sparkContext)
         is_cut_off = not shell.stop_after_batch(timeout_ms)
-    if isinstance(came, Terminated):
+    if isinstance(came, Termination):
         return StoppedError(CUT_OFF, _TERMINATED) if is_cut_off else StoppedError(CONTINUES, FINISHED)
     return StoppedError(CUT_OFF if is_cut_off else CONTINUES, INTERRUPTED)
 
@@ -278,12 +278,12 @@ def _conf_folder(home: str | None) -> str | None:
     return None if home is None else str(Path(home, "conf"))
 
 
-class Terminated(KeyboardInterrupt):
+class Termination(KeyboardInterrupt):
     """A supervisor has asked the command to end (SIGTERM)."""
 
 
 class Interrupts:
-    """A handler of SIGINT and SIGTERM that raises KeyboardInterrupt or Terminated.
+    """A handler of SIGINT and SIGTERM that raises KeyboardInterrupt or Termination.
 
     The first signal asks the command to stop after the batch, the second one to stop at once. A signal that
     comes while queries are stopped at once does not cut that off, because Spark would end below them.
@@ -303,4 +303,4 @@ class Interrupts:
         if self._times_s and now_s - self._times_s[-1] < (SAME_S if len(self._times_s) == 1 else STOPPING_S):
             return
         self._times_s.append(now_s)
-        raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+        raise Termination if number == signal.SIGTERM else KeyboardInterrupt

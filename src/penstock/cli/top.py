@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.cli._watched import Watched, WatchedReader, WatchedUrl
+from penstock.cli._watched import StatusSource, WatchedReader, WatchedUrl
 from penstock.cli.connecting import ClusterName, CommandConfig, OptionalServers, connected, find_cluster
 from penstock.cli.lag import (
     BlockedAfter,
@@ -27,7 +27,7 @@ from penstock.cli.lag import (
 from penstock.errors import MissingOptionError
 
 if TYPE_CHECKING:
-    from penstock.cli.top_shown import Shown
+    from penstock.cli.top_shown import ReaderStatus
 
 
 def top(  # noqa: PLR0913, PLR0917 - each is an option of the command
@@ -63,7 +63,7 @@ def top(  # noqa: PLR0913, PLR0917 - each is an option of the command
             "you like.",
             option="--checkpoint",
         )
-    watched: list[Watched] = [WatchedUrl(each) for each in url or ()]
+    watched: list[StatusSource] = [WatchedUrl(each) for each in url or ()]
     asked = None
     with ExitStack() as stack:
         if checkpoint or group:
@@ -82,7 +82,9 @@ def top(  # noqa: PLR0913, PLR0917 - each is an option of the command
         _show(_frames(watched, interval, looks), asked, partitions, is_endless=looks == 0)
 
 
-def _show(frames: Iterator[list[Shown]], cluster: str | None, partitions: int, *, is_endless: bool) -> None:
+def _show(
+    frames: Iterator[list[ReaderStatus]], cluster: str | None, partitions: int, *, is_endless: bool
+) -> None:
     """Draw each frame in place; into a file or a pipe, print one after the other."""
     from rich.console import Console  # noqa: PLC0415 - lazy
     from rich.live import Live  # noqa: PLC0415 - lazy
@@ -100,7 +102,7 @@ def _show(frames: Iterator[list[Shown]], cluster: str | None, partitions: int, *
                 live.update(screen(shown, cluster, partitions), refresh=True)
 
 
-def _frames(watched: Sequence[Watched], interval_s: float, looks: int) -> Iterator[list[Shown]]:
+def _frames(watched: Sequence[StatusSource], interval_s: float, looks: int) -> Iterator[list[ReaderStatus]]:
     """Yield what to show; sleep between."""
     count = 0
     while True:

@@ -32,7 +32,7 @@ _STYLES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ReaderStatus:
     """What is known of one reader: a report, or the error why there is none.
 
     Attributes:
@@ -52,7 +52,7 @@ class Shown:
     batch_ms: int | None = None
 
 
-def screen(readers: Sequence[Shown], cluster: str | None, partitions: int) -> RenderableType:
+def screen(readers: Sequence[ReaderStatus], cluster: str | None, partitions: int) -> RenderableType:
     """Return the screen: the readers, what is wrong with them, and some of their topic partitions.
 
     Args:
@@ -73,7 +73,7 @@ def screen(readers: Sequence[Shown], cluster: str | None, partitions: int) -> Re
 class _Readers:
     """A line for each reader. A narrow terminal gets fewer columns, because broken ones cannot be read."""
 
-    def __init__(self, readers: Sequence[Shown]) -> None:
+    def __init__(self, readers: Sequence[ReaderStatus]) -> None:
         self._readers = readers
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -97,7 +97,7 @@ def _shortened(name: str) -> str:
     return name if len(name) <= _NAME_CHARS else f"...{name[3 - _NAME_CHARS :]}"
 
 
-def _cells(reader: Shown) -> list[Text | str]:
+def _cells(reader: ReaderStatus) -> list[Text | str]:
     batch = "-" if reader.batch_id is None else str(reader.batch_id)
     took = "-" if reader.batch_ms is None else duration(reader.batch_ms / 1000)
     report = reader.report
@@ -119,7 +119,7 @@ def _cells(reader: Shown) -> list[Text | str]:
     ]
 
 
-def _sentences(reader: Shown) -> list[str]:
+def _sentences(reader: ReaderStatus) -> list[str]:
     if reader.report is None:
         return [reader.error or ""]
     return sentences(reader.report, _REASONS_SHOWN)

@@ -18,7 +18,7 @@ from penstock.errors import AuthenticationError, PenstockError
 from penstock.security.kerberos import KerberosLogin
 from penstock.security.tickets import begin_context
 
-Told = Callable[["BegunContext | PenstockError"], None]
+ContextCallback = Callable[["BegunContext | PenstockError"], None]
 
 
 class BegunContext:
@@ -47,7 +47,7 @@ class KerberosMechanism(SaslMechanismGSSAPI):  # type: ignore[misc]  # kafka-pyt
         self._next_token = begun.first_message
 
 
-def begin_on_a_thread(login: KerberosLogin, host: str, tell: Told) -> None:
+def begin_on_a_thread(login: KerberosLogin, host: str, tell: ContextCallback) -> None:
     """Begin a context on a thread of its own, because that may wait for the KDC; tell it or the error."""
 
     def begin() -> None:

@@ -16,7 +16,7 @@ from penstock import __version__
 from penstock.errors import MissingOptionError
 from penstock.options.config import DeliveryGuarantee, KafkaProperties, SourceConfig
 from penstock.options.properties import default_of, property_value
-from penstock.options.properties.promise import produce_promise
+from penstock.options.properties.delivery_properties import delivery_properties
 from penstock.security.kerberos import KerberosLogin
 from penstock.security.oauth import OAuthLogin, PythonToken
 from penstock.security.references import resolved
@@ -208,18 +208,18 @@ def produce_settings(
         OptionError: a property is malformed, or contradicts another or the guarantee.
     """
     value = partial(property_value, properties)
-    promise = produce_promise(properties, guarantee)
+    delivery = delivery_properties(properties, guarantee)
     compression_type = value("compression.type")
     has_level = compression_type in ("gzip", "lz4", "zstd")
     values = _of_properties(ProduceSettings, properties) | {
-        "acks": promise.acks,
-        "max_in_flight": promise.max_in_flight,
-        "delivery_timeout_ms": promise.delivery_timeout_ms,
+        "acks": delivery.acks,
+        "max_in_flight": delivery.max_in_flight,
+        "delivery_timeout_ms": delivery.delivery_timeout_ms,
         "batch_size_bytes": max(1, value("batch.size")),  # 0, as in Java: each record is a batch
         "max_request_size_bytes": max(1, value("max.request.size")),
     }
     return ProduceSettings(
-        enable_idempotence=promise.enable_idempotence,
+        enable_idempotence=delivery.enable_idempotence,
         compression_level=value(f"compression.{compression_type}.level") if has_level else None,
         property_prefix=properties.prefix,
         logs_failures=logs_failures,

@@ -24,8 +24,8 @@ from penstock.devbroker.cluster import DevCluster
 from penstock.devbroker.ivy import Progress
 from penstock.devbroker.jars import kafka_jars, print_progress
 from penstock.devbroker.paths import locked
-from penstock.devbroker.rehearsal import make_archive_beside
 from penstock.devbroker.state import ClusterState, StateFolder
+from penstock.devbroker.training_run import make_archive_beside
 from penstock.errors import DevBrokerError
 
 T = TypeVar("T")

@@ -3,7 +3,7 @@
 Java calls this application class-data sharing. Runs where the cluster is started. Invariant: an archive is
 used only with the Java and the jars that it was made with, and only if its content has the SHA-256 in its
 name, because Java dies if an archive is cut off. Without an archive brokers start as they always did.
-`rehearsal.py` makes it.
+`training_run.py` makes it.
 """
 
 from __future__ import annotations

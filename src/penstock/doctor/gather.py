@@ -60,7 +60,7 @@ _TASKS = 64
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Subjects:
     """What the user asks about."""
 
     topic: str | None = None
@@ -69,7 +69,7 @@ class Wanted:
     log_topic: str | None = None
 
 
-def gather(properties: KafkaProperties, wanted: Wanted) -> Facts:
+def gather(properties: KafkaProperties, wanted: Subjects) -> Facts:
     """Ask the cluster. Raises OptionError if a property is missing, malformed or contradicts another."""
     settings = connection_settings(properties, client_id="penstock-doctor")
     tls = settings.security.tls
@@ -201,7 +201,7 @@ def _group(connections: KafkaConnections, group_id: str) -> GroupFacts:
     return GroupFacts(group_id, "", found.member_count, may_describe, may_read)
 
 
-def _prefix(connections: KafkaConnections, wanted: Wanted) -> PrefixFacts:
+def _prefix(connections: KafkaConnections, wanted: Subjects) -> PrefixFacts:
     settings = ExactlyOnceSettings(connections.settings, wanted.prefix or "", wanted.log_topic)
     log_topic = log_topic_of(settings)
     tools = transaction_tools(settings, connections)

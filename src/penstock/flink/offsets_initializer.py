@@ -14,8 +14,8 @@ from enum import Enum
 from typing import TypeAlias
 
 from penstock.errors import OptionError
-from penstock.options.moments import BeforeNow, parse_moment
 from penstock.options.offset_text import COMMITTED_OFFSET
+from penstock.options.time_text import BeforeNow, parse_moment
 from penstock.source.user_initializer import PartitionOffsetsRetriever
 from penstock.types import LogEnd, Time, TopicPartition
 

@@ -16,11 +16,11 @@ from penstock.options._spark import SPARK_ADDED_OPTIONS
 from penstock.options.config import KafkaProperties
 from penstock.options.declare import Dialect, Option, Side, Status, or_default, parse_value
 from penstock.options.flink import TOPIC
+from penstock.options.option_names import PROPERTY_PREFIX, worded
 from penstock.options.properties import PROPERTIES, ClientRole, Handling, Property
 from penstock.options.properties.references import DETAILS, can_refer, has_reference, providers_of
 from penstock.options.spelling import misspelt
 from penstock.options.unknown import OPTIONS, judge_options, judge_property, refusal_of
-from penstock.options.wording import PROPERTY_PREFIX, worded
 
 T = TypeVar("T")
 

@@ -22,7 +22,7 @@ from penstock.options.config import (
 from penstock.options.declare import Option, raise_not_allowed
 from penstock.options.metrics import HTTP_PORT
 from penstock.options.properties import property_value
-from penstock.options.properties.promise import produce_promise
+from penstock.options.properties.delivery_properties import delivery_properties
 from penstock.options.python_objects import PARTITIONER
 from penstock.options.table import KEY_FIELDS
 from penstock.options.values import as_word, check_topic_name
@@ -43,7 +43,7 @@ def sink_config(given: GivenOptions) -> SinkConfig:
     """
     given.value(flink.CONNECTOR)
     guarantee = DeliveryGuarantee(given.value_or_default(flink.DELIVERY_GUARANTEE))
-    produce_promise(given.properties, guarantee)
+    delivery_properties(given.properties, guarantee)
     query_id, batch_id = _micro_batch(given)
     return SinkConfig(
         properties=given.properties,

@@ -9,8 +9,8 @@ from __future__ import annotations
 from penstock.options import offset_text as offsets
 from penstock.options.config import MAX_BATCH_DELAY_MS, SourceConfig
 from penstock.options.declare import Declare, Dialect, Side, Status, declared_in
-from penstock.options.moments import MOMENT
 from penstock.options.properties import default_of
+from penstock.options.time_text import MOMENT
 from penstock.options.values import (
     BOOLEAN,
     DURATION,

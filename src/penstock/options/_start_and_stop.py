@@ -17,8 +17,8 @@ from penstock.options import offset_text as offsets
 from penstock.options._recognise import GivenOptions
 from penstock.options.config import OffsetsSpec, Subscription, TopicList, TopicPattern
 from penstock.options.declare import Option, raise_not_allowed
-from penstock.options.moments import BeforeNow
 from penstock.options.properties import property_value
+from penstock.options.time_text import BeforeNow
 from penstock.options.warn import warn_once
 from penstock.types import Committed, LogEnd, Time, TopicPartition, Where
 

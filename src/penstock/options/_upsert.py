@@ -10,7 +10,7 @@ from penstock.errors import MissingOptionError, OptionError
 from penstock.options import flink
 from penstock.options._recognise import GivenOptions
 from penstock.options.config import DEFAULT_PARTITIONER, DeliveryGuarantee
-from penstock.options.properties.promise import produce_promise
+from penstock.options.properties.delivery_properties import delivery_properties
 from penstock.options.table import DESERIALIZER, FORMAT, KEY_FIELDS, KEY_FORMAT, PRIMARY_KEY, VALUE_FORMAT
 from penstock.options.table_spec import Connector, UpsertSpec
 from penstock.options.values import as_word
@@ -83,8 +83,8 @@ def check_upsert_write(given: GivenOptions) -> None:
             f"'{flink.BUFFER_FLUSH_INTERVAL.key}'.",
             option=flink.BUFFER_FLUSH_MAX_ROWS.key,
         )
-    promise = produce_promise(given.properties, guarantee)
-    if promise.enable_idempotence or promise.max_in_flight == 1:
+    delivery = delivery_properties(given.properties, guarantee)
+    if delivery.enable_idempotence or delivery.max_in_flight == 1:
         return
     key = given.properties.spelled
     raise OptionError(

@@ -18,10 +18,10 @@ from penstock.options.config import (
 )
 from penstock.options.declare import Declare, Dialect, Side, Status, declared_in
 from penstock.options.metrics import METRICS_OPTIONS
-from penstock.options.moments import MOMENT
 from penstock.options.record_filter import RECORD_FILTER as RECORD_FILTER_TYPE
 from penstock.options.table import FORMAT_OPTIONS, TABLE_OPTIONS
 from penstock.options.table_spec import Connector, UpsertSpec
+from penstock.options.time_text import MOMENT
 from penstock.options.values import (
     BOOLEAN,
     DURATION,

@@ -29,7 +29,7 @@ from penstock.options.parse_table import (
     read_table,
     write_table,
 )
-from penstock.options.properties.promise import produce_promise
+from penstock.options.properties.delivery_properties import delivery_properties
 from penstock.options.table import DEAD_LETTER_TOPIC, FORMAT, KEY_FORMAT, PRIMARY_KEY, VALUE_FORMAT
 from penstock.options.table_spec import Connector, DeserializerSpec, FormatSpec, TableSpec
 
@@ -195,7 +195,7 @@ def dead_letter_sink(found: FoundOptions, subscription: Subscription, topic: str
             topic=topic,
         )
     config = SinkConfig(found.of_side(Side.SINK).properties, topic)
-    produce_promise(config.properties, config.delivery_guarantee)
+    delivery_properties(config.properties, config.delivery_guarantee)
     return config
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NoReturn
 
-from penstock.options.moments import BeforeNow, parse_moment
+from penstock.options.time_text import BeforeNow, parse_moment
 from penstock.options.values import LONG_MAX, ValueType
 
 _ALLOWED = (

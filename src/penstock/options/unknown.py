@@ -16,11 +16,11 @@ from penstock.errors import OptionError
 from penstock.options._spark import SPARK_ADDED_OPTIONS, SPARK_OPTIONS, SUBSCRIBE
 from penstock.options.declare import Dialect, Option, Side, Status
 from penstock.options.flink import FLINK_OPTIONS, TOPIC
+from penstock.options.option_names import PROPERTY_PREFIX, spelled, worded
 from penstock.options.properties import PROPERTIES, Handling, Property
 from penstock.options.properties.foreign import advice_for
 from penstock.options.spelling import misspelt, nearest
 from penstock.options.warn import warn_once
-from penstock.options.wording import PROPERTY_PREFIX, spelled, worded
 
 _log = logging.getLogger("penstock.options")
 

@@ -25,7 +25,7 @@ _CLOSE_S = 5.0
 _BUFFER_PART_MAX = 0.5
 """A buffer longer than this part of a token's lifetime would ask for a token with each request."""
 
-Waiting = Callable[[PenstockError | None], None]
+TokenCallback = Callable[[PenstockError | None], None]
 
 
 class TokenKeeper:
@@ -44,7 +44,7 @@ class TokenKeeper:
         self._changed = threading.Condition()
         self._token: Token | None = None
         self._ends_at = 0.0
-        self._waiting: list[Waiting] = []
+        self._waiting: list[TokenCallback] = []
         self._thread: threading.Thread | None = None
         self._is_closed = False
 
@@ -61,7 +61,7 @@ class TokenKeeper:
                 )
             return self._token.text
 
-    def when_there(self, callback: Waiting) -> None:
+    def when_there(self, callback: TokenCallback) -> None:
         """Call `callback(None)` as soon as there is a token, or with the error that prevents it.
 
         It is called here and now, or on the thread of this object.

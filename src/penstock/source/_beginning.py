@@ -17,8 +17,8 @@ from penstock.options.config import OffsetsSpec, SourceConfig, TopicPartitionSet
 from penstock.source import _data_loss as data_loss
 from penstock.source._configured_lookup import Run
 from penstock.source._data_loss import LossPolicy
+from penstock.source._departed_partitions import departed_after
 from penstock.source._discovery import DiscoverySchedule
-from penstock.source._left import left_after
 from penstock.source._lookup import OffsetLookup, Wait
 from penstock.source._ranges import check_log_ends
 from penstock.source._resolve_offsets import is_fixed, resolve_each
@@ -97,7 +97,9 @@ class Beginnings:
             ClientError: no topic partition answers.
         """
         beginning = self._without_lost(self._looked_up(start, run, has_started))
-        left = left_after(start, beginning.positions, self._config.subscription, self._discovery.topic_ids)
+        left = departed_after(
+            start, beginning.positions, self._config.subscription, self._discovery.topic_ids
+        )
         stops = self._stopping.of(start, beginning.positions, run.look_ups)
         if stops is not None:
             stops = {tp: stop for tp, stop in stops.items() if tp in beginning.positions or tp in left}

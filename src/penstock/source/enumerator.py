@@ -23,8 +23,8 @@ from penstock.options.config import SourceConfig
 from penstock.source._beginning import Beginning, Beginnings, Replays, warn_of
 from penstock.source._configured_lookup import ConfiguredLookUps, Run
 from penstock.source._data_loss import LossPolicy
+from penstock.source._departed_partitions import ids_with_left
 from penstock.source._discovery import DiscoverySchedule, monotonic_ms, wall_clock_ms
-from penstock.source._left import ids_with_left
 from penstock.source._limits import BatchBytes, MinBatchSize, cap_records
 from penstock.source._lookup import OffsetLookup
 from penstock.source._ranges import forward_ranges, plan_splits

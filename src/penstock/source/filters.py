@@ -1,6 +1,6 @@
 """Apply `scan.filter`: leave out ranges that hold no wanted records, and unwanted records of the others.
 
-`narrow` runs on the driver, and `Wanted` on executors. Invariants: a record is read if and only if it
+`narrow` runs on the driver, and `RecordSelector` on executors. Invariants: a record is read if and only if it
 satisfies all conditions; a range is shortened only by what cannot hold such a record.
 
 - `topic` and `partition`: a topic partition that does not satisfy a condition is not read.
@@ -120,7 +120,7 @@ def _within(condition: Within | Among) -> Within:
 # ----- reading
 
 
-class Wanted:
+class RecordSelector:
     """Leaves out the records of batches that do not satisfy the conditions on offsets and timestamps.
 
     Args:

@@ -40,9 +40,9 @@ def read_split(config: SourceConfig, split: Split, columns: Sequence[str]) -> It
     """
     if config.record_filter:
         # Imported here because few reads have a filter.
-        from penstock.source.filters import Wanted  # noqa: PLC0415
+        from penstock.source.filters import RecordSelector  # noqa: PLC0415
 
-        wanted = Wanted(config.record_filter, columns)
+        wanted = RecordSelector(config.record_filter, columns)
         yield from merge_small(wanted.of(_records(config, split, wanted.columns)))
         return
     batches = _records(config, split, columns)

@@ -49,7 +49,7 @@ if TYPE_CHECKING:  # the driver's half, and a task without a table loads nothing
 
 
 @dataclass
-class Reported(TaskMessage):
+class ExactlyOnceMessage(TaskMessage):
     """The report of one task: what it wrote, and in which transaction."""
 
     report: TaskReport
@@ -114,7 +114,7 @@ class _ExactlyOnce:
         SinkReporter(self._config).failed()
         self._driver_side.abort(_reports(messages))
 
-    def _write(self, query_id: str, batch_id: int, batches: Iterator[pa.RecordBatch]) -> Reported:
+    def _write(self, query_id: str, batch_id: int, batches: Iterator[pa.RecordBatch]) -> ExactlyOnceMessage:
         begin_task()
         context = TaskContext.get()
         if context is None or self._mandate is None:
@@ -124,14 +124,14 @@ class _ExactlyOnce:
             )
         task = TaskAttempt(query_id, batch_id, context.partitionId(), context.attemptNumber())
         records, keys = records_of(batches, self._table)
-        return Reported(write_in_transaction(self._config, self._mandate, task, records), keys)
+        return ExactlyOnceMessage(write_in_transaction(self._config, self._mandate, task, records), keys)
 
 
 class ExactlyOnceStreamWriter(_ExactlyOnce, StreamArrowWriter):
     """Writes each micro-batch once, even after failures and replays."""
 
     @short_errors
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Reported:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> ExactlyOnceMessage:
         """Write the rows of one task into a transaction, which `commit` ends."""
         query_and_batch = query_and_batch_of_task()
         if query_and_batch is None:
@@ -168,7 +168,7 @@ class ExactlyOnceWriter(_ExactlyOnce, ArrowWriter):
         return self._query_id
 
     @short_errors
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Reported:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> ExactlyOnceMessage:
         """Write the rows of one task into a transaction, which `commit` ends."""
         return self._write(self._query_id, self._batch_id, iterator)
 
@@ -200,7 +200,7 @@ def _query_id_of_batch_write(config: SinkConfig) -> str:
 
 
 def _reports(messages: Sequence[WriterCommitMessage | None]) -> list[TaskReport]:
-    return [message.report for message in messages if isinstance(message, Reported)]
+    return [message.report for message in messages if isinstance(message, ExactlyOnceMessage)]
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from penstock.security.location import without_secrets
 from penstock.spark._arguments import columns_without_kind, kind_expression
 from penstock.spark._clocks import Clocks
 from penstock.spark._keyed_task import NOW_MS, PARTITION, KeyedTask, identity_of
-from penstock.spark._planning import Planned, Planning
+from penstock.spark._planning import CallPlan, PlanWriter
 from penstock.spark.connect import functions_for, is_connect
 from penstock.spark.map_rows import map_rows
 from penstock.spark.native import WAITS, WATERMARK, watermark_behind
@@ -72,7 +72,7 @@ def apply(
         keep_watermarks(df)
     wanted = _default_count(df) if partitions is None else _checked_count(partitions)
     if state is None:
-        location, plan = None, Planned(uuid.uuid4().hex, partition_count=wanted)
+        location, plan = None, CallPlan(uuid.uuid4().hex, partition_count=wanted)
     else:
         location, plan = _planned(
             df, state, identity_of(operator, "", wanted), is_count_chosen=partitions is not None
@@ -106,7 +106,7 @@ def _nullable(columns: StructType) -> StructType:
     return StructType([StructField(field.name, field.dataType) for field in columns])
 
 
-def _planned(df: DataFrame, state: str, operator: Identity, *, is_count_chosen: bool) -> tuple[str, Planned]:
+def _planned(df: DataFrame, state: str, operator: Identity, *, is_count_chosen: bool) -> tuple[str, CallPlan]:
     """Return the folder of the state, and the plan of this call, which is in the folder.
 
     Raises:
@@ -118,7 +118,7 @@ def _planned(df: DataFrame, state: str, operator: Identity, *, is_count_chosen: 
     except ValueError as error:
         raise OptionError(f"`state` is wrong: {error}.", option="state") from None
     location = files.root if isinstance(files, LocalFiles) else state
-    planning = Planning(location, uuid.uuid4().hex, operator, is_count_chosen, _has_one_machine(df))
+    planning = PlanWriter(location, uuid.uuid4().hex, operator, is_count_chosen, _has_one_machine(df))
     if is_connect(df):
         if isinstance(files, LocalFiles) and not state.startswith(("/", "file:")):
             raise OptionError(

@@ -24,7 +24,7 @@ from penstock.state.identity import Identity
 from penstock.state.manifest import InputDigest
 from penstock.state.mounts import check_listings
 from penstock.state.shared_folder import check_folder_id
-from penstock.state.snapshot import Lifetime, Reading
+from penstock.state.snapshot import Lifetime, SnapshotReader
 from penstock.state.store import BatchTask, StateStore
 
 PARTITION = "#partition"
@@ -95,7 +95,7 @@ class KeyedTask:
             now_ms = _now_ms(all_columns)
             rows = all_columns.select(self.columns.names).cast(self.columns)
             loaded = store.load(begun, partition)
-            reading = Reading(loaded.snapshot, now_ms)
+            reading = SnapshotReader(loaded.snapshot, now_ms)
             step = self.operator.step(rows, reading.find, now_ms)
             store.save(begun, loaded, reading.to_keep(step.kept), _digest(rows), now_ms)
             out.append(step.out)

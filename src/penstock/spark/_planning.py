@@ -30,7 +30,7 @@ _ARROW = pa.schema([("number", pa.int64()), ("folder_id", pa.string()), ("partit
 
 
 @dataclass(frozen=True)
-class Planned:
+class CallPlan:
     """The plan of a call.
 
     Attributes:
@@ -47,7 +47,7 @@ class Planned:
 
 
 @dataclass(frozen=True)
-class Planning:
+class PlanWriter:
     """Writes the plan of a call. Pickled to a task on Spark Connect.
 
     Attributes:
@@ -64,7 +64,7 @@ class Planning:
     is_count_chosen: bool = False
     has_one_machine: bool = False
 
-    def run(self) -> Planned:
+    def run(self) -> CallPlan:
         """Compare an existing state with the operator, and write the plan.
 
         Raises:
@@ -79,12 +79,12 @@ class Planning:
                 check_listings(files.root)
             seen = folder_id(files)
         count = check_before_start(files, self.operator, is_count_chosen=self.is_count_chosen)
-        return Planned(self.plan_id, take_plan(files, self.plan_id), seen, count)
+        return CallPlan(self.plan_id, take_plan(files, self.plan_id), seen, count)
 
-    def run_in_a_task(self, spark: SparkSession) -> Planned:
+    def run_in_a_task(self, spark: SparkSession) -> CallPlan:
         """Write the plan in a task of Spark. All tasks then have to see the folder that it has seen."""
         (row,) = map_rows(spark.range(0, 1, 1, 1), self._rows, _COLUMNS).collect()
-        return Planned(self.plan_id, row.number, row.folder_id, row.partition_count)
+        return CallPlan(self.plan_id, row.number, row.folder_id, row.partition_count)
 
     def _rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:

@@ -34,7 +34,7 @@ class TaskMessage(WriterCommitMessage):
 
 
 @dataclass
-class Written(TaskMessage):
+class AtLeastOnceMessage(TaskMessage):
     """The message of a task of an at-least-once write."""
 
     figures: ProduceFigures
@@ -119,10 +119,10 @@ def write_task(
         batch_id=turn.batch_id,
         on_figures=found.append,
     )
-    return Written(sum(found, NO_FIGURES), keys)
+    return AtLeastOnceMessage(sum(found, NO_FIGURES), keys)
 
 
 def figures_of(messages: Sequence[WriterCommitMessage | None]) -> ProduceFigures:
     """Return the figures of all tasks of a batch."""
-    found = (message.figures for message in messages if isinstance(message, Written))
+    found = (message.figures for message in messages if isinstance(message, AtLeastOnceMessage))
     return sum(found, NO_FIGURES)

@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import ArrayType, StructType
 
 from penstock.changelog.operators.calls import parse_calls
-from penstock.changelog.operators.gathered import Gathered
+from penstock.changelog.operators.gathered import GroupAggregates
 from penstock.changelog.row_kinds import ROW_KIND
 from penstock.errors import SchemaError
 from penstock.spark._arguments import parsed_calls
@@ -39,7 +39,7 @@ def aggregate_gathered(df: DataFrame, rows: str, calls: Mapping[str, str]) -> Da
     if not isinstance(kind, ArrayType) or not isinstance(kind.elementType, StructType):
         raise SchemaError(f"Expected a list of rows in {rows}, got {kind.simpleString()}.", column=rows)
     fields = [field for field in kind.elementType if field.name != ROW_KIND]
-    gathered = Gathered(arrow(StructType(fields)), parsed_calls(parse_calls, calls))
+    gathered = GroupAggregates(arrow(StructType(fields)), parsed_calls(parse_calls, calls))
     out = from_arrow_schema(gathered.out_columns, prefer_timestamp_ntz=True)
     results: Any = functions_for(df).arrow_udf(gathered.results, out)
     found = df.withColumn(rows, results(df[quoted(rows)]))

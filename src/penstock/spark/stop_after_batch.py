@@ -66,7 +66,7 @@ def stop_all_after_batch(queries: Sequence[Any], timeout_ms: int | None = None) 
         StreamingQueryException: of the first query that failed. The others have stopped.
     """
     deadline_s = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
-    stopped = [_Running(query) for query in queries]
+    stopped = [_StoppingQuery(query) for query in queries]
     running = stopped
     while running := [each for each in running if not each.has_ended()]:
         if deadline_s is not None and time.monotonic() >= deadline_s:
@@ -124,7 +124,7 @@ def check_stop_after_batch(query: Any) -> None:
         )
 
 
-class _Running:
+class _StoppingQuery:
     """A query that is about to stop. Each look moves it on if it can.
 
     Raises:

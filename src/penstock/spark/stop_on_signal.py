@@ -37,7 +37,7 @@ def stop_on_signal(*queries: Any, timeout_ms: int = 60_000) -> Iterator[None]:
         timeout_ms: after so long the queries are stopped at once, and the log says so. It should be shorter
             than the time that a supervisor waits before SIGKILL.
     """
-    ending = _Ending(queries, timeout_ms)
+    ending = _StopHandler(queries, timeout_ms)
     before = {number: signal.signal(number, ending) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
@@ -47,7 +47,7 @@ def stop_on_signal(*queries: Any, timeout_ms: int = 60_000) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-class _Ending:
+class _StopHandler:
     """A handler of signals that stops queries in threads of its own."""
 
     def __init__(self, queries: Sequence[Any], timeout_ms: int) -> None:

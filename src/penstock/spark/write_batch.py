@@ -58,7 +58,7 @@ def write_batch(rows: Any, batch_id: int, options: Mapping[str, str], *, query_i
             option="sink.query-id",
         )
     run_id = None if running_id is None else _run_id(rows)
-    written = _Written(run_id, query_id, config.transactional_id_prefix or "")
+    written = _NewestBatch(run_id, query_id, config.transactional_id_prefix or "")
     written.check_new(batch_id)
     of_batch = {"sink.query-id": query_id, "sink.batch-id": str(batch_id)}
     if siblings := written.siblings(batch_id):
@@ -132,7 +132,7 @@ def _run_id(rows: Any) -> str | None:
     )
 
 
-class _Written:
+class _NewestBatch:
     """The newest batch that one run of a query has written under a prefix.
 
     The decision log cannot tell a second write of a batch from the batch's repetition: the second write would

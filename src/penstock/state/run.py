@@ -112,7 +112,7 @@ def write_run(files: Files, path: str, schema: pa.Schema, pieces: Iterable[pa.Re
     """Write sorted rows as a run, and return its entry for the manifest."""
     row_count = 0
     with files.create(path) as sink:
-        counted = _Counted(sink)
+        counted = _CountingFile(sink)
         with pa.ipc.new_file(pa.PythonFile(counted, "w"), schema) as writer:
             for piece in full_pieces(schema, pieces):
                 writer.write_batch(piece)
@@ -186,7 +186,7 @@ def _one_batch(rows: pa.Table) -> pa.RecordBatch:
     return batches[0]
 
 
-class _Counted:
+class _CountingFile:
     """A file that counts and sums what is written to it."""
 
     def __init__(self, sink: Any) -> None:

@@ -99,7 +99,7 @@ class Snapshot:
             keys: ascending, each once.
             now_ms: the time of the batch.
         """
-        return Reading(self, now_ms).find(keys)
+        return SnapshotReader(self, now_ms).find(keys)
 
     def newest(self, keys: Hashes) -> pa.Table:
         """Return the newest row of each part of these keys, also those that do not exist any more."""
@@ -115,7 +115,7 @@ class Snapshot:
         return newest(pa.Table.from_batches(pieces, self.schema), has_parts=self.has_parts)
 
 
-class Reading:
+class SnapshotReader:
     """What one batch reads of a version: it remembers the keys whose time was over."""
 
     def __init__(self, snapshot: Snapshot, now_ms: int) -> None:

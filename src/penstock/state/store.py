@@ -111,7 +111,7 @@ class BatchTask:
 
 
 @dataclass(frozen=True)
-class Begun:
+class TaskStart:
     """What a task knows about the whole state.
 
     Attributes:
@@ -132,7 +132,7 @@ class Begun:
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedPartition:
     """One partition in the version before a batch, and its files when it was loaded.
 
     Attributes:
@@ -167,7 +167,7 @@ class StateStore:
         self._has_parts = has_parts
         self.schema = state_schema(identity.columns)
 
-    def begin(self, task: BatchTask) -> Begun:
+    def begin(self, task: BatchTask) -> TaskStart:
         """Check that the state belongs to the query, and that it has all batches before the task's.
 
         Raises:
@@ -176,7 +176,9 @@ class StateStore:
         fingerprint = check_identity(self._files, self._identity, task.batch_id)
         lineage = lineage_of(self._files, task.run_id, task.batch_id, task.epoch)
         marks = read_marks(self._files) if fingerprint else []
-        begun = Begun(task, fingerprint or self._identity.fingerprint(), fingerprint is None, lineage, marks)
+        begun = TaskStart(
+            task, fingerprint or self._identity.fingerprint(), fingerprint is None, lineage, marks
+        )
         plans = {(mark.version, mark.plan_hash) for mark in marks if mark.run_hash == task.run_hash}
         of_batch = {plan for version, plan in plans if version == task.batch_id}
         self._check_plan(task, of_batch | {task.plan_hash})
@@ -187,7 +189,7 @@ class StateStore:
             self._claim(begun, lineage.own)
         return begun
 
-    def _batch_before(self, begun: Begun) -> frozenset[int]:
+    def _batch_before(self, begun: TaskStart) -> frozenset[int]:
         """Return the partitions of which the batch before has written a version.
 
         Raises:
@@ -208,7 +210,7 @@ class StateStore:
         versions = (version for version in older if begun.lineage.marks_of(version, begun.marks))
         raise of_another_time(self._files.root, task.batch_id, max(versions, default=-1))
 
-    def _claim(self, begun: Begun, claim: Claim) -> None:
+    def _claim(self, begun: TaskStart, claim: Claim) -> None:
         """Write the claim of a run before it writes anything else.
 
         The marks are read again, because another driver may have written some since the task began.
@@ -219,7 +221,7 @@ class StateStore:
         write_claim(self._files, claim, begun.task.plan_id)
         sweep(self._files, begun.lineage, begun.marks, self._identity.partition_count)
 
-    def load(self, begun: Begun, partition: int) -> Loaded:
+    def load(self, begun: TaskStart, partition: int) -> LoadedPartition:
         """Return a partition in the version before the task's batch.
 
         Raises:
@@ -235,7 +237,7 @@ class StateStore:
             if partition in begun.saved and version != task.batch_id - 1:
                 raise missing_version(self._files.root, partition, task.batch_id - 1, version)
         runs = self._one_of(folder, found, names).runs if found else ()
-        return Loaded(partition, self._snapshot(self._open(partition, runs)), names, not found)
+        return LoadedPartition(partition, self._snapshot(self._open(partition, runs)), names, not found)
 
     def _check_not_missing(self, task: BatchTask, partition: int) -> None:
         """Raise StateError if a partition without files had some before this batch."""
@@ -249,7 +251,9 @@ class StateStore:
                     partition=partition,
                 )
 
-    def save(self, begun: Begun, loaded: Loaded, rows: pa.Table, digest: InputDigest, now_ms: int) -> None:
+    def save(
+        self, begun: TaskStart, loaded: LoadedPartition, rows: pa.Table, digest: InputDigest, now_ms: int
+    ) -> None:
         """Write a partition in the version after the task's batch.
 
         Args:
@@ -271,7 +275,7 @@ class StateStore:
                 sink.write(b"{}\n")
         self._open(loaded.partition, runs)
 
-    def finish(self, begun: Begun, partitions: Collection[int]) -> None:
+    def finish(self, begun: TaskStart, partitions: Collection[int]) -> None:
         """Say that the task has reached the state.
 
         Args:
@@ -307,7 +311,7 @@ class StateStore:
         for name in old_marks(begun.marks, task.task_id, task.batch_id - VERSIONS_TO_KEEP):
             self._files.delete(f"{MARKS}/{name}")
 
-    def _manifest(self, begun: Begun, digest: InputDigest, runs: tuple[RunFile, ...]) -> Manifest:
+    def _manifest(self, begun: TaskStart, digest: InputDigest, runs: tuple[RunFile, ...]) -> Manifest:
         task, own = begun.task, begun.lineage.own
         epoch = own.epoch if own else 0
         return Manifest(
@@ -315,7 +319,7 @@ class StateStore:
         )
 
     def _write_manifest(
-        self, begun: Begun, loaded: Loaded, digest: InputDigest, runs: tuple[RunFile, ...]
+        self, begun: TaskStart, loaded: LoadedPartition, digest: InputDigest, runs: tuple[RunFile, ...]
     ) -> None:
         task, folder = begun.task, str(loaded.partition)
         name = f"{task.batch_id}-{task.attempt}.json"
@@ -323,7 +327,9 @@ class StateStore:
         written = FileName(name, task.batch_id, is_manifest=True)
         self._clean(begun, folder, [*loaded.names, written])
 
-    def _write_rows(self, task: BatchTask, loaded: Loaded, rows: pa.Table, now_ms: int) -> list[RunFile]:
+    def _write_rows(
+        self, task: BatchTask, loaded: LoadedPartition, rows: pa.Table, now_ms: int
+    ) -> list[RunFile]:
         snapshot = loaded.snapshot
         count = count_to_merge([run.row_count for run in snapshot.runs], rows.num_rows)
         kept = snapshot.runs[: len(snapshot.runs) - count]
@@ -341,7 +347,7 @@ class StateStore:
         written = write_run(self._files, name, self.schema, pieces)
         return [*(run.file for run in kept), written]
 
-    def _newest(self, begun: Begun, folder: str, names: list[FileName]) -> tuple[int, list[Manifest]]:
+    def _newest(self, begun: TaskStart, folder: str, names: list[FileName]) -> tuple[int, list[Manifest]]:
         """Return the newest version before the task's batch, and its manifests; (-1, []) without one."""
 
         def read(name: str) -> Manifest | None:
@@ -369,7 +375,7 @@ class StateStore:
         if len(plans) > 1:
             raise two_operators(self._files.root, task.batch_id)
 
-    def _check_owner(self, begun: Begun, manifest: Manifest) -> None:
+    def _check_owner(self, begun: TaskStart, manifest: Manifest) -> None:
         task = begun.task
         if (manifest.query_id, manifest.identity) != (task.query_id, begun.fingerprint):
             raise StateError(
@@ -398,7 +404,7 @@ class StateStore:
     def _snapshot(self, runs: list[Run]) -> Snapshot:
         return Snapshot(self.schema, runs, self._lifetime, has_parts=self._has_parts)
 
-    def _clean(self, begun: Begun, folder: str, names: list[FileName]) -> None:
+    def _clean(self, begun: TaskStart, folder: str, names: list[FileName]) -> None:
         """Delete what is old, and what earlier runs wrote for batches that this run computes again."""
         manifests = {
             file.name: read_manifest(self._files, folder, file.name) for file in names if file.is_manifest

@@ -35,7 +35,7 @@ class Partition:
 
 
 @dataclass(frozen=True)
-class Inspected:
+class Inspection:
     """What a state is, and how large.
 
     Attributes:
@@ -51,7 +51,7 @@ class Inspected:
     partitions: list[Partition]
 
 
-def inspect(files: Files) -> Inspected:
+def inspect(files: Files) -> Inspection:
     """Return what a state is, and its newest version. Rows that do not count any more are counted too.
 
     Raises:
@@ -69,7 +69,7 @@ def inspect(files: Files) -> Inspected:
             newest = versions[-1].manifest
             rows, size = sum(run.row_count for run in newest.runs), sum(run.size_bytes for run in newest.runs)
             found.append(Partition(number, newest.version, len(newest.runs), rows, size))
-    return Inspected(identity, max(complete, default=-1), max(begun, default=-1), found)
+    return Inspection(identity, max(complete, default=-1), max(begun, default=-1), found)
 
 
 def verify(files: Files) -> Iterator[str]:

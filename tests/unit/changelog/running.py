@@ -11,7 +11,7 @@ from penstock.changelog.operators.base import Operator
 from penstock.changelog.operators.ordering import groups_of
 from penstock.state.columns import DELETED, KEY_HIGH, KEY_LOW, PART_HIGH, PART_LOW, Hashes, state_schema
 from penstock.state.merge import run_in_memory
-from penstock.state.snapshot import Lifetime, Reading, Snapshot
+from penstock.state.snapshot import Lifetime, Snapshot, SnapshotReader
 
 Row = dict[str, Any]
 _ONE_ROW = (KEY_HIGH, KEY_LOW, PART_HIGH, PART_LOW)
@@ -33,7 +33,7 @@ class Running:
         return groups_of(Hashes.joined(*self._asked))[1]
 
     def step(self, rows: Iterable[Row], now_ms: int = 0) -> list[Row]:
-        reading = Reading(self.snapshot, now_ms)
+        reading = SnapshotReader(self.snapshot, now_ms)
 
         def find(keys: Hashes) -> pa.Table:
             self._asked.append(keys)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from penstock.changelog.operators.aggregate import Aggregate
 from penstock.changelog.operators.base import Operator
 from penstock.changelog.operators.calls import parse_calls
-from penstock.changelog.operators.collapse import Collapsed, net_of_keys, net_of_rows
+from penstock.changelog.operators.collapse import NetChange, net_of_keys, net_of_rows
 from penstock.changelog.operators.deduplicate import Deduplicate
 from penstock.changelog.operators.join import HOWS, Join
 from penstock.changelog.operators.normalize import Normalize
@@ -148,7 +148,7 @@ OPERATORS: list[tuple[pa.Schema, Operator, Any, tuple[str, ...] | None]] = [
 def test_each_operator_gives_the_same_table(number: int, seed: int, length: int) -> None:
     columns, operator, make_row, unique = OPERATORS[number]
     with_kind = columns.append(pa.field(ROW_KIND, pa.string()))
-    both = [Running(each, with_kind) for each in (operator, Collapsed(operator, unique))]
+    both = [Running(each, with_kind) for each in (operator, NetChange(operator, unique))]
     tables = [Counter[Hash](), Counter[Hash]()]
     chance = random.Random(seed)
     for batch in in_batches(chance, changelog(chance, length, make_row), 4):
@@ -167,7 +167,7 @@ def test_a_row_that_finds_a_partner_without_columns_of_it_does_not_change() -> N
     join = Join(SIDES, "full", (("k", ("#left k", "#right k")),))
     with_kind = SIDES.append(pa.field(ROW_KIND, pa.string()))
     partner = {**dict.fromkeys(SIDES.names), "#side": 1, "#key 0": 1, "#key 1": "x", "#right k": 1}
-    for operator, kinds in ((join, ["-D", "+I"]), (Collapsed(join), [])):
+    for operator, kinds in ((join, ["-D", "+I"]), (NetChange(join), [])):
         tested = Running(operator, with_kind)
         tested.step([left("+I", 1, "p")])
         assert [row[ROW_KIND] for row in tested.step([{**partner, ROW_KIND: "+I"}])] == kinds
@@ -175,10 +175,10 @@ def test_a_row_that_finds_a_partner_without_columns_of_it_does_not_change() -> N
 
 def test_nothing_else_of_an_operator_changes() -> None:
     operator = Deduplicate(GROUPS, ("k",), ("at",))
-    tested = Collapsed(operator, ("k",))
+    tested = NetChange(operator, ("k",))
     for one in (operator, Normalize(GROUPS, ("k",), ("at",)), TopN(GROUPS, ("k",), (("v", True),), 2)):
         for name in ("name", "version", "keys", "arguments", "has_parts", "remembers_deleted"):
-            assert getattr(Collapsed(one), name) == getattr(one, name)
-        assert Collapsed(one).kept_columns.equals(one.kept_columns)
+            assert getattr(NetChange(one), name) == getattr(one, name)
+        assert NetChange(one).kept_columns.equals(one.kept_columns)
     out = Running(tested, GROUPS).step([{"k": "a", "v": 1, "at": 2}, {"k": "a", "v": 2, "at": 1}])
     assert [(row["v"], row[ROW_KIND]) for row in out] == [(2, "+I")]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from penstock.changelog.operators.aggregate import Aggregate
 from penstock.changelog.operators.base import Operator
 from penstock.changelog.operators.calls import parse_calls
-from penstock.changelog.operators.collapse import Collapsed
+from penstock.changelog.operators.collapse import NetChange
 from penstock.changelog.operators.deduplicate import Deduplicate
 from penstock.changelog.operators.join import Join
 from penstock.changelog.operators.normalize import Normalize
@@ -93,7 +93,7 @@ PRICED = (("k", ("#left k",)), ("at", ("#left at",)), ("rate", ("#right rate",))
 CALLS = tuple(parse_calls({"n": "count(*)", "most": "max(v)", "total": "sum(v)"}))
 CASES: dict[str, Case] = {
     "aggregate": (TWO, lambda columns: Aggregate(columns, ("k",), CALLS), two_columns),
-    "collapsed": (TWO, lambda columns: Collapsed(Aggregate(columns, ("k",), CALLS), ("k",)), two_columns),
+    "collapsed": (TWO, lambda columns: NetChange(Aggregate(columns, ("k",), CALLS), ("k",)), two_columns),
     "top_n": (TWO, lambda columns: TopN(columns, ("k",), (("v", True),), 2), two_columns),
     "join": (SIDES, lambda columns: Join(columns, "full", JOINED), side),
     "semi": (SIDES, lambda columns: Join(columns, "semi", JOINED[:2]), side),

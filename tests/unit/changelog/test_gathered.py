@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.changelog.operators.calls import parse_calls
-from penstock.changelog.operators.gathered import Gathered
+from penstock.changelog.operators.gathered import GroupAggregates
 from penstock.errors import RowError
 from tests.examples import examples
 from tests.unit.changelog.histories import apply, changelog
@@ -29,7 +29,7 @@ CALLS = {
     "different_total": "sum(distinct i)",
     "list": "listagg(s)",
 }
-GATHERED = Gathered(COLUMNS, tuple(parse_calls(CALLS)))
+GATHERED = GroupAggregates(COLUMNS, tuple(parse_calls(CALLS)))
 ROWS = pa.list_(pa.struct([*COLUMNS, pa.field("row_kind", pa.string())]))
 
 

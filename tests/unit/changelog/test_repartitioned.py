@@ -21,7 +21,7 @@ from penstock.state import store, tools
 from penstock.state.columns import Integers, hash_columns
 from penstock.state.identity import Identity
 from penstock.state.repartition import repartition
-from penstock.state.snapshot import Lifetime, Reading
+from penstock.state.snapshot import Lifetime, SnapshotReader
 from penstock.state.store import StateStore
 from tests.examples import examples
 from tests.unit.changelog import test_over, test_sessions, test_temporal_join
@@ -58,7 +58,7 @@ class Tasks:
             part = [row for row, number in zip(rows, numbers, strict=True) if number == partition] + clocks
             if part:
                 loaded = mine.load(begun, partition)
-                reading = Reading(loaded.snapshot, 0)
+                reading = SnapshotReader(loaded.snapshot, 0)
                 step = operator.step(pa.Table.from_pylist(part, self.columns), reading.find, 0)
                 mine.save(begun, loaded, reading.to_keep(step.kept), digest_of({len(part): None}), 0)
                 out += step.out.to_pylist()

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from penstock.cli.sql import STOPPING_S, Interrupts, Terminated
+from penstock.cli.sql import STOPPING_S, Interrupts, Termination
 from penstock.spark.stop_on_signal import SAME_S
 
 
@@ -17,7 +17,7 @@ def test_the_second_one_counts_and_then_one_in_ten_seconds(monkeypatch: pytest.M
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         Interrupts().install()
-        with pytest.raises(Terminated):
+        with pytest.raises(Termination):
             os.kill(os.getpid(), signal.SIGTERM)
         now_s += SAME_S / 2  # one Ctrl-C that came by two ways
         os.kill(os.getpid(), signal.SIGINT)

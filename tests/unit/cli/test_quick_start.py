@@ -28,10 +28,10 @@ def spark_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return home
 
 
-def _rehearsal(
+def _training_run(
     monkeypatch: pytest.MonkeyPatch, *, status: int = 0, written: bytes | None = b"archive"
 ) -> list[Any]:
-    """Replace the process of the rehearsal. Return its environments."""
+    """Replace the process of the training run. Return its environments."""
     seen: list[Any] = []
 
     def run(command: list[str], env: dict[str, str], **_: Any) -> subprocess.CompletedProcess[str]:
@@ -49,7 +49,7 @@ def test_an_archive_is_used_after_it_was_made(monkeypatch: pytest.MonkeyPatch) -
     assert not use_archive(environment)
     assert environment == {OPTIONS: "-Dmine=1"}
     monkeypatch.setenv("SPARK_REMOTE", "sc://somewhere")
-    seen = _rehearsal(monkeypatch)
+    seen = _training_run(monkeypatch)
     archive = make_archive()
     assert "SPARK_REMOTE" not in seen[0]
     assert use_archive(environment)
@@ -57,14 +57,14 @@ def test_an_archive_is_used_after_it_was_made(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_other_jars_of_spark_need_another_archive(monkeypatch: pytest.MonkeyPatch, spark_home: Path) -> None:
-    _rehearsal(monkeypatch)
+    _training_run(monkeypatch)
     make_archive()
     (spark_home / "jars" / "more.jar").write_bytes(b"classes")
     assert not use_archive({})
 
 
 def test_an_archive_that_was_cut_off_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    _rehearsal(monkeypatch)
+    _training_run(monkeypatch)
     archive = make_archive()
     archive.write_bytes(b"arch")
     find_archive.cache_clear()
@@ -72,7 +72,7 @@ def test_an_archive_that_was_cut_off_is_not_used(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_archive_of_the_user_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    _rehearsal(monkeypatch)
+    _training_run(monkeypatch)
     make_archive()
     environment = {OPTIONS: "-XX:SharedArchiveFile=/mine.jsa"}
     assert use_archive(environment)
@@ -80,17 +80,17 @@ def test_the_archive_of_the_user_stays(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("status", "written"), [(1, b"half of it"), (0, None)])
-def test_a_rehearsal_that_failed_leaves_no_archive(
+def test_a_training_run_that_failed_leaves_no_archive(
     monkeypatch: pytest.MonkeyPatch, status: int, written: bytes | None
 ) -> None:
-    _rehearsal(monkeypatch, status=status, written=written)
+    _training_run(monkeypatch, status=status, written=written)
     with pytest.raises(NoArchiveError, match=r"starts as before\. It said:\nJava is full"):
         make_archive()
     assert not use_archive({})
 
 
 def test_without_java_spark_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    _rehearsal(monkeypatch)
+    _training_run(monkeypatch)
     make_archive()
     monkeypatch.setattr(classes, "find_java", lambda: Path("/no/java"))
     assert not use_archive({})

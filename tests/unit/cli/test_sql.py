@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from typer.testing import CliRunner, Result
 
 from penstock.cli.app import app
-from penstock.cli.sql import Terminated, _stopped
+from penstock.cli.sql import Termination, _stopped
 from penstock.errors import SqlError
 from penstock.spark.java_process import java_gone
 
@@ -66,9 +66,9 @@ class FakeShell:
         (KeyboardInterrupt(), True, 130, False),
         (KeyboardInterrupt(), False, 130, True),
         (KeyboardInterrupt(), KeyboardInterrupt(), 130, True),
-        (Terminated(), True, 0, False),
-        (Terminated(), False, 143, True),
-        (Terminated(), Terminated(), 143, True),
+        (Termination(), True, 0, False),
+        (Termination(), False, 143, True),
+        (Termination(), Termination(), 143, True),
     ],
 )
 def test_the_status_says_whether_a_batch_was_cut_off(
@@ -147,4 +147,4 @@ def test_a_signal_that_ends_java_too_has_cut_a_batch_off(monkeypatch: pytest.Mon
     java = Java(has_ended=True)
     monkeypatch.setattr(SparkContext, "_gateway", MagicMock(proc=java))
     shell: Any = MagicMock(stop_after_batch=java.call)
-    assert _stopped(shell, Terminated(), 7).status == 143
+    assert _stopped(shell, Termination(), 7).status == 143

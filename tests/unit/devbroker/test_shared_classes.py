@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.devbroker import rehearsal
+from penstock.devbroker import training_run
 from penstock.devbroker.shared_classes import archive_key, find_archive, flags_to_use, keep
 from penstock.errors import DevBrokerError
 
@@ -66,16 +66,16 @@ def test_a_broker_is_told_only_of_a_whole_archive(tmp_path: Path) -> None:
     assert [keep(made, folder, "classes-2")] == list(folder.iterdir())
 
 
-def test_what_hinders_a_rehearsal_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_hinders_the_training_run_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_progress: object) -> list[Path]:
         raise DevBrokerError("no network")
 
     monkeypatch.delenv("KAFKA_HOME", raising=False)
-    monkeypatch.setattr(rehearsal, "kafka_jars", fail)
-    assert not rehearsal.make_archive()
+    monkeypatch.setattr(training_run, "kafka_jars", fail)
+    assert not training_run.make_archive()
 
 
 def test_nothing_is_written_into_a_kafka_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_HOME", "/somewhere")
-    monkeypatch.setattr(rehearsal, "kafka_jars", lambda _progress: pytest.fail("the jars were asked for"))
-    assert not rehearsal.make_archive()
+    monkeypatch.setattr(training_run, "kafka_jars", lambda _progress: pytest.fail("the jars were asked for"))
+    assert not training_run.make_archive()

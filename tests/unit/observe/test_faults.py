@@ -17,7 +17,7 @@ import pytest
 from rich.console import Console
 
 from penstock.cli.lag_shown import report_as_text
-from penstock.cli.top_shown import Shown, screen
+from penstock.cli.top_shown import ReaderStatus, screen
 from penstock.errors import BrokerUnavailableError
 from penstock.observe.health import Health, HealthRules
 from penstock.observe.lag import Holder, PartitionLook
@@ -134,7 +134,7 @@ def said_everywhere(job: Job) -> list[str]:
     with served(job) as url:
         lag, page = (_json(f"{url}/{path}") for path in ("lag", "page.json"))
     output = io.StringIO()
-    Console(file=output, width=250).print(screen([Shown("q", 1, job.view.report(), None)], None, 3))
+    Console(file=output, width=250).print(screen([ReaderStatus("q", 1, job.view.report(), None)], None, 3))
     assert lag["health"] == page["report"]["health"]
     return [json.dumps(lag), output.getvalue(), json.dumps(page["report"])]
 
@@ -225,7 +225,7 @@ def test_names_are_shown_as_they_are_and_never_as_markup(job: Job) -> None:
     job.run(2)
     output = io.StringIO()
     Console(file=output, width=250).print(
-        screen([Shown("/data/[bold]q[/]", 1, job.view.report(), None)], None, 3)
+        screen([ReaderStatus("/data/[bold]q[/]", 1, job.view.report(), None)], None, 3)
     )
     assert output.getvalue().count("/data/[bold]q[/]") >= 2
     assert output.getvalue().count("transaction [red]billing[/] (producer 7)") == 2

@@ -13,8 +13,8 @@ from penstock.errors import OptionError, UnsupportedOptionError
 from penstock.options._recognise import check_properties
 from penstock.options.config import KafkaProperties
 from penstock.options.declare import Dialect, parse_value
+from penstock.options.option_names import worded
 from penstock.options.properties import GROUPS, PROPERTIES, ClientRole, Handling, Property, property_value
-from penstock.options.wording import worded
 
 SECRETS = [name for name, declared in PROPERTIES.items() if declared.is_secret]
 

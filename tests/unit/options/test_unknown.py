@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from penstock.errors import OptionError
 from penstock.options.declare import Dialect, Side, Status
+from penstock.options.option_names import FLINK_NAME_OF, PROPERTY_PREFIX, SPARK_NAME_OF, worded
 from penstock.options.parse import parse_read, parse_write
 from penstock.options.properties import PROPERTIES
 from penstock.options.properties.foreign import FOREIGN_NAMES, advice_for
 from penstock.options.spelling import edit_distance, misspelt
 from penstock.options.unknown import OPTIONS, refusal_of
 from penstock.options.warn import said_elsewhere
-from penstock.options.wording import FLINK_NAME_OF, PROPERTY_PREFIX, SPARK_NAME_OF, worded
 
 SPARK = {"kafka.bootstrap.servers": "broker:9092", "subscribe": "orders"}
 FLINK = {"properties.bootstrap.servers": "broker:9092", "topic": "orders"}

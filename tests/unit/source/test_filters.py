@@ -13,7 +13,7 @@ from penstock.client.cluster.results import Results
 from penstock.codec import KAFKA_RECORDS
 from penstock.errors import ClientError
 from penstock.options.record_filter import Among, Column, RecordFilter, Within
-from penstock.source.filters import Wanted, narrow
+from penstock.source.filters import RecordSelector, narrow
 from penstock.types import OffsetRange, TopicPartition
 
 Record = tuple[str, int, int, int]
@@ -71,7 +71,7 @@ def _first_not_older(kept: Logs, asked: Mapping[TopicPartition, int]) -> Results
 
 def _read(kept: Logs, ranges: list[OffsetRange], wanted: RecordFilter) -> list[Record]:
     """Read ranges as a task does, in batches of four records."""
-    reader = Wanted(wanted, ["topic", "partition", "offset", "timestamp"])
+    reader = RecordSelector(wanted, ["topic", "partition", "offset", "timestamp"])
     schema = pa.schema([KAFKA_RECORDS.field(name) for name in reader.columns])
     found: list[Record] = []
     for one in ranges:
@@ -139,7 +139,7 @@ def test_times_that_do_not_fit_into_microseconds_are_compared_too() -> None:
 
 
 def test_columns_that_only_the_filter_needs_do_not_leave() -> None:
-    reader = Wanted((Within(Column.OFFSET, 1),), ["key"])
+    reader = RecordSelector((Within(Column.OFFSET, 1),), ["key"])
     assert reader.columns == ["key", "offset"]
     batch = pa.record_batch({"key": pa.array([b"x", b"y"]), "offset": pa.array([0, 1], pa.int64())})
     assert [one.to_pylist() for one in reader.of([batch])] == [[{"key": b"y"}]]

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from penstock.errors import OffsetOutOfRangeError, RequestTimeoutError, TopicPartitionsRemovedError
 from penstock.options.config import OffsetsSpec, Subscription, TopicList, TopicPartitionSet, TopicPattern
+from penstock.source import _departed_partitions as left
 from penstock.source import _discovery as discovery
-from penstock.source import _left as left
 from penstock.source.checkpoint_offset import Markers, SourceOffset
 from penstock.source.enumerator import SplitEnumerator
 from penstock.types import TopicPartition

@@ -14,7 +14,7 @@ from penstock.errors import RowError, StateError
 from penstock.spark import _keyed_task
 from penstock.spark._clocks import Clocks
 from penstock.spark._keyed_task import NOW_MS, PARTITION, KeyedTask, identity_of
-from penstock.spark._planning import Planning
+from penstock.spark._planning import PlanWriter
 from penstock.spark._task_context import BatchTask
 from penstock.state import mounts, store
 from penstock.state.files import LocalFiles
@@ -82,12 +82,12 @@ def test_a_folder_that_the_driver_does_not_see_is_refused(tmp_path: Path, batch_
 def test_of_two_calls_with_one_folder_the_newer_one_may_start(
     tmp_path: Path, batch_id: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    older, newer = (asdict(Planning(str(tmp_path), plan, OPERATOR).run()) for plan in ("aa", "bb"))
+    older, newer = (asdict(PlanWriter(str(tmp_path), plan, OPERATOR).run()) for plan in ("aa", "bb"))
     assert (older["number"], newer["number"]) == (1, 2)
     with pytest.raises(StateError, match="was called again after the DataFrame of this query was made"):
         kinds(task(tmp_path, plan_number=1, plan_id="aa"), sent(("a", 1, 1)))
     assert kinds(task(tmp_path, plan_number=2, plan_id="bb"), sent(("a", 1, 1))) == ["+I"]
-    third = Planning(str(tmp_path), "cc", OPERATOR).run()
+    third = PlanWriter(str(tmp_path), "cc", OPERATOR).run()
     batch_id[0] = 1
     assert kinds(task(tmp_path, plan_number=2, plan_id="bb"), sent(("a", 2, 2))) == ["-U", "+U"]
     next_run = BatchTask("query", "next run", 2)
@@ -98,18 +98,18 @@ def test_of_two_calls_with_one_folder_the_newer_one_may_start(
 
 def test_a_state_is_compared_with_the_operator_before_the_start(tmp_path: Path, batch_id: list[int]) -> None:
     folder = tmp_path / "state"
-    new = Planning(str(tmp_path / "new"), "aa", replace(OPERATOR, partition_count=7)).run()
+    new = PlanWriter(str(tmp_path / "new"), "aa", replace(OPERATOR, partition_count=7)).run()
     assert new.partition_count == 7
     list(task(folder).run(sent(("a", 1, 1))))
     many = replace(OPERATOR, partition_count=200)
-    assert Planning(str(folder), "bb", many).run().partition_count == 1, "that of the state"
+    assert PlanWriter(str(folder), "bb", many).run().partition_count == 1, "that of the state"
     with pytest.raises(StateError, match="the number of partitions is 1 in the state and 200"):
-        Planning(str(folder), "cc", many, is_count_chosen=True).run()
+        PlanWriter(str(folder), "cc", many, is_count_chosen=True).run()
     more = Normalize(COLUMNS.append(pa.field("city", pa.string())), ("k",), ("at",))
     with pytest.raises(
         StateError, match=r"city string, #seen at int64\] in the query.*'Checkpoint, state and table'"
     ):
-        Planning(str(folder), "dd", identity_of(more, "", 1)).run()
+        PlanWriter(str(folder), "dd", identity_of(more, "", 1)).run()
 
 
 def test_a_mount_that_keeps_listings_is_refused_if_there_are_several_machines(
@@ -117,8 +117,8 @@ def test_a_mount_that_keeps_listings_is_refused_if_there_are_several_machines(
 ) -> None:
     monkeypatch.setattr(mounts, "_found", lambda _: ("/data", "nfs4"))
     with pytest.raises(StateError, match="on the mount /data of type nfs4"):
-        Planning(str(tmp_path), "aa", OPERATOR).run()
-    plan = Planning(str(tmp_path), "aa", OPERATOR, has_one_machine=True).run()
+        PlanWriter(str(tmp_path), "aa", OPERATOR).run()
+    plan = PlanWriter(str(tmp_path), "aa", OPERATOR, has_one_machine=True).run()
     seen: dict[str, Any] = {"folder_id": plan.folder_id, "plan_number": plan.number}
     with pytest.raises(StateError, match="on the mount /data of type nfs4"):
         kinds(task(tmp_path, **seen), sent(("a", 1, 1)))

@@ -43,7 +43,7 @@ def test_the_second_signal_stops_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_signal_within_the_first_handler_counts_as_the_same_one(*, is_early: bool) -> None:
     begun: list[str] = []
 
-    class Interrupted(module._Ending):
+    class Interrupted(module._StopHandler):
         def _start(self, target: Any) -> None:
             begun.append(target.__name__)
             if is_early and len(begun) == 1:

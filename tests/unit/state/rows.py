@@ -14,7 +14,7 @@ from penstock.state.identity import Identity
 from penstock.state.lineage import RUNS
 from penstock.state.manifest import InputDigest
 from penstock.state.snapshot import Lifetime
-from penstock.state.store import BatchTask, Begun, Loaded, StateStore
+from penstock.state.store import BatchTask, LoadedPartition, StateStore, TaskStart
 
 COLUMNS = pa.schema([("k", pa.int64()), ("v", pa.string())])
 QUERY = "query-1"
@@ -79,14 +79,18 @@ def run_task(store: StateStore, task: BatchTask, changes: Changes, now_ms: int =
     save_task(store, load_task(store, task, changes), changes, now_ms)
 
 
-def load_task(store: StateStore, task: BatchTask, changes: Changes) -> tuple[Begun, list[Loaded]]:
+def load_task(
+    store: StateStore, task: BatchTask, changes: Changes
+) -> tuple[TaskStart, list[LoadedPartition]]:
     """Run a task until it has read its state."""
     begun = store.begin(task)
     has_rows = bool(part_of(changes, task.task_id))
     return begun, [store.load(begun, task.task_id)] if has_rows else []
 
 
-def save_task(store: StateStore, read: tuple[Begun, list[Loaded]], changes: Changes, now_ms: int = 0) -> None:
+def save_task(
+    store: StateStore, read: tuple[TaskStart, list[LoadedPartition]], changes: Changes, now_ms: int = 0
+) -> None:
     """Run the rest of a task."""
     begun, loaded = read
     for each in loaded:

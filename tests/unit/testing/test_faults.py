@@ -26,7 +26,7 @@ from penstock.testing import (
     Twice,
     VirtualClock,
 )
-from penstock.testing.fake.control import Seen
+from penstock.testing.fake.control import SeenRequest
 from tests import judge
 from tests.scenarios.cluster import Cluster, Produced, batch
 from tests.scenarios.transactions import V1, V2, Writer
@@ -90,7 +90,7 @@ def test_a_refusal_is_in_each_answer(fake: FakeKafka, cluster: Cluster, api: str
 
 
 def test_a_function_chooses(fake: FakeKafka, cluster: Cluster) -> None:
-    def only_large(seen: Seen) -> Refuse | None:
+    def only_large(seen: SeenRequest) -> Refuse | None:
         (topic,) = seen.body.topic_data
         return Refuse(codes.MESSAGE_TOO_LARGE) if len(topic.partition_data[0].records) > 200 else None
 
@@ -349,7 +349,7 @@ def test_a_topic_is_created_by_the_question_if_the_brokers_say_so() -> None:
 
 
 def test_an_error_of_a_test_in_a_control_is_told_at_the_end() -> None:
-    def fail(_: Seen) -> None:
+    def fail(_: SeenRequest) -> None:
         raise ValueError("a mistake in the test")
 
     fake = FakeKafka()

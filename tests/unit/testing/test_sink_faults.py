@@ -16,7 +16,7 @@ from penstock.client.net.connection import KafkaConnections
 from penstock.client.settings import ConnectionSettings
 from penstock.errors import PenstockError
 from penstock.testing import Close, FakeKafka, Refuse
-from penstock.testing.fake.control import Seen
+from penstock.testing.fake.control import SeenRequest
 from tests.kafka.sink_driver import SinkUnderTest, assert_none_open, assert_seen, expected, run_batch
 from tests.scenarios.client import sink_of
 from tests.scenarios.cluster import Cluster
@@ -74,7 +74,7 @@ def test_losses_at_random(fake: FakeKafka, sink: SinkUnderTest, seed: int) -> No
     """One request in ten is lost, before or after it is handled."""
     chance = random.Random(seed)
 
-    def lose(_: Seen) -> Close | None:
+    def lose(_: SeenRequest) -> Close | None:
         return Close(is_handled=chance.random() < 0.5) if chance.random() < 0.1 else None
 
     controls = [fake.control(api, lose, times=None) for api in APIS]
@@ -104,9 +104,9 @@ def test_a_commit_waits_for_markers_that_are_late(fake: FakeKafka, sink: SinkUnd
     """The decision log's producer may write again when the markers of its last transaction are there."""
     with sink.driver() as driver:
         reports = sink.tasks(driver.recover(), 0)
-    written: list[Seen] = []
+    written: list[SeenRequest] = []
 
-    def release(seen: Seen) -> None:
+    def release(seen: SeenRequest) -> None:
         written.append(seen)
         if len(written) == 5:
             fake.release_markers()

@@ -1,7 +1,8 @@
 """Rows that go from a group that was forgotten: they do nothing, as in Flink.
 
 Runs on executors. Invariant: of a group that is not known, only those rows of a batch count that are there
-after it. A row that comes and goes in the batch does neither, because it is unknown which was first.
+after it. If a batch inserts and deletes a row of an unknown group, both are ignored: their order is not
+known.
 """
 
 from __future__ import annotations

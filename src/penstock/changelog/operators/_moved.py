@@ -45,7 +45,7 @@ Hash = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Moved:
+class KeyRows:
     """Rows by key and in order; in each group the row that was kept is first.
 
     Attributes:
@@ -91,7 +91,7 @@ def ends_again(content: pa.Table, replaced: Hashes) -> Mask:
 
 
 @dataclass(frozen=True)
-class Found:
+class RowFates:
     """What to do with the rows.
 
     Attributes:
@@ -105,7 +105,7 @@ class Found:
     replaced: Hashes
 
 
-def moved_rows(rows: Moved) -> Found | None:
+def moved_rows(rows: KeyRows) -> RowFates | None:
     """Return which -D and -U belong to rows that were replaced; None for no change."""
     count = len(rows.groups)
     before = np.maximum(np.arange(count) - 1, 0)
@@ -128,7 +128,7 @@ def moved_rows(rows: Moved) -> Found | None:
     )
     # A row that takes nothing stays what it was, until it is deleted.
     is_new = takes | rows.is_old | rows.deleted | ~same_as_before([rows.groups])
-    found = Found(
+    found = RowFates(
         np.zeros(count, bool),
         np.arange(count),
         own.take(np.maximum.accumulate(np.where(is_new, np.arange(count), 0))),
@@ -153,10 +153,10 @@ def _hashes(content: pa.Table, count: int) -> Hashes:
 class _Key:
     """The rows of one key, one after another, and what is known after each."""
 
-    rows: Moved
+    rows: KeyRows
     hashes: Hashes
     is_empty: Mask
-    found: Found
+    found: RowFates
     current: int | None = None
     """The index of the row that is there."""
     replaced: list[Hash] = field(default_factory=list)

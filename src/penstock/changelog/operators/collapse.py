@@ -94,7 +94,7 @@ def _with_kinds(rows: pa.Table, indices: Integers, kinds: np.ndarray) -> pa.Tabl
 
 
 @dataclass(frozen=True)
-class Collapsed:
+class NetChange:
     """An operator whose output is the net change of each batch. It keeps what the operator keeps.
 
     Attributes:
@@ -145,4 +145,4 @@ class Collapsed:
 
 def collapsed(operator: Operator, unique: Sequence[str] | None, *, collapse: bool) -> Operator:
     """Return the operator, with the net change of each batch as its output if `collapse` is set."""
-    return Collapsed(operator, None if unique is None else tuple(unique)) if collapse else operator
+    return NetChange(operator, None if unique is None else tuple(unique)) if collapse else operator

@@ -21,8 +21,8 @@ _GROUP = "#group"
 
 
 @dataclass(frozen=True)
-class Gathered:
-    """The aggregates.
+class GroupAggregates:
+    """The aggregates of the gathered rows of each group.
 
     Attributes:
         columns: of the rows, without `row_kind`.

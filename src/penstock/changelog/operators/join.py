@@ -95,7 +95,7 @@ class Join:
         parts = hash_columns(rows, rows.column_names)
         order = parts.order()
         firsts = np.flatnonzero(parts.take(order).starts())
-        if len(firsts):  # a row that comes and goes in one batch does neither
+        if len(firsts):  # a row that one batch inserts and deletes is not an unmatched row
             signs, rows = np.add.reduceat(signs[order], firsts), rows.take(pa.array(order[firsts]))
         is_left = one_array(rows.column(SIDE)).to_numpy() == 0
         wanted = is_left & (self.how in ("left", "full", "anti")) | ~is_left & (self.how in ("right", "full"))

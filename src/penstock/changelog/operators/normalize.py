@@ -20,7 +20,7 @@ import pyarrow as pa
 from penstock.changelog.operators._moved import (
     FREE,
     INSERTED,
-    Moved,
+    KeyRows,
     Signs,
     ends_again,
     hash_of_kept,
@@ -193,7 +193,7 @@ class Normalize:
         state learns that the other row is gone.
         """
         found = moved_rows(
-            Moved(
+            KeyRows(
                 chains.rows.select(self._content()),
                 chains.groups,
                 chains.is_old,

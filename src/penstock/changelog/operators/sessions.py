@@ -17,13 +17,13 @@ import pyarrow as pa
 
 from penstock.changelog.operators.base import Find, Step, check_collisions
 from penstock.changelog.operators.ordering import groups_of, same_as_before
-from penstock.changelog.operators.waiting import Waiting, times_of
+from penstock.changelog.operators.waiting import WaitingRows, times_of
 from penstock.changelog.row_kinds import INSERT, ROW_KIND, kind_column
 from penstock.state.columns import Integers, Mask, hash_columns, hash_values, sorted_rows
 
 
 @dataclass(frozen=True)
-class Sessions(Waiting):
+class Sessions(WaitingRows):
     """The operator.
 
     Attributes:

@@ -18,13 +18,13 @@ import pyarrow as pa
 from penstock.changelog.operators.base import Find, Step
 from penstock.changelog.operators.join import SIDE
 from penstock.changelog.operators.ordering import descending, ranks_with_nulls
-from penstock.changelog.operators.waiting import Waiting, times_of
+from penstock.changelog.operators.waiting import WaitingRows, times_of
 from penstock.changelog.row_kinds import INSERT, ROW_KIND, kind_column
 from penstock.state.columns import Integers, hash_values, sorted_rows
 
 
 @dataclass(frozen=True)
-class SortByTime(Waiting):
+class SortByTime(WaitingRows):
     """The operator.
 
     Attributes:

@@ -142,7 +142,7 @@ class TemporalJoin:
         latest = min(clocks)
         return latest if latest == _NEVER else latest - self.delay_us - 1
 
-    def _waiting(self, reserved: pa.Table, new: pa.Table, kinds: Kinds) -> _Waiting:
+    def _waiting(self, reserved: pa.Table, new: pa.Table, kinds: Kinds) -> _WaitingRows:
         """Return the rows that wait and those of the batch, each once."""
         if np.any(kinds != INSERT):
             raise RowError(
@@ -164,7 +164,7 @@ class TemporalJoin:
         before, change = (
             np.add.reduceat(each[order], firsts) if len(firsts) else each for each in (before, change)
         )
-        return _Waiting(table.take(pa.array(at)), parts.take(at), before, before + change)
+        return _WaitingRows(table.take(pa.array(at)), parts.take(at), before, before + change)
 
     def _versions(self, ready: pa.Table, new: pa.Table, is_gone: Mask, find: Find) -> _Versions:
         """Return the versions of the keys of ready rows and new versions, by key and time, each once."""
@@ -207,7 +207,7 @@ class TemporalJoin:
                 columns=list(self.times),
             )
 
-    def _out(self, ready: _Waiting, versions: _Versions, watermark: int) -> pa.Table:
+    def _out(self, ready: _WaitingRows, versions: _Versions, watermark: int) -> pa.Table:
         """Return the rows with their versions.
 
         Args:
@@ -247,7 +247,7 @@ class TemporalJoin:
         kinds = kind_column(np.full(len(left), INSERT, np.int8))
         return pa.Table.from_arrays([*paired(both, self.names, left, right), kinds], schema=self.out_columns)
 
-    def _kept_waiting(self, waiting: _Waiting, is_ready: Mask, now_ms: int) -> pa.Table:
+    def _kept_waiting(self, waiting: _WaitingRows, is_ready: Mask, now_ms: int) -> pa.Table:
         changed = np.flatnonzero(np.where(is_ready, waiting.before > 0, waiting.after != waiting.before))
         rows = waiting.rows.take(pa.array(changed)).append_column(_COUNT, pa.array(waiting.after[changed]))
         return self._state(
@@ -292,7 +292,7 @@ class TemporalJoin:
 
 
 @dataclass(frozen=True)
-class _Waiting:
+class _WaitingRows:
     """Rows that wait, each once, with their numbers before and after the batch."""
 
     rows: pa.Table
@@ -300,9 +300,9 @@ class _Waiting:
     before: Integers
     after: Integers
 
-    def take(self, mask: Mask) -> _Waiting:
+    def take(self, mask: Mask) -> _WaitingRows:
         rows = self.rows.filter(pa.array(mask))
-        return _Waiting(rows, self.parts.take(mask), self.before[mask], self.after[mask])
+        return _WaitingRows(rows, self.parts.take(mask), self.before[mask], self.after[mask])
 
 
 @dataclass(frozen=True)

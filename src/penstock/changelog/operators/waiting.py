@@ -24,7 +24,7 @@ NEVER, END = -(2**63), 2**63 - 1
 
 
 @dataclass(frozen=True)
-class Arrived:
+class TimedBatch:
     """What an operator has when a batch has come.
 
     Attributes:
@@ -44,7 +44,7 @@ class Arrived:
     clock: int
 
 
-class Waiting:
+class WaitingRows:
     """The rows that wait, for an operator with these attributes.
 
     Attributes:
@@ -71,7 +71,7 @@ class Waiting:
     def columns_of_user(self) -> list[pa.Field]:
         return [field for field in self.columns if field.name not in (SIDE, CLOCK)]
 
-    def arrived(self, batch: pa.Table, find: Find) -> Arrived:
+    def arrived(self, batch: pa.Table, find: Find) -> TimedBatch:
         """Return the rows that wait when a batch has come, and the watermarks."""
         kinds = kinds_of(one_array(batch.column(ROW_KIND)))
         side = one_array(batch.column(SIDE)).to_numpy()
@@ -82,9 +82,9 @@ class Waiting:
         new = self._in_time(rows.filter(pa.array(side == ROW)), kinds[side == ROW], before)
         waiting, numbers = self._waiting(known, new)
         is_old = np.arange(waiting.num_rows) < waiting.num_rows - new.num_rows
-        return Arrived(waiting, numbers, is_old, before, after, clocks[1])
+        return TimedBatch(waiting, numbers, is_old, before, after, clocks[1])
 
-    def kept(self, arrived: Arrived, changed: Mask, is_ready: Mask, now_ms: int) -> list[pa.Table]:
+    def kept(self, arrived: TimedBatch, changed: Mask, is_ready: Mask, now_ms: int) -> list[pa.Table]:
         """Return the rows of the state that wait from now on, and as deleted those that are out; the clock.
 
         Args:
@@ -137,7 +137,7 @@ class Waiting:
         numbers = np.concatenate([known, int(known.max(initial=-1)) + 1 + np.arange(new.num_rows)])
         return pa.concat_tables([old.select(self.columns.names), new]), numbers
 
-    def _kept_waiting(self, arrived: Arrived, changed: Mask, is_out: Mask, now_ms: int) -> pa.Table:
+    def _kept_waiting(self, arrived: TimedBatch, changed: Mask, is_out: Mask, now_ms: int) -> pa.Table:
         rows, numbers = arrived.waiting.filter(pa.array(changed)), arrived.numbers[changed]
         count = rows.num_rows
         columns = {name: rows.column(name) for name in self.columns.names}

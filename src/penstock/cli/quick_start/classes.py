@@ -29,7 +29,7 @@ from penstock.errors import DevBrokerError, PenstockError
 OPTIONS = "SPARK_SUBMIT_OPTS"
 """The variable with options for the Java of a Spark driver."""
 _OTHER_ARCHIVE = "-XX:SharedArchiveFile"
-_REHEARSAL = "penstock.cli.quick_start.rehearsal"
+_TRAINING_RUN = "penstock.cli.quick_start.training_run"
 _CLUSTER = frozenset({"SPARK_REMOTE", "PYSPARK_SUBMIT_ARGS", "MASTER"})
 _TIMEOUT_S = 600.0
 
@@ -70,7 +70,7 @@ def make_archive() -> Path:
     if lock is None:
         raise NoArchiveError(f"Another process prepares {folder} now. Wait until it has ended.")
     with lock:
-        return made_by(_REHEARSAL, folder, archive_key_of_spark())
+        return made_by(_TRAINING_RUN, folder, archive_key_of_spark())
 
 
 def made_by(module: str, folder: Path, key: str, flags: Sequence[str] = ()) -> Path:

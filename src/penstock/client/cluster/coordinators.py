@@ -60,15 +60,15 @@ class Coordinator:
     node_id: int
 
 
-Asked = Mapping[str, Coordinator]
+CoordinatorOf = Mapping[str, Coordinator]
 """The groups or transactional ids of one request."""
 
 
 def ask_transaction_coordinators(
     connections: KafkaConnections,
     transactional_ids: Collection[str],
-    build: Callable[[Asked], Any],
-    read: Callable[[Any, Asked], Iterable[Reply[str, V]]],
+    build: Callable[[CoordinatorOf], Any],
+    read: Callable[[Any, CoordinatorOf], Iterable[Reply[str, V]]],
     error: Callable[[str, int], PenstockError],
     *,
     ids_per_request: int = 1,
@@ -120,7 +120,7 @@ def ask_group_coordinator(
         timeout_ms: default `default_api_timeout_ms`.
     """
 
-    def read_reply(response: Any, asked: Asked) -> Iterable[Reply[str, V]]:
+    def read_reply(response: Any, asked: CoordinatorOf) -> Iterable[Reply[str, V]]:
         yield Reply(group_id, 0, read(response))
 
     def error(key: str, _: Coordinator, code: int) -> PenstockError:

@@ -17,7 +17,7 @@ from penstock.errors import PenstockError
 from penstock.types import TopicPartition
 
 V = TypeVar("V")
-Asked = Mapping[TopicPartition, Leader]
+Leaders = Mapping[TopicPartition, Leader]
 """The topic partitions of one request, each with its leader and leader epoch."""
 
 
@@ -25,7 +25,7 @@ def ask_leaders(
     connections: KafkaConnections,
     topic_partitions: Collection[TopicPartition],
     what: str,
-    build: Callable[[Asked], Any],
+    build: Callable[[Leaders], Any],
     read: Callable[[Any], Iterable[Reply[TopicPartition, V]]],
     *,
     timeout_ms: int | None = None,

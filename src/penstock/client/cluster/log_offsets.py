@@ -15,7 +15,7 @@ from kafka.protocol.consumer import ListOffsetsRequest
 
 from penstock.client.cluster._group_offsets import commit_offsets, committed_offsets, committed_topics
 from penstock.client.cluster.ask import Reply
-from penstock.client.cluster.leaders import Asked, ask_leaders, by_topic
+from penstock.client.cluster.leaders import Leaders, ask_leaders, by_topic
 from penstock.client.cluster.metadata import TopicMetadata, cluster_view, fetch_metadata
 from penstock.client.cluster.results import Results
 from penstock.client.cluster.topics import NewTopic, create_topics
@@ -100,7 +100,7 @@ def list_offsets_each(
     """Return an offset or an error for each topic partition; otherwise as `list_offsets`. Raises nothing."""
     settings_timeout_ms = connections.settings.request_timeout_ms
 
-    def build(asked: Asked) -> Any:
+    def build(asked: Leaders) -> Any:
         request = ListOffsetsRequest
         is_committed = isolation_level is IsolationLevel.READ_COMMITTED
         return request(
@@ -148,7 +148,7 @@ def log_sizes(
     Raises nothing. The user needs DESCRIBE on the cluster; without it each topic partition has an error.
     """
 
-    def build(asked: Asked) -> Any:
+    def build(asked: Leaders) -> Any:
         request = DescribeLogDirsRequest
         return request(
             topics=[

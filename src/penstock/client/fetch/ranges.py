@@ -65,7 +65,7 @@ class _Target(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class _Sent:
+class _RequestInFlight:
     """A request in flight. `target` is None for a question about leader epochs."""
 
     node_id: int
@@ -91,7 +91,7 @@ class RangeFetches:
         self._sleep = connections.new_backoff().sleep
         self._ranges: dict[RangeFetch, None] = {}
         """Ranges that are not read yet, in the order in which they are asked for."""
-        self._sent: dict[PendingResponse, _Sent] = {}
+        self._sent: dict[PendingResponse, _RequestInFlight] = {}
         self._answers = FirstResponse()
         self._seen_bytes = self._seen_offsets = 0
 
@@ -141,18 +141,18 @@ class RangeFetches:
     # ----- leaders
 
     def _find_leaders(self) -> list[Event]:
-        homeless = [each for each in self._ranges if each.wants_leader]
-        if not homeless:
+        without_leader = [each for each in self._ranges if each.wants_leader]
+        if not without_leader:
             return []
-        deadline = min(each.attempts.deadline for each in homeless)
+        deadline = min(each.attempts.deadline for each in without_leader)
         try:
             known = self._view.look_up(
-                {each.topic_partition.topic for each in homeless}, timeout_ms=left_ms(deadline)
+                {each.topic_partition.topic for each in without_leader}, timeout_ms=left_ms(deadline)
             )
         except PenstockError as error:
             failure = error
-            return self._attempt(homeless, lambda each: _raise(each.failure(failure)))
-        events = self._attempt(homeless, lambda each: each.locate(known))
+            return self._attempt(without_leader, lambda each: _raise(each.failure(failure)))
+        events = self._attempt(without_leader, lambda each: each.locate(known))
         self._ask_candidates()
         return events
 
@@ -170,7 +170,7 @@ class RangeFetches:
                     if each.candidate is not None
                 }
             )
-            self._send(request, _Sent(node_id, ranges, [], time.monotonic()))
+            self._send(request, _RequestInFlight(node_id, ranges, [], time.monotonic()))
 
     # ----- asking
 
@@ -218,7 +218,9 @@ class RangeFetches:
             read_committed=self._read_committed,
             client_rack=target.client_rack,
         )
-        self._send(request, _Sent(target.node_id, ranges, asked, time.monotonic(), target, max_bytes))
+        self._send(
+            request, _RequestInFlight(target.node_id, ranges, asked, time.monotonic(), target, max_bytes)
+        )
 
     def _estimated_bytes(self, each: RangeFetch) -> int:
         """Return how many bytes the rest of a range probably has."""
@@ -228,7 +230,7 @@ class RangeFetches:
             bytes_per_offset = self._seen_bytes / seen if seen else _GUESSED_RECORD_BYTES
         return int(each.offsets_left * bytes_per_offset * 1.1)
 
-    def _send(self, request: Any, sent: _Sent) -> None:
+    def _send(self, request: Any, sent: _RequestInFlight) -> None:
         for each in sent.ranges:
             each.is_asked = True
             each.attempts.begin()
@@ -270,12 +272,12 @@ class RangeFetches:
                 events += self._unanswered(sent, RequestTimeoutError(text, timeout_ms=waited_ms))
         return events
 
-    def _unanswered(self, sent: _Sent, error: PenstockError) -> list[Event]:
+    def _unanswered(self, sent: _RequestInFlight, error: PenstockError) -> list[Event]:
         if sent.target is None:
             return self._attempt(sent.ranges, lambda each: each.confirm(error))
         return self._attempt(sent.ranges, lambda each: _raise(each.no_answer(error, sent.node_id)))
 
-    def _answered(self, sent: _Sent, response: Any) -> list[Event]:
+    def _answered(self, sent: _RequestInFlight, response: Any) -> list[Event]:
         if sent.target is None:
             ends = read_epoch_ends(response)
             return self._attempt(sent.ranges, lambda each: each.confirm(ends.get(each.topic_partition)))

@@ -150,7 +150,7 @@ class KafkaConnections:
         except BaseException:
             self._net.close()
             raise
-        self._throttled: dict[NodeId, deque[_Send]] = {}
+        self._throttled: dict[NodeId, deque[_QueuedRequest]] = {}
         self._last_good_node_id: NodeId | None = None
         self._open_sends: set[PendingResponse] = set()
         self._outages = Outages()
@@ -186,7 +186,7 @@ class KafkaConnections:
         pending = PendingResponse(
             what, patience_ms, self.settings.property_prefix, partial(self._outages.silent, what, address)
         )
-        send = _Send(request, node_id, timeout_ms, pending, address)
+        send = _QueuedRequest(request, node_id, timeout_ms, pending, address)
 
         def on_io_thread() -> None:
             self._open_sends.add(pending)
@@ -290,7 +290,7 @@ class KafkaConnections:
         self._manager.close()
         self._throttled.clear()
 
-    def _start(self, send: _Send) -> None:
+    def _start(self, send: _QueuedRequest) -> None:
         queue = self._throttled.get(send.node_id)
         if queue is not None:
             queue.append(send)
@@ -313,18 +313,18 @@ class KafkaConnections:
         future.add_callback(lambda response: self._succeed(send, response))
         future.add_errback(lambda error: self._fail(send, error))
 
-    def _succeed(self, send: _Send, response: Any) -> None:
+    def _succeed(self, send: _QueuedRequest, response: Any) -> None:
         self._outages.answered(send.address)
         send.pending.succeed(response)
 
-    def _fail(self, send: _Send, error: BaseException) -> None:
+    def _fail(self, send: _QueuedRequest, error: BaseException) -> None:
         if isinstance(error, kafka_errors.NodeNotReadyError):
             self._outages.failed(send.address, "")  # only says that an earlier attempt failed
         elif isinstance(error, kafka_errors.KafkaConnectionError) and not self.is_closed:
             self._outages.failed(send.address, reason_of(error, send.address))
         send.pending.fail(error)
 
-    def _give_up_connecting(self, send: _Send) -> None:
+    def _give_up_connecting(self, send: _QueuedRequest) -> None:
         """Fail a request whose connection took too long; kafka-python counts from the write only."""
         if not send.pending.is_done:
             text = f"no answer within {send.timeout_ms} ms on a new connection"
@@ -397,7 +397,7 @@ def _told_by(error: PenstockError, is_cut_short: bool) -> int:
     return 1 if is_cut_short and isinstance(error, RequestTimeoutError) else 2
 
 
-class _Send:
+class _QueuedRequest:
     """One request on its way to the IO thread."""
 
     __slots__ = ("address", "node_id", "pending", "request", "timeout_ms")

@@ -19,7 +19,7 @@ import pyarrow as pa
 from kafka.protocol.producer import ProduceRequest
 
 from penstock.client.cluster.ask import Reply
-from penstock.client.cluster.leaders import Asked, ask_leaders
+from penstock.client.cluster.leaders import Leaders, ask_leaders
 from penstock.client.net import error_codes as codes
 from penstock.client.net import versions
 from penstock.client.net.backoff import left_ms
@@ -151,7 +151,7 @@ def write_record_batch(
     attempt_ms = min(timeout_ms, connections.settings.request_timeout_ms)
     topic, partition = topic_partition
 
-    def build(asked: Asked) -> Any:
+    def build(asked: Leaders) -> Any:
         topic_data = ProduceRequest.TopicProduceData
         records = topic_data.PartitionProduceData(index=partition, records=data)
         return ProduceRequest(

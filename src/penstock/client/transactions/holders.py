@@ -16,7 +16,7 @@ from typing import Any
 from kafka.protocol.admin import DescribeProducersRequest
 
 from penstock.client.cluster.ask import Reply
-from penstock.client.cluster.leaders import Asked, ask_leaders, by_topic
+from penstock.client.cluster.leaders import Leaders, ask_leaders, by_topic
 from penstock.client.cluster.results import Results
 from penstock.client.net.connection import KafkaConnections
 from penstock.client.transactions.steps import Transactions
@@ -61,7 +61,7 @@ def describe_producers(
 ) -> Results[TopicPartition, list[ActiveProducer]]:
     """Return the active producers of each topic partition, or an error. Raises nothing."""
 
-    def build(asked: Asked) -> Any:
+    def build(asked: Leaders) -> Any:
         return DescribeProducersRequest(
             topics=[
                 DescribeProducersRequest.TopicRequest(

@@ -20,7 +20,7 @@ from enum import Enum
 from typing import Any
 
 from penstock.client.cluster.ask import Reply
-from penstock.client.cluster.leaders import Asked, ask_leaders
+from penstock.client.cluster.leaders import Leaders, ask_leaders
 from penstock.client.fetch.requests import AskedPartition, FetchedPartition, build_fetch, read_fetch
 from penstock.client.net import error_codes as codes
 from penstock.client.net.backoff import left_ms
@@ -121,7 +121,7 @@ def _fetch(
 ) -> FetchedPartition:
     settings = FetchSettings(fetch_max_wait_ms=100)
 
-    def build(asked: Asked) -> Any:
+    def build(asked: Leaders) -> Any:
         one = AskedPartition(topic_partition, offset, asked[topic_partition], _FETCH_BYTES)
         return build_fetch([one], _FETCH_BYTES, settings, read_committed=False, client_rack="")
 

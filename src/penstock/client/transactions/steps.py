@@ -25,7 +25,7 @@ from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, In
 
 from penstock import __version__
 from penstock.client.cluster.ask import Reply, repeat
-from penstock.client.cluster.coordinators import Asked, ask_transaction_coordinators
+from penstock.client.cluster.coordinators import CoordinatorOf, ask_transaction_coordinators
 from penstock.client.cluster.metadata import fetch_metadata
 from penstock.client.net import error_codes as codes
 from penstock.client.net import versions
@@ -186,7 +186,7 @@ class Transactions:
             ClientError: refused, or no answer in time.
         """
 
-        def build(asked: Asked) -> Any:
+        def build(asked: CoordinatorOf) -> Any:
             return InitProducerIdRequest(
                 transactional_id=transactional_id,
                 transaction_timeout_ms=transaction_timeout_ms,
@@ -197,7 +197,7 @@ class Transactions:
                 **versions.INIT_TRANSACTIONAL_PRODUCER.bounds,
             )
 
-        def read(response: Any, asked: Asked) -> Iterator[Reply[str, TransactionIdentity]]:
+        def read(response: Any, asked: CoordinatorOf) -> Iterator[Reply[str, TransactionIdentity]]:
             producer = (response.producer_id, response.producer_epoch)
             identity = TransactionIdentity(transactional_id, *producer, protocol)
             yield Reply(transactional_id, response.error_code, identity)
@@ -229,10 +229,10 @@ class Transactions:
         if identity.protocol is not TransactionProtocol.V1 or not topic_partitions:
             return
 
-        def build(asked: Asked) -> Any:
+        def build(asked: CoordinatorOf) -> Any:
             return add_partitions_request(identity, topic_partitions)
 
-        def read(response: Any, asked: Asked) -> Iterator[Reply[str, None]]:
+        def read(response: Any, asked: CoordinatorOf) -> Iterator[Reply[str, None]]:
             yield Reply(identity.transactional_id, add_partitions_code(response), None)
 
         def error(_: str, code: int) -> PenstockError:
@@ -255,11 +255,11 @@ class Transactions:
         """
         by_name = {each.transactional_id: each for each in identities}
 
-        def build(asked: Asked) -> Any:
+        def build(asked: CoordinatorOf) -> Any:
             (name,) = asked
             return end_request(by_name[name], is_commit=is_commit)
 
-        def read(response: Any, asked: Asked) -> Iterator[Reply[str, TransactionIdentity]]:
+        def read(response: Any, asked: CoordinatorOf) -> Iterator[Reply[str, TransactionIdentity]]:
             (name,) = asked
             yield Reply(name, _end_code(response.error_code), next_identity(by_name[name], response))
 
@@ -285,10 +285,10 @@ class Transactions:
             ClientError: no answer in time.
         """
 
-        def build(asked: Asked) -> Any:
+        def build(asked: CoordinatorOf) -> Any:
             return DescribeTransactionsRequest(transactional_ids=list(asked))
 
-        def read(response: Any, asked: Asked) -> Iterator[Reply[str, TransactionDescription | None]]:
+        def read(response: Any, asked: CoordinatorOf) -> Iterator[Reply[str, TransactionDescription | None]]:
             for each in response.transaction_states:
                 is_known = each.error_code != _NOT_FOUND
                 description = _description(each) if not each.error_code else None

@@ -19,7 +19,7 @@ from penstock.formats.base import ROW_KIND
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 STRINGS = pa.map_(pa.string(), pa.string())
 
-Converted: TypeAlias = tuple[pa.Array, pa.Array | None]
+Conversion: TypeAlias = tuple[pa.Array, pa.Array | None]
 """The column, and a mask of the values that cannot be converted (None: every value can)."""
 
 _US_MAX = 2**63 - 1
@@ -37,7 +37,7 @@ class Metadata:
     key: str
     type: pa.DataType
     field: pa.Field
-    convert: Callable[[pa.Array], Converted]
+    convert: Callable[[pa.Array], Conversion]
     in_payload: bool = True
 
 
@@ -74,7 +74,7 @@ def _entry(column: pa.Array, name: str) -> pa.Array:
     return pc.map_lookup(column, name, "first")
 
 
-def _of_epoch(column: pa.Array, unit: str) -> Converted:
+def _of_epoch(column: pa.Array, unit: str) -> Conversion:
     factor = {"s": 1_000_000, "ms": 1_000}[unit]
     most = _US_MAX // factor
     fits = pc.and_(pc.greater_equal(column, -most), pc.less_equal(column, most))
@@ -84,14 +84,14 @@ def _of_epoch(column: pa.Array, unit: str) -> Converted:
     return pc.multiply(column, factor).cast(TIMESTAMP), None
 
 
-def _of_whole(column: pa.Array) -> Converted:
+def _of_whole(column: pa.Array) -> Conversion:
     is_whole = pc.match_substring_regex(column, _WHOLE)
     times, is_large = _of_epoch(pc.if_else(is_whole, column, None).cast(pa.int64()), "ms")
     is_bad = pc.invert(is_whole)
     return times, is_bad if is_large is None else pc.or_kleene(is_bad, is_large)
 
 
-def _of_text(column: pa.Array) -> Converted:
+def _of_text(column: pa.Array) -> Conversion:
     try:
         return column.cast(pa.timestamp("us")).cast(TIMESTAMP), None
     except pa.ArrowInvalid:

@@ -26,7 +26,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Described:
+class QueryDescription:
     """What the user says of a query."""
 
     inputs: Sequence[Input] = ()
@@ -47,7 +47,7 @@ class Run:
 
     run_id: str
     job_name: str
-    described: Described
+    described: QueryDescription
     rows_in: dict[int, int] = field(default_factory=dict)
     rows_out: int | None = 0
     _starts: dict[int, dict[TopicPartition, int]] = field(default_factory=dict)

@@ -56,7 +56,7 @@ def _may_share_topics(one: Decision, other: Decision) -> bool:
     return not one.topics or not other.topics or not one.topic_names.isdisjoint(other.topic_names)
 
 
-class Found(NamedTuple):
+class BatchElsewhere(NamedTuple):
     """The state of a query's batch under other prefixes."""
 
     holders: list[Elsewhere]
@@ -69,7 +69,7 @@ class Found(NamedTuple):
 
 def find_written(
     log: DecisionLog, batch: Decision, siblings: frozenset[str], take: Callable[[str], None]
-) -> Found:
+) -> BatchElsewhere:
     """Find out whether the batch, or a later one, is written under another prefix.
 
     Args:
@@ -91,7 +91,7 @@ def find_written(
     came_back_from = [each.log.location for each in found if each.log.location in left]
     # A trace without a decision is of a start that failed before it wrote anything.
     is_known = log.decision(batch.query_id) is not None or any(each.decision is not None for each in others)
-    return Found(holders, is_known, came_back_from)
+    return BatchElsewhere(holders, is_known, came_back_from)
 
 
 def _move(

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from penstock.client.net import error_codes as codes
-from penstock.testing.fake._groups import Committed, Group
+from penstock.testing.fake._groups import CommittedOffset, Group
 from penstock.testing.fake._partitions import partition_of
 from penstock.testing.fake._state import Call, Topic
 from penstock.testing.fake._wire import Fields
@@ -66,7 +66,7 @@ def _commit(call: Call, code: int, producer_id: int | None) -> list[Fields]:
             found = partition_of(call, topic.name, topic_id, each.partition_index, "READ")
             refused = code or (found if isinstance(found, int) else codes.NO_ERROR)
             if not refused and not isinstance(found, int):
-                target[found.topic.name, found.index] = Committed(
+                target[found.topic.name, found.index] = CommittedOffset(
                     each.committed_offset, each.committed_leader_epoch, each.committed_metadata, order
                 )
             answers.append({"partition_index": each.partition_index, "error_code": refused})
@@ -104,7 +104,7 @@ def _asked_topic(call: Call, group: Group, asked: Any) -> Fields:
     found = call.state.topic_of(None, asked.topic_id)
     if isinstance(found, Topic):
         return {**_of_topic(call, group, found.name, asked.partition_indexes), "topic_id": asked.topic_id}
-    answers = [_answer(index, Committed(-1), found) for index in asked.partition_indexes]
+    answers = [_answer(index, CommittedOffset(-1), found) for index in asked.partition_indexes]
     return {"topic_id": asked.topic_id, "partitions": answers}
 
 
@@ -114,12 +114,12 @@ def _of_topic(call: Call, group: Group, name: str, indexes: Iterable[int]) -> Fi
         code = call.missing("DESCRIBE", "TOPIC", name)
         if not code and call.body.require_stable and group.is_unstable((name, index)):
             code = codes.UNSTABLE_OFFSET_COMMIT
-        found = Committed(-1) if code else group.offsets.get((name, index), Committed(-1))
+        found = CommittedOffset(-1) if code else group.offsets.get((name, index), CommittedOffset(-1))
         answers.append(_answer(index, found, code))
     return {"name": name, "partitions": answers}
 
 
-def _answer(index: int, found: Committed, code: int) -> Fields:
+def _answer(index: int, found: CommittedOffset, code: int) -> Fields:
     return {
         "partition_index": index,
         "committed_offset": found.offset,

@@ -8,7 +8,7 @@ from penstock.client.net import error_codes as codes
 from penstock.codec import RecordBatchDecoder
 from penstock.testing.fake import _batches as batches
 from penstock.testing.fake._batches import Batch
-from penstock.testing.fake._log import Appended
+from penstock.testing.fake._log import AppendResult
 from penstock.testing.fake._partitions import leader_refusal, node_endpoints, partition_of
 from penstock.testing.fake._state import Call, Partition
 from penstock.testing.fake._wire import Fields
@@ -66,19 +66,19 @@ def _write(call: Call, found: Partition | int, data: bytes, code: int, leaders: 
     }
 
 
-def _append(call: Call, partition: Partition, data: bytes) -> Appended:
+def _append(call: Call, partition: Partition, data: bytes) -> AppendResult:
     parsed = batches.parse(data)
     if parsed is None:
-        return Appended(codes.CORRUPT_MESSAGE)
+        return AppendResult(codes.CORRUPT_MESSAGE)
     if len(parsed) != 1 or parsed[0].is_control:
-        return Appended(codes.INVALID_RECORD)
+        return AppendResult(codes.INVALID_RECORD)
     (batch,) = parsed
     if len(data) > int(partition.topic.config("max.message.bytes")):
-        return Appended(codes.MESSAGE_TOO_LARGE)
+        return AppendResult(codes.MESSAGE_TOO_LARGE)
     if "compact" in partition.topic.config("cleanup.policy") and not _has_keys(batch):
-        return Appended(codes.INVALID_RECORD)
+        return AppendResult(codes.INVALID_RECORD)
     if code := _transaction_refusal(call, partition, batch):
-        return Appended(code)
+        return AppendResult(code)
     stamps = partition.topic.config("message.timestamp.type") == "LogAppendTime"
     return partition.log.append(
         batch, leader_epoch=partition.leader_epoch, append_time_ms=call.state.now_ms if stamps else None

@@ -26,7 +26,7 @@ from penstock.testing.fake._wire import API_VERSIONS, Api, Fields
 Handler = Callable[[Call], Fields]
 
 
-class Served(NamedTuple):
+class ServedApi(NamedTuple):
     """An API with the versions that are offered."""
 
     api: Api
@@ -70,18 +70,18 @@ _TABLE: Mapping[str, tuple[int, int, Handler]] = {
 }
 
 
-def served_apis(max_versions: Mapping[str, int]) -> dict[int, Served]:
+def served_apis(max_versions: Mapping[str, int]) -> dict[int, ServedApi]:
     """Return the APIs by their key.
 
     Args:
         max_versions: the highest version that is offered of some APIs; -1: the API is not offered.
     """
-    served: dict[int, Served] = {}
+    served: dict[int, ServedApi] = {}
     for name, (lowest, highest, handler) in {**_TABLE, API_VERSIONS: (0, 4, _no_handler)}.items():
         limit = min(highest, max_versions.get(name, highest))
         if limit >= lowest:
             api = Api(name)
-            served[api.key] = Served(api, lowest, limit, handler)
+            served[api.key] = ServedApi(api, lowest, limit, handler)
     return served
 
 
@@ -89,7 +89,7 @@ def _no_handler(call: Call) -> Fields:
     raise AssertionError("ApiVersions is answered where the table is known")
 
 
-def api_versions(call: Call, served: Mapping[int, Served]) -> Fields:
+def api_versions(call: Call, served: Mapping[int, ServedApi]) -> Fields:
     """Return the offered versions and the features of the cluster."""
     level = call.state.transaction_version
     fields: Fields = {

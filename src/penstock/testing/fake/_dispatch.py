@@ -27,7 +27,7 @@ from penstock.testing.fake.control import (
     LoseAnswer,
     LoseRequest,
     Refuse,
-    Seen,
+    SeenRequest,
     Twice,
 )
 from penstock.testing.fake.rights import ANONYMOUS
@@ -72,18 +72,18 @@ class Dispatcher:
         if self._state.rights.passwords and connection.user is None and served.api.name not in _BEFORE_LOGIN:
             connection.close()  # as a broker does with a request before the login
             return
-        seen = Seen(served.api.name, frame.version, body, connection.node_id, user, _client_id(frame))
+        seen = SeenRequest(served.api.name, frame.version, body, connection.node_id, user, _client_id(frame))
         self._act(connection, frame, seen, self._controls.action_for(seen))
 
     def _refuse_version(self, connection: Connection, frame: Frame, api: Api) -> None:
         if api.name != API_VERSIONS:
             connection.close()
             return
-        call = self._call(Seen(api.name, 0, None, connection.node_id, ANONYMOUS, None), 0)
+        call = self._call(SeenRequest(api.name, 0, None, connection.node_id, ANONYMOUS, None), 0)
         fields = {**api_versions(call, self._served), "error_code": codes.UNSUPPORTED_VERSION}
         connection.send(api.encode(0, frame.correlation_id, fields))
 
-    def _act(self, connection: Connection, frame: Frame, seen: Seen, action: Action | None) -> None:
+    def _act(self, connection: Connection, frame: Frame, seen: SeenRequest, action: Action | None) -> None:
         if isinstance(action, Hold):
             action.wait()
         if isinstance(action, LoseRequest):
@@ -105,7 +105,7 @@ class Dispatcher:
         else:
             self._answer(connection, frame, seen, fields, action)
 
-    def _handle(self, connection: Connection, seen: Seen, refused_with: int) -> Fields:
+    def _handle(self, connection: Connection, seen: SeenRequest, refused_with: int) -> Fields:
         call = self._call(seen, refused_with)
         with self._state.changed:
             self._state.expire()
@@ -116,7 +116,7 @@ class Dispatcher:
                 connection.user = user_of(call, bytes(seen.body.auth_bytes))
             return fields
 
-    def _call(self, seen: Seen, refused_with: int) -> Call:
+    def _call(self, seen: SeenRequest, refused_with: int) -> Call:
         return Call(
             self._state, seen.api, seen.version, seen.body, seen.node_id, seen.principal, refused_with
         )
@@ -125,7 +125,7 @@ class Dispatcher:
         return next(key for key, served in self._served.items() if served.api.name == name)
 
     def _answer(
-        self, connection: Connection, frame: Frame, seen: Seen, fields: Fields, action: Action | None
+        self, connection: Connection, frame: Frame, seen: SeenRequest, fields: Fields, action: Action | None
     ) -> None:
         api = self._served[frame.api_key].api
         if not api.expects_answer(seen.body):

@@ -15,7 +15,7 @@ from penstock.client.net import error_codes as codes
 _NO_GENERATION = -1
 
 
-class Committed(NamedTuple):
+class CommittedOffset(NamedTuple):
     """A committed offset. `order` grows with each commit that the group's coordinator handles."""
 
     offset: int
@@ -41,8 +41,8 @@ class Member:
 class Group:
     """The offsets of a group: those that count, and those of open transactions by producer id. Its member."""
 
-    offsets: dict[tuple[str, int], Committed] = field(default_factory=dict)
-    pending: dict[int, dict[tuple[str, int], Committed]] = field(default_factory=dict)
+    offsets: dict[tuple[str, int], CommittedOffset] = field(default_factory=dict)
+    pending: dict[int, dict[tuple[str, int], CommittedOffset]] = field(default_factory=dict)
     member: Member | None = None
     generation: int = 0
     promised_ids: set[str] = field(default_factory=set)

@@ -19,7 +19,7 @@ _REMEMBERED_BATCHES = 5
 _NONE = -1
 
 
-class Appended(NamedTuple):
+class AppendResult(NamedTuple):
     """The outcome of an append: an error code, or the offset of the first record."""
 
     code: int
@@ -166,13 +166,13 @@ class PartitionLog:
 
     # ----- writing
 
-    def append(self, batch: Batch, *, leader_epoch: int, append_time_ms: int | None = None) -> Appended:
+    def append(self, batch: Batch, *, leader_epoch: int, append_time_ms: int | None = None) -> AppendResult:
         """Write a batch of a client, unless its producer may not write it now."""
         if batch.producer_id != _NONE:
             if (earlier := self._duplicate_of(batch)) is not None:
-                return Appended(codes.NO_ERROR, earlier.base_offset)
+                return AppendResult(codes.NO_ERROR, earlier.base_offset)
             if code := self._refusal(batch):
-                return Appended(code)
+                return AppendResult(code)
         appended = batch.at(self.end_offset, leader_epoch, append_time_ms)
         self._take(appended)
         if appended.producer_id != _NONE:
@@ -183,7 +183,7 @@ class PartitionLog:
             if appended.is_transactional and producer.transaction_start is None:
                 producer.transaction_start = appended.base_offset
         stamp = _NONE if append_time_ms is None else append_time_ms
-        return Appended(codes.NO_ERROR, appended.base_offset, stamp)
+        return AppendResult(codes.NO_ERROR, appended.base_offset, stamp)
 
     def _take(self, appended: Batch) -> None:
         if appended.leader_epoch > (self.epochs[-1][0] if self.epochs else _NONE):

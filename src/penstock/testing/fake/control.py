@@ -14,7 +14,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Seen:
+class SeenRequest:
     """A request as a broker got it. `body` is the request of kafka-python's class."""
 
     api: str
@@ -88,7 +88,7 @@ class Hold:
 
 
 Action = Refuse | Answer | LoseRequest | LoseAnswer | Close | Twice | AnswerAfter | Hold
-Choose = Callable[[Seen], Action | None]
+Choose = Callable[[SeenRequest], Action | None]
 """Looks at a request. None: the broker handles it as usual, and it does not count."""
 
 
@@ -103,7 +103,7 @@ class Control:
     api: str
     choose: Choose
     times: int | None
-    seen: list[Seen] = field(default_factory=list)
+    seen: list[SeenRequest] = field(default_factory=list)
     is_ended: bool = False
     holds: list[Hold] = field(default_factory=list)
 
@@ -135,7 +135,7 @@ class Controls:
             self._controls.insert(0, control)
         return control
 
-    def action_for(self, seen: Seen) -> Action | None:
+    def action_for(self, seen: SeenRequest) -> Action | None:
         """Return what to do with a request; None: handle it as usual."""
         with self._lock:
             for control in self._controls:
@@ -154,7 +154,7 @@ class Controls:
                 control.end()
 
 
-def _count(control: Control, seen: Seen, action: Action) -> None:
+def _count(control: Control, seen: SeenRequest, action: Action) -> None:
     control.seen.append(seen)
     if isinstance(action, Hold):
         control.holds.append(action)

@@ -9,7 +9,7 @@ import pytest
 from penstock.client.cluster.log_offsets import list_offsets, list_offsets_each
 from penstock.errors import PenstockError, UnknownTopicOrPartitionError
 from penstock.testing import Close, FakeKafka
-from penstock.testing.fake.control import Action, Seen
+from penstock.testing.fake.control import Action, SeenRequest
 from penstock.types import LogEnd, TopicPartition
 from tests.unit.in_process import InProcess
 
@@ -62,7 +62,7 @@ def test_what_the_cluster_says_of_a_topic_is_the_error(
 def test_no_answer_of_the_cluster_does_not_hide_why_it_was_asked_again(kafka: FakeKafka) -> None:
     client = InProcess(kafka)
 
-    def only_the_first(_: Seen) -> Action | None:
+    def only_the_first(_: SeenRequest) -> Action | None:
         return Close() if client.count("Metadata") else None
 
     kafka.control("Metadata", only_the_first, times=None)

@@ -25,7 +25,7 @@ from penstock.errors import (
 )
 from penstock.testing import Answer, Close, FakeKafka
 from penstock.testing.fake._batches import Batch
-from penstock.testing.fake.control import Action, Seen
+from penstock.testing.fake.control import Action, SeenRequest
 from penstock.types import OffsetRange, TopicPartition
 from tests.scenarios.cluster import batch
 from tests.unit.in_process import InProcess
@@ -93,7 +93,7 @@ class Scene:
         """Return the id of the topic now."""
         return self.kafka._state.topics["t"].topic_id
 
-    def _answer(self, seen: Seen) -> Action | None:
+    def _answer(self, seen: SeenRequest) -> Action | None:
         (topic,) = seen.body.topics
         (asked,) = topic.partitions
         self.fetched_at.append((seen.node_id, asked.fetch_offset))

@@ -17,7 +17,7 @@ from penstock.client.transactions.steps import TransactionIdentity
 from penstock.errors import DecisionLogError, ExactlyOnceError, PrefixChangedError, PrefixTakenError
 from penstock.sink.exactly_once import _commit
 from penstock.sink.exactly_once import log as decision_log
-from penstock.sink.exactly_once._elsewhere import Found
+from penstock.sink.exactly_once._elsewhere import BatchElsewhere
 from penstock.sink.exactly_once._log_records import LogLocation, encode_back
 from penstock.sink.exactly_once._probes import Step, observe
 from penstock.sink.exactly_once.committable import TargetTopic, TaskReport
@@ -398,5 +398,5 @@ def test_decision_that_is_made_while_its_query_moves_is_seen(monkeypatch: pytest
 
 def commit_without_look(side: DriverSide, reports: list[TaskReport]) -> None:
     """As a driver that has looked before it stood still."""
-    with patch.object(_commit, "find_written", lambda *_: Found([], is_known=True)):
+    with patch.object(_commit, "find_written", lambda *_: BatchElsewhere([], is_known=True)):
         side.commit(reports)

@@ -14,7 +14,7 @@ from penstock.changelog.operators.aggregate import Aggregate
 from penstock.changelog.operators.base import Operator
 from penstock.changelog.operators.calls import parse_calls
 from penstock.changelog.operators.deduplicate import Deduplicate
-from penstock.changelog.operators.gathered import Gathered
+from penstock.changelog.operators.gathered import GroupAggregates
 from penstock.changelog.operators.join import KEY, LEFT, RIGHT, SIDE, Join
 from penstock.changelog.operators.keep_values import KeepValues
 from penstock.changelog.operators.normalize import Normalize
@@ -134,8 +134,8 @@ def joined_row(operator: RegularJoin, side: int, row: dict[str, Any]) -> dict[st
     return {SIDE: side, **keys, **{prefix + name: value for name, value in row.items()}}
 
 
-def gathered(operator: GatheredAggregation, rows: FlinkType) -> Gathered:
+def gathered(operator: GatheredAggregation, rows: FlinkType) -> GroupAggregates:
     """Return the aggregates of lists of changes. `rows` is the type of the lists."""
     fields = [pa.field(each.name, arrow_type(each.type)) for each in rows.elements[0].fields]
     columns = pa.schema([field for field in fields if field.name != ROW_KIND])
-    return Gathered(columns, tuple(parse_calls(dict(operator.calls))))
+    return GroupAggregates(columns, tuple(parse_calls(dict(operator.calls))))

@@ -24,7 +24,7 @@ from penstock.changelog.operators.ordering import groups_of, groups_of_kept, ran
 from penstock.changelog.operators.over.calls import NUMBERS, OverCall
 from penstock.changelog.operators.over.frames import Frames, starts_by_time, starts_of_peers, stops_of_peers
 from penstock.changelog.operators.over.parts import TIMES, Part, is_folded, out_type, parts_of, result
-from penstock.changelog.operators.waiting import NEVER, Waiting, times_of
+from penstock.changelog.operators.waiting import NEVER, WaitingRows, times_of
 from penstock.changelog.row_kinds import INSERT, ROW_KIND, kind_column
 from penstock.state.columns import (
     Hashes,
@@ -44,7 +44,7 @@ _PAST, _FOLDED = 4, 5
 
 
 @dataclass(frozen=True)
-class Over(Waiting):
+class Over(WaitingRows):
     """The operator.
 
     Attributes:

@@ -1,7 +1,7 @@
 """Check that the properties of a producer fit each other and the delivery guarantee.
 
 Runs on the driver, so that a contradiction stops a query before a job starts, and wherever settings are made.
-Invariant: the properties in a `ProducePromise` contradict neither each other nor the guarantee.
+Invariant: the properties in a `DeliveryProperties` contradict neither each other nor the guarantee.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _IN_FLIGHT_WITH_IDEMPOTENCE_MAX = 5
 
 
 @dataclass(frozen=True)
-class ProducePromise:
+class DeliveryProperties:
     """The properties that depend on one another. `acks` is -1 (all), 0 or 1."""
 
     acks: int
@@ -27,22 +27,22 @@ class ProducePromise:
     delivery_timeout_ms: int
 
 
-def produce_promise(properties: KafkaProperties, guarantee: DeliveryGuarantee) -> ProducePromise:
+def delivery_properties(properties: KafkaProperties, guarantee: DeliveryGuarantee) -> DeliveryProperties:
     """Return the properties that depend on one another, after the checks.
 
     Raises:
         OptionError: a property is malformed, or contradicts another or the guarantee.
     """
     idempotence = property_value(properties, "enable.idempotence")
-    promise = ProducePromise(
+    found = DeliveryProperties(
         acks=property_value(properties, "acks"),
         enable_idempotence=guarantee is not DeliveryGuarantee.NONE if idempotence is None else idempotence,
         max_in_flight=property_value(properties, _IN_FLIGHT),
         delivery_timeout_ms=_delivery_timeout_ms(properties),
     )
-    _check_guarantee(promise, guarantee, properties.spelled)
-    _check_idempotence(promise, properties)
-    return promise
+    _check_guarantee(found, guarantee, properties.spelled)
+    _check_idempotence(found, properties)
+    return found
 
 
 def _delivery_timeout_ms(properties: KafkaProperties) -> int:
@@ -64,16 +64,16 @@ def _delivery_timeout_ms(properties: KafkaProperties) -> int:
 
 
 def _check_guarantee(
-    promise: ProducePromise, guarantee: DeliveryGuarantee, key: Callable[[str], str]
+    found: DeliveryProperties, guarantee: DeliveryGuarantee, key: Callable[[str], str]
 ) -> None:
-    if guarantee is not DeliveryGuarantee.NONE and promise.acks != -1:
+    if guarantee is not DeliveryGuarantee.NONE and found.acks != -1:
         raise OptionError(
-            f"Option '{key('acks')}' = '{promise.acks}' contradicts the delivery guarantee "
+            f"Option '{key('acks')}' = '{found.acks}' contradicts the delivery guarantee "
             f"{guarantee.value}: a record that only one broker has is lost when that broker fails. Set "
             f"'{key('acks')}' = 'all', or 'sink.delivery-guarantee' = 'none'.",
             option=key("acks"),
         )
-    if guarantee is DeliveryGuarantee.EXACTLY_ONCE and not promise.enable_idempotence:
+    if guarantee is DeliveryGuarantee.EXACTLY_ONCE and not found.enable_idempotence:
         raise OptionError(
             f"Option '{key('enable.idempotence')}' = 'false' contradicts the delivery guarantee "
             "exactly-once: leave it out.",
@@ -81,22 +81,22 @@ def _check_guarantee(
         )
 
 
-def _check_idempotence(promise: ProducePromise, properties: KafkaProperties) -> None:
-    if not promise.enable_idempotence:
+def _check_idempotence(found: DeliveryProperties, properties: KafkaProperties) -> None:
+    if not found.enable_idempotence:
         return
     key = properties.spelled
     rest = (
         f"Change it, or set '{key('enable.idempotence')}' = 'false' and accept doubled and unordered records."
     )
-    if promise.acks != -1:
+    if found.acks != -1:
         raise OptionError(
-            f"Option '{key('acks')}' = '{promise.acks}' contradicts an idempotent producer, which needs "
+            f"Option '{key('acks')}' = '{found.acks}' contradicts an idempotent producer, which needs "
             f"'all'. {rest}",
             option=key("acks"),
         )
-    if promise.max_in_flight > _IN_FLIGHT_WITH_IDEMPOTENCE_MAX:
+    if found.max_in_flight > _IN_FLIGHT_WITH_IDEMPOTENCE_MAX:
         raise OptionError(
-            f"Option '{key(_IN_FLIGHT)}' = '{promise.max_in_flight}' contradicts an "
+            f"Option '{key(_IN_FLIGHT)}' = '{found.max_in_flight}' contradicts an "
             f"idempotent producer: brokers remember {_IN_FLIGHT_WITH_IDEMPOTENCE_MAX} batches. {rest}",
             option=key(_IN_FLIGHT),
         )

@@ -25,7 +25,7 @@ MAX_VANISHED = 1_000
 """How many vanished topic partitions an offset carries; above that, only those of the last change."""
 
 
-def left_after(
+def departed_after(
     start: SourceOffset,
     begin: Positions,
     subscription: Subscription,

@@ -39,7 +39,7 @@ def make_archive(progress: Progress = print_progress) -> bool:
             return False
         with lock:
             progress("preparing Kafka's classes for quick starts, once for this user")
-            return _rehearse(folder, key, progress)
+            return _train(folder, key, progress)
     return False
 
 
@@ -47,7 +47,7 @@ def make_archive_beside() -> None:
     threading.Thread(target=make_archive, args=(lambda _message: None,), daemon=True).start()
 
 
-class _Rehearsal(DevCluster):
+class _TrainingRun(DevCluster):
     """A broker whose Java writes the archive into the broker's folder when it ends."""
 
     def _class_flags(self, jars: Sequence[Path]) -> list[str]:
@@ -61,8 +61,8 @@ class _Rehearsal(DevCluster):
         return made if node.wait_until_ended(_END_TIMEOUT_S) and made.is_file() else None
 
 
-def _rehearse(folder: Path, key: str, progress: Progress) -> bool:
-    cluster = _Rehearsal(progress=progress)
+def _train(folder: Path, key: str, progress: Progress) -> bool:
+    cluster = _TrainingRun(progress=progress)
     try:
         cluster.start()
         made = cluster.end()

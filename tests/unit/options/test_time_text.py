@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from penstock.errors import MissingOptionError, OptionError
 from penstock.options.config import OffsetsSpec
-from penstock.options.moments import BeforeNow, parse_moment, render_moment
 from penstock.options.parse import parse_read
+from penstock.options.time_text import BeforeNow, parse_moment, render_moment
 from penstock.types import LogEnd, Time
 
 FLINK = {"topic": "orders", "properties.bootstrap.servers": "a:1"}

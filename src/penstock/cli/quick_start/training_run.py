@@ -1,7 +1,7 @@
 """A short life of a Spark driver with SQL: Java writes the classes that it has loaded into an archive.
 
-Run as `python -m penstock.cli.quick_start.rehearsal FOLDER` by `classes.py`. It runs what small scripts do:
-a filter, a window aggregate, and groups that change. Invariant: it needs no broker, and it ends Java in
+Run as `python -m penstock.cli.quick_start.training_run FOLDER` by `classes.py`. It runs what small scripts
+do: a filter, a window aggregate, and groups that change. Invariant: it needs no broker, and it ends Java in
 order, because Java writes the archive at its end.
 """
 
