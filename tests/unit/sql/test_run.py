@@ -20,7 +20,8 @@ from penstock.sql.run import _checkpoints
 from penstock.sql.run._inserts import Inserts, Write
 from penstock.sql.run._tables import with_idle_timeout
 from penstock.sql.run.catalog import Catalog, Table, View, altered, with_like
-from penstock.sql.run.settings import Settings
+from penstock.sql.run.session import Session
+from penstock.sql.run.settings import NEEDED, Settings
 from tests.unit.sql.declared import FILES, KAFKA, with_options
 
 BASE = "CREATE TABLE base (a INT, b AS a + 1, c INT METADATA, WATERMARK FOR a AS a, PRIMARY KEY (a) NOT ENFORCED) WITH ('x' = '1', 'y' = '2')"
@@ -109,9 +110,26 @@ def test_settings() -> None:
         ("sql-client.execution.result-mode", "pretty", "Allowed: table, changelog, tableau"),
         ("table.exec.sink.not-null-enforcer", "DROP", "can only be 'error'"),
         ("restart-strategy.type", "fixed-delay", "Spark retries tasks"),
+        ("table.exec.mini-batch.enabled", "yes", "Allowed: true, false"),
+        ("table.exec.mini-batch.allow-latency", "soon", "cannot be 'soon'"),
+        ("table.exec.mini-batch.size", "-1", "a number from 1"),
     ]:
         with pytest.raises(ValueError, match=message.replace("?", r"\?")):
             settings.set(key, value)
+
+
+def test_mini_batches_are_noted_where_they_are_set() -> None:
+    spark = MagicMock()
+    spark.conf.get.side_effect = lambda key, *_: NEEDED.get(key, ("false", ""))[0]
+    session = Session(spark)
+    script = (
+        "SET 'table.exec.mini-batch.enabled' = 'true'; SET 'table.exec.mini-batch.allow-latency' = '5 s';"
+        "SET 'table.exec.mini-batch.size' = '5000'; SET 'state.backend.type' = 'rocksdb'"
+    )
+    noted = [each.message for each in session.execute(script)]
+    assert ["It has no effect." in each for each in noted] == [True, True, True, False]
+    assert "'execution.checkpointing.interval'" in noted[1]
+    assert "'scan.max-records-per-batch'" in noted[2]
 
 
 @pytest.mark.parametrize(

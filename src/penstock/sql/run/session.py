@@ -80,7 +80,7 @@ from penstock.sql.run.catalog import (
     with_like,
 )
 from penstock.sql.run.job import Job, Result
-from penstock.sql.run.settings import FOLDER, NEEDED, PARALLELISM, SYNC, ZONE, Settings
+from penstock.sql.run.settings import FOLDER, NEEDED, PARALLELISM, SYNC, ZONE, Settings, note_of
 
 _log = logging.getLogger("penstock.sql")
 _SPARK_KEYS = {ZONE: "spark.sql.session.timeZone", PARALLELISM: "spark.sql.shuffle.partitions"}
@@ -350,7 +350,7 @@ class Session:
         if spark_key.startswith("spark."):
             self._before.setdefault(spark_key, self.spark.conf.get(spark_key, None))
             self.spark.conf.set(spark_key, self._settings.values[key])
-        return Result("The option was set.")
+        return Result(" ".join(filter(None, ("The option was set.", note_of(key)))))
 
     def reset_option(self, statement: ResetOption, source: Source) -> Result:
         """Forget an option, or all of them. Options of Spark get the value that they had before SET."""

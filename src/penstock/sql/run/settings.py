@@ -66,13 +66,19 @@ _NO_EFFECT = (
     "state.backend.type",
     "state.backend.incremental",
     "pipeline.max-parallelism",
-    "table.exec.mini-batch.enabled",
-    "table.exec.mini-batch.allow-latency",
-    "table.exec.mini-batch.size",
     "table.optimizer.agg-phase-strategy",
     "pipeline.object-reuse",
     "execution.target",
 )
+_MINI_BATCH, _LATENCY, _SIZE = (
+    f"table.exec.mini-batch.{each}" for each in ("enabled", "allow-latency", "size")
+)
+_MINI_BATCHES = {
+    _MINI_BATCH: "Each micro-batch is one. It gives the difference that all of its records make.",
+    _LATENCY: f"The time from one micro-batch to the next is '{INTERVAL}'.",
+    _SIZE: "'scan.max-records-per-batch' in WITH limits the records that a micro-batch reads of a table.",
+}
+"""Options of Flink's mini-batches, and what does the same here."""
 _REFUSED = {
     "execution.savepoint.path": "a query continues from its folder below 'execution.checkpointing.dir'.",
     "execution.state-recovery.path": "a query continues from its folder below 'execution.checkpointing.dir'.",
@@ -97,9 +103,10 @@ _ALLOWED = {
     SYNC: ("true", "false"),
     DUPLICATES: ("true", "false"),
     STRATEGY: ("try_resolve", "ignore"),
+    _MINI_BATCH: ("true", "false"),
     RESULT_MODE: ("table", "changelog", "tableau"),
 }
-_DURATIONS, _COUNTS = (INTERVAL, IDLE, TTL), (PARALLELISM, RESULT_ROWS)
+_DURATIONS, _COUNTS = (INTERVAL, IDLE, TTL, _LATENCY), (PARALLELISM, RESULT_ROWS, _SIZE)
 _ANSI, _ESCAPED = "spark.sql.ansi.enabled", "spark.sql.parser.escapedStringLiterals"
 _POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 _MULTIPLE = "spark.sql.streaming.statefulOperator.allowMultiple"
@@ -198,7 +205,12 @@ def current_name(key: str) -> str:
     return _SYNONYMS.get(key.strip(), key.strip())
 
 
-_KNOWN = (*_SERVED, *_SYNONYMS, *_NO_EFFECT, *_REFUSED, *_FIXED)
+def note_of(key: str) -> str | None:
+    """Return what a user should know of an option that has no effect; None of another one."""
+    return f"It has no effect. {_MINI_BATCHES[key]}" if key in _MINI_BATCHES else None
+
+
+_KNOWN = (*_SERVED, *_SYNONYMS, *_NO_EFFECT, *_MINI_BATCHES, *_REFUSED, *_FIXED)
 
 
 def _is_known(key: str) -> bool:
