@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from penstock.sql.bind.arguments import arguments_of
+from penstock.sql.bind.changelogs import PARAMETERS, ChangelogCall, is_changelog_function
 from penstock.sql.bind.context import ComputedColumn, SourceTable, SourceView
 from penstock.sql.bind.expressions.base import kind_of
 from penstock.sql.bind.expressions.binder import ExpressionBinder
@@ -29,7 +31,7 @@ from penstock.sql.functions.zones import has_zone
 from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.language.hints import without_hints
 from penstock.sql.language.parse import parse_option_hint
-from penstock.sql.language.queries import Place, read_query
+from penstock.sql.language.queries import Place, TableArgument, read_query
 from penstock.sql.language.source import nearest
 from penstock.sql.language.statements import Options
 from penstock.sql.plan.expressions import Call, Column, Expression, Function, Varies
@@ -55,8 +57,6 @@ from penstock.sql.plan.types import BIGINT, TIMES, from_spark, spark_text, wides
 
 _NO_MODEL = "Use a Python function: CREATE FUNCTION ... LANGUAGE PYTHON."
 _INSTEAD = {
-    "TO_CHANGELOG": "Declare a column `row_kind STRING METADATA FROM 'row-kind'` to get changes as rows.",
-    "FROM_CHANGELOG": "Read the topic with a format such as 'debezium-json'.",
     "VECTOR_SEARCH": _NO_MODEL,
     "ML_PREDICT": _NO_MODEL,
 }
@@ -88,6 +88,8 @@ class RelationBinder:
         """Return what stands in FROM."""
         if is_window_function(tree):
             found = self._window(tree)
+        elif isinstance(tree, exp.Table) and is_changelog_function(tree):
+            found = self._changelog(tree)
         elif isinstance(tree, exp.Table):
             self._only(tree, "this", "db", "catalog", "alias", "version", "joins")
             if tree.args.get("version") is not None:
@@ -218,6 +220,27 @@ class RelationBinder:
                 )
         entries = (Entry(name, *each) for each in zip(names, bound.columns, strict=True))
         return Relation(bound.node, tuple(entries))
+
+    # ---- FROM_CHANGELOG and TO_CHANGELOG
+
+    def _changelog(self, tree: exp.Expr) -> Relation:
+        self._only(tree, "this", "alias", "joins")
+        call, name = tree.this, str(tree.this.this).upper()
+        found = ChangelogCall(self.place, call, arguments_of(self.place, call, PARAMETERS, in_any_case=False))
+        given = found.arguments.get("input")
+        if isinstance(given, TableArgument):
+            if given.args.get("partition_by"):
+                self.place.refuse(
+                    call, f"PARTITION BY is not served in {name}. Leave it out, as Flink 2.3 wants it."
+                )
+            rows = self.bound_table(given.this)
+        elif isinstance(given, exp.Subquery):
+            rows = self.query.query(given, self.names, self.outside)
+        else:
+            self.place.refuse(
+                call, f"{name} takes its rows as `input => TABLE name`, or a query in brackets."
+            )
+        return self._named(found.bound(rows, self.context), tree.args.get("alias"), tree)
 
     # ---- windows
 

@@ -5,17 +5,16 @@ Runs on the driver. Invariant: a window has the same start and end as in Flink.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
+from penstock.sql.bind.arguments import arguments_of
 from penstock.sql.bind.context import Context
 from penstock.sql.functions.zones import SET_UTC, NeedsUtcError
 from penstock.sql.language.queries import (
     DescriptorOf,
     IntervalOf,
-    NamedArgument,
     Place,
     TableArgument,
     read_expression,
@@ -72,7 +71,7 @@ def kind_of_window(node: exp.Expr) -> str | None:
 def window_call(place: Place, call: exp.Expr) -> WindowCall:
     """Read a window function of FROM."""
     kind = str(call.this).upper()
-    arguments = _arguments(place, call, kind)
+    arguments = arguments_of(place, call, _PARAMETERS[kind], in_any_case=True)
     table, column = arguments.get("DATA"), arguments.get("TIMECOL")
     if not isinstance(table, TableArgument):
         place.refuse(call, f"{kind} takes a table as `TABLE name`.")
@@ -126,20 +125,6 @@ def _spans(place: Place, call: exp.Expr, given: dict[str, exp.Expr]) -> Spans:
     if kind == "TUMBLE" and abs(offset) >= size:
         place.refuse(call, "the offset of TUMBLE has to be less than its size, as in Flink.")
     return Spans(kind, size, slide, offset)
-
-
-def _arguments(place: Place, call: exp.Expr, kind: str) -> dict[str, exp.Expr]:
-    names: Sequence[str] = _PARAMETERS[kind]
-    found: dict[str, exp.Expr] = {}
-    for number, each in enumerate(call.expressions):
-        if isinstance(each, NamedArgument):
-            name, value = each.this.name.upper(), each.expression
-        else:
-            name, value = (names[number] if number < len(names) else ""), each
-        if name not in names or name in found:
-            place.refuse(call, f"{kind} takes {', '.join(names)}.")
-        found[name] = value
-    return found
 
 
 def _length(place: Place, call: exp.Expr, node: exp.Expr) -> int:

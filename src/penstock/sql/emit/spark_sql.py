@@ -32,6 +32,7 @@ from penstock.sql.plan.nodes import (
     AsOfJoin,
     Distinct,
     Filter,
+    FromChangelog,
     Join,
     JoinKind,
     Limit,
@@ -48,6 +49,7 @@ from penstock.sql.plan.nodes import (
     Stateful,
     TableFunction,
     TimedChanges,
+    ToChangelog,
     Unnest,
     Upserts,
     Values,
@@ -55,7 +57,7 @@ from penstock.sql.plan.nodes import (
     Window,
 )
 from penstock.sql.plan.rewrite import columns_in, columns_of
-from penstock.sql.plan.texts import quoted
+from penstock.sql.plan.texts import literal, quoted
 from penstock.sql.plan.traits import TraitsOf
 from penstock.sql.plan.types import spark_text
 
@@ -108,6 +110,10 @@ class SparkSql:
                 return self._marked(node, outer)
             case Upserts():
                 return self.select(node.input, outer).with_(kind="'+U'")
+            case ToChangelog():
+                return self._to_changelog(node, outer)
+            case FromChangelog():
+                return self._from_changelog(node, outer)
             case Stateful():
                 return self._stateful(node, outer)
             case Values():
@@ -291,6 +297,34 @@ class SparkSql:
             return made
         head, _, tail = made.source.rpartition(" CROSS JOIN LATERAL ")
         return made.with_(source=f"{head} LEFT JOIN LATERAL {tail} ON TRUE")
+
+    # ---- changelogs as rows
+
+    def _to_changelog(self, node: ToChangelog, outer: Names) -> Select:
+        inner = self.select(node.input, outer)
+        if inner.stage > Stage.ROWS or not is_simple(inner.kind or "NULL"):
+            inner = self._nested(inner)
+        kind = inner.kind or "'+I'"
+        whens = " ".join(f"WHEN {literal(each)} THEN {literal(code)}" for each, code in node.codes)
+        known = ", ".join(literal(each) for each, _ in node.codes)
+        outputs = {node.column: f"CASE {kind} {whens} END", **inner.outputs}
+        return inner.with_(outputs=outputs, where=(*inner.where, f"{kind} IN ({known})"), kind=None)
+
+    def _from_changelog(self, node: FromChangelog, outer: Names) -> Select:
+        inner = self.select(node.input, outer)
+        if inner.stage > Stage.ROWS or not is_simple(inner.outputs[node.column]):
+            inner = self._nested(inner)
+        code = inner.outputs[node.column]
+        whens = " ".join(f"WHEN {literal(each)} THEN {literal(kind)}" for each, kind in node.kinds)
+        wrong = literal(
+            f"FROM_CHANGELOG: expected one of the codes {', '.join(each for each, _ in node.kinds)} in the "
+            f"column {node.column.name}, got "
+        )
+        advice = literal(". The query stops. Add the code to op_mapping, or leave such rows out in a view.")
+        failure = f"raise_error(concat({wrong}, coalesce({code}, 'NULL'), {advice}))"
+        kind = f"CASE {code} {whens} ELSE CAST({failure} AS STRING) END"
+        outputs = {each: text for each, text in inner.outputs.items() if each != node.column}
+        return self._nested(inner.with_(outputs=outputs, kind=kind))
 
     # ---- windows and groups
 

@@ -9,12 +9,13 @@ of the function. The engines are chosen before, because only then it is known wh
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.sql.language.source import script_of
 from penstock.sql.passes.context import PassContext
 from penstock.sql.plan.expressions import Call, Column, Expression, Varies, walk
 from penstock.sql.plan.nodes import (
+    FromChangelog,
     Node,
     Output,
     Project,
@@ -22,6 +23,7 @@ from penstock.sql.plan.nodes import (
     SetOperation,
     Stateful,
     TableFunction,
+    ToChangelog,
     Watermark,
 )
 from penstock.sql.plan.operators import KeptValues, Operator, VersionJoin
@@ -40,11 +42,13 @@ class VaryingCall:
         name: of the function or column.
         varies: how often it may give another value.
         why: of a column, what gives its value.
+        is_told: whether FROM_CHANGELOG says how its row changes.
     """
 
     name: str
     varies: Varies
     why: str = ""
+    is_told: bool = False
 
     @property
     def shown(self) -> str:
@@ -100,19 +104,28 @@ def _is_copied(node: Node, context: PassContext) -> bool:
     return isinstance(node, Scan) and (node.source.has_offsets or not context.wants_offsets)
 
 
-def _taints(node: Node, context: PassContext, places: Mapping[Column, int]) -> Taints:
-    """Return the columns of a node that may have another value when their row is taken back."""
+def _taints(
+    node: Node, context: PassContext, places: Mapping[Column, int], *, is_told: bool = False
+) -> Taints:
+    """Return the columns of a node that may have another value when their row is taken back.
+
+    `is_told`: whether FROM_CHANGELOG stands above. Then another row of the node takes a row back.
+    """
     if not context.traits(node).is_stream:
         return _of_static(node, context)
     below: dict[Column, _Taint] = {}
     for each in inputs_of(node):
-        below |= _taints(each, context, places)
+        below |= _taints(each, context, places, is_told=is_told or isinstance(node, FromChangelog))
     if isinstance(node, Scan):
-        return _of_scan(node, context)
-    if not any(context.traits(each).changes for each in inputs_of(node)):
+        return _of_scan(node, context) if is_told or context.traits(node).changes else {}
+    if isinstance(node, FromChangelog):
+        return {column: _told(taint) for column, taint in below.items() if column != node.column}
+    if not is_told and not any(context.traits(each).changes for each in inputs_of(node)):
         return {}
+    if isinstance(node, ToChangelog):
+        return below if is_told else _of_told(node, below, context, places)
     if isinstance(node, Stateful):
-        return _of_operator(node, below, context, places)
+        return _of_operator(node, below, context, places, is_told=is_told)
     if isinstance(node, Watermark):
         return {node.column if column == node.time else column: taint for column, taint in below.items()}
     if isinstance(node, SetOperation):
@@ -124,20 +137,34 @@ def _taints(node: Node, context: PassContext, places: Mapping[Column, int]) -> T
     for each_expression in expressions_of(node):
         taint = _taint(each_expression, below, context)
         if taint is not None:
-            _refuse(taint, node, context)
+            _refuse(_told(taint) if is_told else taint, node, context)
     if isinstance(node, TableFunction) and node.varies is not Varies.NEVER:
         _refuse(_Taint(VaryingCall(node.said, node.varies), node.offset), node, context)
     return below
 
 
-def _of_operator(node: Stateful, below: Taints, context: PassContext, places: Mapping[Column, int]) -> Taints:
+def _told(taint: _Taint) -> _Taint:
+    return replace(taint, call=replace(taint.call, is_told=True))
+
+
+def _of_told(node: ToChangelog, below: Taints, context: PassContext, places: Mapping[Column, int]) -> Taints:
+    """Refuse a value that is computed again when a row is taken back. Metadata are those of a record."""
+    for column, taint in below.items():
+        if taint.call.varies is not Varies.RECORD:
+            _refuse(_named(taint, column.at(places.get(column, -1)), context), node, context)
+    return {}
+
+
+def _of_operator(
+    node: Stateful, below: Taints, context: PassContext, places: Mapping[Column, int], *, is_told: bool
+) -> Taints:
     """Return that an operator has the values that it keeps.
 
     It finds old rows by their values, so these must not vary. The values of a version are those of its
     record, because nothing takes a version back.
     """
     for each in node.inputs[:1] if isinstance(node.operator, VersionJoin) else node.inputs:
-        for label, column in each.columns if context.traits(each.node).changes else ():
+        for label, column in each.columns if is_told or context.traits(each.node).changes else ():
             if column in below and not _is_kept(node.operator, label, below[column]):
                 named = column.at(places.get(column, -1))
                 _refuse(_named(below[column], named, context), each.node, context)
@@ -158,8 +185,6 @@ def _of_static(node: Node, context: PassContext) -> Taints:
 
 
 def _of_scan(node: Scan, context: PassContext) -> Taints:
-    if not context.traits(node).changes:
-        return {}
     whys = dict(node.source.varying)
     return {
         each: _Taint(VaryingCall(each.name, Varies.RECORD, whys[each.name]), node.offset)
@@ -174,7 +199,7 @@ def _named(taint: _Taint, column: Column, context: PassContext) -> _Taint:
         return taint
     call = taint.call
     if script_of(taint.offset, context.script) is not script_of(column.offset, context.script):
-        call = VaryingCall(column.name, call.varies, call.why or call.name)
+        call = replace(call, name=column.name, why=call.why or call.name)
     return _Taint(call, column.offset)
 
 
@@ -210,6 +235,10 @@ def _refusal(call: VaryingCall, cause: str) -> str:
 
 
 def _advice(call: VaryingCall) -> str:
+    if call.is_told:
+        return (
+            f"Leave it out of the input of FROM_CHANGELOG. To accept wrong rows, SET '{STRATEGY}' = 'IGNORE'."
+        )
     if call.varies is Varies.RECORD:
         return (
             "Declare a PRIMARY KEY and SET 'table.exec.source.cdc-events-duplicate' = 'true', so that the "

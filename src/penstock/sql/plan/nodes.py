@@ -423,6 +423,40 @@ class TimedChanges:
 
 
 @dataclass(frozen=True)
+class ToChangelog:
+    """Append-only rows, each of which says how it changes the table that the input is (TO_CHANGELOG).
+
+    Attributes:
+        input: the rows.
+        column: the code of the change.
+        codes: the code of each row kind, such as `+I`. Rows of other kinds are left out.
+    """
+
+    input: Node
+    column: Column
+    codes: tuple[tuple[str, str], ...]
+    offset: int = field(default=-1, compare=False)
+
+
+@dataclass(frozen=True)
+class FromChangelog:
+    """Rows that change as a code in each append-only row says (FROM_CHANGELOG).
+
+    Attributes:
+        input: the rows.
+        column: the code, which goes. A code that is not known stops the query.
+        kinds: the row kind that each code means.
+        time: the column of the watermark and its delay, which a pass takes from the rows; None without one.
+    """
+
+    input: Node
+    column: Column
+    kinds: tuple[tuple[str, str], ...]
+    time: tuple[Column, int] | None = None
+    offset: int = field(default=-1, compare=False)
+
+
+@dataclass(frozen=True)
 class Output:
     """The result of a query: the only place where columns have names again."""
 
@@ -455,5 +489,7 @@ Node = (
     | PlainTimes
     | Upserts
     | TimedChanges
+    | ToChangelog
+    | FromChangelog
     | Output
 )

@@ -26,6 +26,7 @@ from penstock.sql.plan.nodes import (
     Assignment,
     Distinct,
     Filter,
+    FromChangelog,
     Join,
     JoinKind,
     Limit,
@@ -43,6 +44,7 @@ from penstock.sql.plan.nodes import (
     Stateful,
     TableFunction,
     TimedChanges,
+    ToChangelog,
     Unnest,
     Upserts,
     Values,
@@ -100,6 +102,10 @@ def columns_of(node: Node) -> tuple[Column, ...]:
             return columns_of(node.input)
         case MarkedWindows():
             return tuple(each for each in columns_of(node.input) if each != node.window)
+        case ToChangelog():
+            return (node.column, *columns_of(node.input))
+        case FromChangelog():
+            return tuple(each for each in columns_of(node.input) if each != node.column)
         case Stateful():
             return tuple(column for _, column in node.columns)
         case Watermark():
@@ -136,6 +142,8 @@ def expressions_of(node: Node) -> tuple[Expression, ...]:
         case Scan() | SetOperation() | Distinct() | Limit() | Output() | Apply():
             return ()
         case Stateful() | MarkedWindows() | PlainTimes() | Upserts() | TimedChanges():
+            return ()
+        case ToChangelog() | FromChangelog():
             return ()
         case Values():
             return tuple(cell for row in node.rows for cell in row)
@@ -196,6 +204,8 @@ def kept_by(node: Node) -> frozenset[Column]:
             return frozenset((node.time,))
         case Upserts():
             return frozenset(node.keys)
+        case FromChangelog():
+            return frozenset((node.column, *(node.time[:1] if node.time is not None else ())))
         case AsOfJoin() if node.version is not None:
             return frozenset((node.version,))
         case _:
@@ -215,6 +225,22 @@ def free_columns(node: Node) -> frozenset[Column]:
 def transformed(node: Node, change: Callable[[Node], Node]) -> Node:
     """Return a plan in which each node was changed, the inputs before the node that reads them."""
     return change(with_inputs(node, tuple(transformed(each, change) for each in inputs_of(node))))
+
+
+def transformed_with_queries(node: Node, change: Callable[[Node], Node]) -> Node:
+    """Return a plan in which each node was changed, also those of queries in expressions."""
+
+    def inner(part: Expression) -> Expression | None:
+        if not isinstance(part, QueryCall):
+            return None
+        values = tuple(rewritten(each, inner) for each in part.values)
+        return replace(part, plan=transformed_with_queries(part.plan, change), values=values)
+
+    def changed(each: Node) -> Node:
+        has_queries = any(isinstance(p, QueryCall) for e in expressions_of(each) for p in walk(e))
+        return change(with_expressions(each, lambda old: rewritten(old, inner)) if has_queries else each)
+
+    return transformed(node, changed)
 
 
 def substituted(node: Node, values: Mapping[Column, Expression]) -> Node:
@@ -237,6 +263,8 @@ def with_expressions(node: Node, change: Callable[[Expression], Expression]) -> 
         case Scan() | SetOperation() | Distinct() | Limit() | Output() | Apply() | Watermark():
             return node
         case Stateful() | MarkedWindows() | PlainTimes() | Upserts() | TimedChanges():
+            return node
+        case ToChangelog() | FromChangelog():
             return node
         case Values():
             return replace(node, rows=tuple(tuple(map(change, row)) for row in node.rows))

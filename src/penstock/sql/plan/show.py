@@ -26,6 +26,7 @@ from penstock.sql.plan.nodes import (
     Changelog,
     Distinct,
     Filter,
+    FromChangelog,
     Join,
     Limit,
     MarkedWindows,
@@ -41,6 +42,7 @@ from penstock.sql.plan.nodes import (
     Stateful,
     TableFunction,
     TimedChanges,
+    ToChangelog,
     Unnest,
     Upserts,
     Values,
@@ -91,7 +93,7 @@ class _Shown:
     def _names_of(self, columns: Iterable[Column]) -> str:
         return ", ".join(map(self._name, columns))
 
-    def _node(self, node: Node) -> str:  # noqa: C901, PLR0911, PLR0912 - one case for each kind of node
+    def _node(self, node: Node) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915 - a case a kind
         match node:
             case Scan():
                 return f"Scan({node.source.name}: {', '.join(map(self._read, node.columns))})"
@@ -154,6 +156,12 @@ class _Shown:
                 return f"Upserts({self._names_of(node.keys)})"
             case TimedChanges():
                 return f"TimedChanges({self._name(node.time)})"
+            case ToChangelog():
+                codes = ", ".join(f"{kind}={code!r}" for kind, code in node.codes)
+                return f"ToChangelog({self._name(node.column)}: {codes})"
+            case FromChangelog():
+                kinds = ", ".join(f"{code!r}={kind}" for code, kind in node.kinds)
+                return f"FromChangelog({self._name(node.column)}: {kinds})"
             case Output():
                 pairs = zip(node.names, node.columns, strict=True)
                 return f"Output({', '.join(f'{name}={self._name(column)}' for name, column in pairs)})"

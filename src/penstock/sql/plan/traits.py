@@ -19,6 +19,7 @@ from penstock.sql.plan.nodes import (
     Changelog,
     Distinct,
     Filter,
+    FromChangelog,
     Input,
     Join,
     JoinKind,
@@ -37,6 +38,7 @@ from penstock.sql.plan.nodes import (
     Stateful,
     TableFunction,
     TimedChanges,
+    ToChangelog,
     Unnest,
     Upserts,
     Values,
@@ -167,7 +169,7 @@ class TraitsOf:
             found = self._known[id(node)] = (node, self._of(node))
         return found[1]
 
-    def _of(self, node: Node) -> Traits:
+    def _of(self, node: Node) -> Traits:  # noqa: PLR0915 - one case for each kind of node
         match node:
             case Scan():
                 return _of_scan(node)
@@ -219,6 +221,16 @@ class TraitsOf:
                 return replace(below, times=kept, windows={})
             case TimedChanges() | Output():
                 return self(node.input)
+            case ToChangelog():
+                below = self(node.input)
+                times = {} if below.changes else below.times  # a row that is taken back has its old time
+                return replace(_only(below), changelog=Changelog.APPEND, changed=None, times=times)
+            case FromChangelog():
+                below = self(node.input)
+                changed = Changed("FROM_CHANGELOG", node.offset)
+                time = below.time if node.time is None else node.time
+                made = replace(_only(below), changelog=Changelog.RETRACT, changed=changed)
+                return replace(made, changing_time=time)
             case Upserts():
                 below = self(node.input)
                 return replace(

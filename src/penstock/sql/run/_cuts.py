@@ -13,7 +13,7 @@ from penstock.sql.language.source import Source as ScriptSource
 from penstock.sql.language.source import script_of
 from penstock.sql.language.statements import Options
 from penstock.sql.passes.assign_state_ids import NAMES
-from penstock.sql.plan.nodes import Aggregate, Join, Node, Output, Scan, Source, Stateful, Window
+from penstock.sql.plan.nodes import Aggregate, Join, Node, Output, Scan, Source, Stateful, ToChangelog, Window
 from penstock.sql.plan.operators import (
     Aggregation,
     Deduplication,
@@ -103,13 +103,15 @@ Reads = dict[tuple[tuple[str, ...], Options], Source]
 class Notes:
     """What was found while a query was bound: the tables that it reads, and its cuts.
 
-    `hops` are warnings of windows, `varying` those of functions that may give other values over rows that
-    change. `drops_late_rows`: whether rows that are later than the watermark are left out.
+    `hops` are warnings of windows, `told` those of TO_CHANGELOG, `varying` those of functions that may give
+    other values over rows that change. `drops_late_rows`: whether rows that are later than the watermark
+    are left out.
     """
 
     reads: Reads = field(default_factory=dict)
     cuts: list[Cut] = field(default_factory=list)
     hops: list[str] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
     varying: list[str] = field(default_factory=list)
     drops_late_rows: bool = False
 
@@ -134,6 +136,8 @@ def note_plan(
             notes.drops_late_rows |= isinstance(node.operator, _IN_TIME)
         elif isinstance(node, Window) and traits(node).is_stream:
             notes.hops += many_hops(node.spans.hops, _where(node.offset, script))
+        elif isinstance(node, ToChangelog):
+            notes.told += told_changes(node, traits, script)
         elif isinstance(node, Aggregate):
             below = traits(node.input)
             notes.drops_late_rows |= below.is_stream and not below.changes
@@ -168,6 +172,26 @@ def many_hops(count: int, place: str) -> list[str]:
     return [
         f"{place}: HOP puts each row into {count} windows, and computes it in each of them. TUMBLE by the "
         "slide, and then a HOP over the window_time of its groups, computes fewer rows."
+    ]
+
+
+def told_changes(node: ToChangelog, traits: TraitsOf, script: ScriptSource) -> list[str]:
+    """Return a warning if the rows of TO_CHANGELOG depend on how the input is cut into micro-batches."""
+    made = [
+        each
+        for each in nodes_in(node.input)
+        if isinstance(each, Stateful)
+        and traits(each).changes
+        and not isinstance(each.operator, Normalization)
+    ]
+    if not made or not traits(node.input).changes:
+        return []
+    changed = traits(made[0]).changed
+    name = changed.name if changed is not None else ""
+    return [
+        f"{_where(node.offset, script)}: TO_CHANGELOG gives the changes of {name}, which are the difference "
+        "that each micro-batch makes. Its rows depend on the size of the micro-batches. The table that they "
+        "leave does not."
     ]
 
 

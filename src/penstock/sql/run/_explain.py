@@ -110,7 +110,7 @@ def _mode_of(source: Source) -> str:
 
 def warnings_of(notes: Notes, catalog: Catalog) -> Iterator[str]:
     """Return what a user should know of a stream before it starts: rows that Spark may drop, many windows."""
-    yield from notes.hops
+    yield from (*notes.hops, *notes.told)
     yield from [" ".join(dict.fromkeys(notes.varying))] if notes.varying else []
     is_of_changes = any(each.name == WINDOWS for each in notes.cuts)
     if not notes.drops_late_rows and not is_of_changes:

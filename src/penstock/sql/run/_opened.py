@@ -59,7 +59,7 @@ def source_of(declared: Table, hinted: Options, *, is_batch: bool, drops_duplica
         has_offsets=isinstance(connector, Kafka) and connector.has_one_topic and (is_stream or is_inserts),
         is_normalized=is_normalized and is_stream,
         is_read=is_inserts,
-        varying=() if is_inserts or is_normalized else varying_metadata(table),
+        varying=() if is_normalized else varying_metadata(table),
     )
 
 

@@ -42,3 +42,5 @@ CREATE TABLE prices (
 CREATE TABLE visits (
   id INT, shop STRING, qty INT, price DOUBLE, ts TIMESTAMP(3), PRIMARY KEY (id) NOT ENFORCED, WATERMARK FOR ts AS ts - INTERVAL '5' SECOND
 ) WITH ('connector' = 'kafka', 'topic' = '${in}visits', ${read}, 'format' = 'debezium-json');
+CREATE TABLE ledger (op STRING, id INT, shop STRING, qty INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND)
+WITH ('connector' = 'kafka', 'topic' = '${in}ledger', ${read}, 'format' = 'json');

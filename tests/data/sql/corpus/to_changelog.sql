@@ -1,1 +1,3 @@
+-- modes: streaming
+-- quick
 SELECT * FROM TO_CHANGELOG(input => TABLE goods);

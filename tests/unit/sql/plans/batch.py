@@ -31,6 +31,7 @@ from penstock.sql.plan.nodes import (
     Apply,
     Distinct,
     Filter,
+    FromChangelog,
     Join,
     JoinKind,
     Limit,
@@ -46,6 +47,7 @@ from penstock.sql.plan.nodes import (
     SetOperation,
     Sort,
     TimedChanges,
+    ToChangelog,
     Unnest,
     Upserts,
     Values,
@@ -173,7 +175,7 @@ class Local:
     def __init__(self, query: Callable[[Node, Row], list[Row]]) -> None:
         self.expressions = Expressions(query)
 
-    def rows(self, node: Node, inputs: Sequence[list[Row]], outer: Row) -> list[Row] | None:  # noqa: C901, PLR0911
+    def rows(self, node: Node, inputs: Sequence[list[Row]], outer: Row) -> list[Row] | None:  # noqa: C901, PLR0911, PLR0912
         """Return what a node makes of rows; None if it is not such a node."""
         match node:
             case Watermark():
@@ -201,6 +203,10 @@ class Local:
                 return inputs[0]
             case Upserts():
                 return [{**row, KIND: "+U"} for row in inputs[0]]
+            case ToChangelog():
+                return told(node, inputs[0])
+            case FromChangelog():
+                return changing(node, inputs[0])
             case SetOperation() if node.kind is SetKind.UNION and node.is_all:
                 return union(node, inputs)
             case _:
@@ -225,6 +231,25 @@ class Local:
         if not found and node.is_outer:
             found = [dict.fromkeys(map(short, (*node.columns, *([node.number] if node.number else []))))]
         return [plain_kind({**row, **own}) for own in found]
+
+
+def told(node: ToChangelog, rows: Sequence[Row]) -> list[Row]:
+    """Return rows with the codes of their kinds. Those of a table that only grows are inserts."""
+    codes = dict(node.codes)
+    return [
+        {name: value for name, value in {**row, short(node.column): codes[kind]}.items() if name != KIND}
+        for row in rows
+        if (kind := row.get(KIND, "+I")) in codes
+    ]
+
+
+def changing(node: FromChangelog, rows: Sequence[Row]) -> list[Row]:
+    """Return rows with the kinds of their codes."""
+    kinds, code = dict(node.kinds), short(node.column)
+    return [
+        {**{name: value for name, value in row.items() if name != code}, KIND: kinds[row[code]]}
+        for row in rows
+    ]
 
 
 def union(node: SetOperation, inputs: Sequence[list[Row]]) -> list[Row]:
@@ -288,6 +313,8 @@ class Batch:
             return self._apply(node, outer)
         inputs = [self.rows(each, outer) for each in inputs_of(node)]
         found = self._local.rows(node, inputs, outer)
+        if isinstance(node, FromChangelog):  # of the rows of now, all of which were inserted
+            return [{name: value for name, value in row.items() if name != KIND} for row in found or []]
         if found is not None:
             return found
         match node:

@@ -36,6 +36,7 @@ from penstock.sql.plan.nodes import (
     Assignment,
     Distinct,
     Filter,
+    FromChangelog,
     Join,
     JoinKind,
     Limit,
@@ -49,6 +50,7 @@ from penstock.sql.plan.nodes import (
     SetOperation,
     Sort,
     Source,
+    ToChangelog,
     Unnest,
     Values,
     Watermark,
@@ -56,7 +58,7 @@ from penstock.sql.plan.nodes import (
 )
 from penstock.sql.plan.rewrite import columns_of
 from penstock.sql.plan.traits import TraitsOf
-from penstock.sql.plan.types import BIGINT, BOOLEAN, INT, INTEGERS, from_spark
+from penstock.sql.plan.types import BIGINT, BOOLEAN, INT, INTEGERS, STRING, from_spark
 from penstock.sql.plan.windows import COLUMNS as WINDOW_COLUMNS
 from penstock.sql.plan.windows import Spans, parts_of_window, window_type
 from tests.unit.sql.plans.histories import (
@@ -78,6 +80,7 @@ SPANS = (
     Spans("SESSION", 2_000, 2_000),
     Spans("TUMBLE", 10_000, 10_000, 1_000),
 )
+KINDS = ("+I", "-U", "+U", "-D")
 T = TypeVar("T")
 _SIGNS = ("=", "<>", "<", "<=", ">", ">=")
 
@@ -452,6 +455,13 @@ class Builder(Parts):
         array = call("ARRAY", "array({0}, {1})", values, FlinkType("ARRAY", elements=(INT,)))
         return Unnest(node, array, (self.column("e", INT),), self.one_of(None, self.column("place", INT)))
 
+    def _told(self, node: Node) -> Node:
+        """Return rows that change as the changes of the rows say: the same table, of append-only rows."""
+        code = self.column("op", STRING)
+        made: Node = ToChangelog(node, code, tuple(zip(KINDS, KINDS, strict=True)))
+        made = self._filter(made) if self.is_so() else made
+        return FromChangelog(made, code, tuple(zip(KINDS, KINDS, strict=True)))
+
     # ---- times
 
     def _times(self, node: Node) -> tuple[Column, ...]:
@@ -522,13 +532,13 @@ class Builder(Parts):
 
 _ALWAYS = (
     *("project", "filter", "join", "static", "group", "group", "rank", "limit", "distinct", "set", "union"),
-    *("query", "apply", "unnest", "all", "unread", "nested", "padded"),
+    *("query", "apply", "unnest", "all", "unread", "nested", "padded", "told"),
 )
 _OF_TIMES = (*("window",) * 5, "over", "over", "interval", "interval")
 _OF_WINDOWS = (*("regroup",) * 4, *("rerank",) * 2)
 COVERED = (
-    *(Aggregate, Apply, Distinct, Filter, Join, Limit, Output, Over, Project, Scan, SetOperation, Sort),
-    *(Unnest, Values, Watermark, Window),
+    *(Aggregate, Apply, Distinct, Filter, FromChangelog, Join, Limit, Output, Over, Project, Scan),
+    *(SetOperation, Sort, ToChangelog, Unnest, Values, Watermark, Window),
 )
 """The kinds of nodes that random plans have, as they are bound."""
 

@@ -20,6 +20,7 @@ from penstock.sql.plan.nodes import (
     Changelog,
     Distinct,
     Filter,
+    FromChangelog,
     Join,
     Limit,
     MarkedWindows,
@@ -36,13 +37,14 @@ from penstock.sql.plan.nodes import (
     Stateful,
     TableFunction,
     TimedChanges,
+    ToChangelog,
     Unnest,
     Upserts,
     Values,
     Watermark,
     Window,
 )
-from penstock.sql.plan.operators import Normalization
+from penstock.sql.plan.operators import Aggregation, Deduplication, Normalization
 from penstock.sql.plan.rewrite import inputs_of, with_inputs
 from penstock.sql.plan.traits import Traits
 from penstock.sql.plan.windows import is_made
@@ -63,6 +65,35 @@ _NO_CONDITION = (
     "a condition on versions is not served, because Flink loses versions by it. Write it behind the JOIN in "
     "WHERE, or inside of the query with ROW_NUMBER()."
 )
+
+
+_STATIC_CHANGES = (
+    "FROM_CHANGELOG takes a stream, and its input is a static table here. Use the table itself, with "
+    "ROW_NUMBER() for the last row of each key."
+)
+_CHANGES_TWICE = (
+    "FROM_CHANGELOG takes append-only rows, and those of its input change already ({name}). Use the input "
+    "itself, or make append-only rows of it by TO_CHANGELOG."
+)
+_DIVIDED_UPDATES = (
+    "TO_CHANGELOG is not served over {name} here, because an update comes as a delete and an insert, and "
+    "Flink tells UPDATE_BEFORE and UPDATE_AFTER. It is served over a table, GROUP BY and a deduplication, "
+    "with WHERE and UNION ALL. Or write the rows into a table of 'debezium-json', and read that."
+)
+_TELLING = (Aggregation, Deduplication, Normalization)
+
+
+def _tells_updates(node: Node) -> bool:
+    """Return whether an update of rows that change is told as one, as in Flink."""
+    match node:
+        case Project() | Watermark() | PlainTimes():
+            return _tells_updates(node.input)
+        case SetOperation():
+            return _tells_updates(node.left) and _tells_updates(node.right)
+        case Stateful():
+            return node.changelog is Changelog.APPEND or isinstance(node.operator, _TELLING)
+        case _:
+            return isinstance(node, (Scan, FromChangelog, ToChangelog))
 
 
 def _place(node: Filter) -> int:
@@ -100,6 +131,8 @@ class _Chosen:
         )
         node = with_inputs(node, inputs)
         if not self._context.traits(node).is_stream:
+            if isinstance(node, FromChangelog):
+                self._context.refuse(node.offset, _STATIC_CHANGES)
             return node
         if isinstance(node, Window):
             return self._window(node, is_grouped=node.column == session)
@@ -129,6 +162,10 @@ class _Chosen:
                 return ranks.rank(Rank(node.input, (), (), node.count, None, node.offset), context)
             case SetOperation():
                 return self._union(node)
+            case FromChangelog():
+                return self._changing(node)
+            case ToChangelog():
+                return self._told(node)
             case Distinct() | Apply():
                 raise TypeError(f"an earlier pass has to replace {type(node).__name__} of a stream.")
             case (
@@ -147,6 +184,21 @@ class _Chosen:
                 return node
             case _:
                 assert_never(node)
+
+    def _changing(self, node: FromChangelog) -> Node:
+        """Return rows that change. Spark's own watermark ends before them. Windows set it again."""
+        below = self._context.traits(node.input)
+        if below.changed is not None:
+            self._context.refuse(node.offset, _CHANGES_TWICE.format(name=below.changed.name))
+        rows = PlainTimes(node.input, None) if below.times or below.windows else node.input
+        return replace(node, input=rows, time=below.time)
+
+    def _told(self, node: ToChangelog) -> Node:
+        """Return rows that say how they change others, if their row kinds are those of Flink."""
+        below = self._context.traits(node.input)
+        if below.changed is not None and not _tells_updates(node.input):
+            self._context.refuse(node.offset, _DIVIDED_UPDATES.format(name=below.changed.name))
+        return node
 
     def _normalized(self, node: Scan) -> Node:
         """Return a correct changelog of the records of a table."""

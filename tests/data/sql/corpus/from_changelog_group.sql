@@ -1,0 +1,3 @@
+-- modes: streaming
+-- quick
+SELECT shop, COUNT(*) AS n, SUM(qty) AS s FROM FROM_CHANGELOG(input => TABLE ledger, op_mapping => MAP['c, r', 'INSERT', 'ub', 'UPDATE_BEFORE', 'ua', 'UPDATE_AFTER', 'd', 'DELETE']) GROUP BY shop;

@@ -1,0 +1,2 @@
+-- modes: streaming
+SELECT * FROM FROM_CHANGELOG(input => TABLE goods, op => DESCRIPTOR(name));

@@ -1,0 +1,2 @@
+-- modes: streaming
+SELECT * FROM FROM_CHANGELOG(input => TABLE ledger, op => DESCRIPTOR(id), op_mapping => MAP['c, r', 'INSERT', 'ub', 'UPDATE_BEFORE', 'ua', 'UPDATE_AFTER', 'd', 'DELETE']);

@@ -1,0 +1,2 @@
+-- modes: streaming
+SELECT * FROM FROM_CHANGELOG(input => TABLE ledger, op_mapping => MAP['c', 'INSERT'], error_handling => 'SKIP');

@@ -1,0 +1,2 @@
+-- modes: streaming
+SELECT * FROM TO_CHANGELOG(input => TABLE shops, op_mapping => MAP['INSERT', 'I', 'DELETE', 'D']);

@@ -1,0 +1,2 @@
+-- modes: streaming
+SELECT * FROM TO_CHANGELOG(input => TABLE cities);
