@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -26,6 +27,7 @@ from penstock.sql.language.statements import (
     Like,
     MetadataColumn,
     Name,
+    OnConflict,
     PhysicalColumn,
     ResetOption,
     Select,
@@ -89,6 +91,14 @@ STATEMENTS: list[tuple[str, Statement]] = [
     ("insert into t (a, b) VALUES (1, 2)", Insert(name("t"), Fragment("VALUES (1, 2)"), ("a", "b"))),
     ("INSERT INTO t (SELECT 1)", Insert(name("t"), Fragment("(SELECT 1)"))),
     ("INSERT OVERWRITE t SELECT 1", Insert(name("t"), Fragment("SELECT 1"), overwrite=True)),
+    *(
+        (f"INSERT INTO t SELECT 1 ON CONFLICT DO {each}", replace(INSERT, on_conflict=OnConflict(each)))
+        for each in ("NOTHING", "ERROR", "DEDUPLICATE")
+    ),
+    (
+        "INSERT INTO t SELECT a FROM x JOIN y ON conflict = b",
+        Insert(name("t"), Fragment("SELECT a FROM x JOIN y ON conflict = b")),
+    ),
     (
         "INSERT INTO t /*+ OPTIONS('a'='b') */ SELECT 1",
         Insert(name("t"), Fragment("SELECT 1"), hints=(("a", "b"),)),
@@ -222,6 +232,8 @@ WRONG = [
     ("CREATE FUNCTION f AS 'a' LANGUAGE PYTHON", 22, "'module.function'", ""),
     ("CREATE OR REPLACE TABLE t (a INT)", 8, "OR REPLACE is not served", ""),
     ("INSERT t SELECT 1", 8, "expected 'INTO' or 'OVERWRITE'", ""),
+    ("INSERT INTO t SELECT 1 ON CONFLICT DO UPDATE", 39, "expected 'NOTHING', 'ERROR' or 'DEDUPLICATE'", ""),
+    ("INSERT INTO t SELECT 1 ON CONFLICT DO NOTHING x", 47, "expected ';'", ""),
     ("INSERT INTO t", 14, "expected 'SELECT', 'VALUES' or 'WITH', got the end", ""),
     ("INSERT INTO t PARTITION (a = 1) SELECT 1", 15, "PARTITION (...) of INSERT is not served", ""),
     ("SELECT (1", 10, "expected ')', got the end", ""),

@@ -18,7 +18,7 @@ from penstock.sql.run._net import NetChanges
 from penstock.sql.run._opened import opened, source_of
 from penstock.sql.run._places import InPlace
 from penstock.sql.run._rows import Rows
-from penstock.sql.run._sinks import check_updates, cut_columns, fitted, of_columns
+from penstock.sql.run._sinks import check_conflict, check_updates, cut_columns, fitted, of_columns
 from penstock.sql.run.catalog import Table
 from tests.unit.sql.declared import FILES, JDBC, KAFKA, SERVERS, TOPIC, UPSERT, with_options
 from tests.unit.sql.planning import How, catalog_of, planned, refused
@@ -293,3 +293,33 @@ def test_the_order_of_a_correct_changelog_does_not_count(
             assert value is not None
             result[key] = value
     assert result == now
+
+
+@pytest.mark.parametrize(
+    ("options", "rows", "action", "message"),
+    [
+        (UPSERT, KEYED, "NOTHING", None),
+        (UPSERT, KEYED, "ERROR", None),
+        (UPSERT, KEYED, "DEDUPLICATE", None),
+        (JDBC, KEYED, "ERROR", None),
+        (UPSERT, Rows(has_place=True), "DEDUPLICATE", None),
+        (UPSERT, Rows(has_place=True), "NOTHING", r"no columns are known .* ROW_NUMBER\(\) OVER \(PARTITION BY id"),
+        (UPSERT, Rows(NODE, frozenset({"v"})), "ERROR", r"they differ by \(v\)\. Group by the PRIMARY KEY"),
+        (KAFKA, Rows(), "DEDUPLICATE", "ON CONFLICT is for a table that finds its rows by a PRIMARY KEY"),
+        ("'connector' = 'print'", KEYED, "NOTHING", "Leave it out"),
+    ],
+)  # fmt: skip
+def test_on_conflict_is_served_where_it_changes_no_row(
+    options: str, rows: Rows, action: str, message: str | None
+) -> None:
+    table = table_of(options)
+    if message is None:
+        check_conflict(table, rows, frozenset(), action)
+        return
+    with pytest.raises(ValueError, match=message):
+        check_conflict(table, rows, frozenset(), action)
+
+
+def test_on_conflict_knows_no_key_that_insert_cuts() -> None:
+    with pytest.raises(ValueError, match="DO ERROR is served if it is known"):
+        check_conflict(table_of(UPSERT), KEYED, frozenset({"id"}), "ERROR")

@@ -27,6 +27,7 @@ from penstock.sql.language.statements import (
     Drop,
     Explain,
     Insert,
+    OnConflict,
     Options,
     ResetOption,
     Select,
@@ -44,6 +45,7 @@ _PYTHON_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
 _SHOW_ALONE = ("TABLES", "VIEWS", "DATABASES", "CATALOGS", "FUNCTIONS", "USER FUNCTIONS", "MODULES", "JOBS")
 _SHOW_CURRENT = ("CURRENT CATALOG", "CURRENT DATABASE")
 _SHOW_NAMED = ("CREATE TABLE", "CREATE VIEW")
+_ON_CONFLICT, _ACTIONS = "ON CONFLICT DO", ("NOTHING", "ERROR", "DEDUPLICATE")
 _JOB = "the id or name of a job in quotes"
 _DETAILS = ("ESTIMATED_COST", "CHANGELOG_MODE", "JSON_EXECUTION_PLAN", "PLAN_ADVICE")
 
@@ -209,7 +211,16 @@ def _insert(cursor: Cursor) -> Insert:
         raise cursor.source.error(f"INSERT names the column '{twice}' twice.", name.offset)
     if not any(cursor.at(word) for word in _QUERY_WORDS):
         cursor.fail(["SELECT", "VALUES", "WITH"])
-    return Insert(name, cursor.fragment("a query"), columns, overwrite, hints)
+    query = cursor.fragment("a query", lambda: cursor.at(_ON_CONFLICT))
+    return Insert(name, query, columns, overwrite, hints, _on_conflict(cursor))
+
+
+def _on_conflict(cursor: Cursor) -> OnConflict | None:
+    offset = cursor.token.start
+    if not cursor.take(_ON_CONFLICT):
+        return None
+    action = next((each for each in _ACTIONS if cursor.take(each)), None)
+    return cursor.fail(_ACTIONS) if action is None else OnConflict(action, offset)
 
 
 def _option_hints(cursor: Cursor) -> Options:

@@ -138,6 +138,14 @@ class Select:
 
 
 @dataclass(frozen=True)
+class OnConflict:
+    """ON CONFLICT DO: `action` is NOTHING, ERROR or DEDUPLICATE."""
+
+    action: str
+    offset: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
 class Insert:
     """INSERT INTO: `columns` is empty if all columns are given in their order."""
 
@@ -146,6 +154,7 @@ class Insert:
     columns: tuple[str, ...] = ()
     overwrite: bool = False
     hints: Options = ()
+    on_conflict: OnConflict | None = None
 
 
 @dataclass(frozen=True)

@@ -146,7 +146,8 @@ def _insert(insert: Insert) -> str:
     hints = f" /*+ OPTIONS{_options(insert.hints)} */" if insert.hints else ""
     columns = f" {_names(insert.columns)}" if insert.columns else ""
     word = "OVERWRITE" if insert.overwrite else "INTO"
-    return f"INSERT {word} {_name(insert.table)}{hints}{columns} {insert.query.text}"
+    conflict = f" ON CONFLICT DO {insert.on_conflict.action}" if insert.on_conflict is not None else ""
+    return f"INSERT {word} {_name(insert.table)}{hints}{columns} {insert.query.text}{conflict}"
 
 
 def _statement_set(statements: StatementSet) -> str:

@@ -34,7 +34,15 @@ from penstock.sql.run._lines import line
 from penstock.sql.run._options import WRONG, is_about, located
 from penstock.sql.run._queries import Queries
 from penstock.sql.run._rows import INSERTS, Rows
-from penstock.sql.run._sinks import check_updates, cut_columns, fitted, has_last_rows, of_columns, of_no_key
+from penstock.sql.run._sinks import (
+    check_conflict,
+    check_updates,
+    cut_columns,
+    fitted,
+    has_last_rows,
+    of_columns,
+    of_no_key,
+)
 from penstock.sql.run._views import spark_message
 from penstock.sql.run.catalog import DEFAULT_DATABASE, Catalog, Key, Table, stored_columns
 from penstock.sql.run.job import Part
@@ -128,6 +136,7 @@ class Inserts:
             known = of_columns(found.rows, [name for name, _ in given], targets)
             types = dict(zip(targets, (kind for _, kind in given), strict=True))
             cut = cut_columns(types, dict(_types(rows)), known, table, is_utc=self._queries.views.zone_is_utc)
+            _check_conflict(insert, table, known, cut, source)
             rows = fitted(rows, known, table, cut)
             table, rows = tables.for_target(table, rows)
             _check_overwrite(table.connector, rows, insert)
@@ -351,6 +360,20 @@ def _types(frame: Any) -> list[tuple[str, str]]:
     return [
         (each.name, each.dataType.simpleString()) for each in frame.schema.fields if each.name not in HIDDEN
     ]
+
+
+def _check_conflict(insert: Insert, table: Table, rows: Rows, cut: frozenset[str], source: Source) -> None:
+    """Check ON CONFLICT of an INSERT. What it says is true then, so it changes no row.
+
+    Raises:
+        SqlError: it may not be true.
+    """
+    if insert.on_conflict is None:
+        return
+    try:
+        check_conflict(table, rows, cut, insert.on_conflict.action)
+    except ValueError as error:
+        raise source.error(str(error), insert.on_conflict.offset) from None
 
 
 def _name(key: Key) -> str:

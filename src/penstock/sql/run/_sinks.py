@@ -77,6 +77,48 @@ def cut_columns(
     return frozenset(name.lower() for name, first in given.items() if not is_kept(name, first))
 
 
+def check_conflict(table: Table, rows: Rows, cut: frozenset[str], action: str) -> None:
+    """Check that no two rows of a query have one PRIMARY KEY, unless the last one is wanted.
+
+    Args:
+        table: that is written.
+        rows: what is known of the rows, by the names of the table's columns.
+        cut: see `fitted`.
+        action: of ON CONFLICT.
+
+    Raises:
+        ValueError: the table has no rows of a key, or it is unknown whether two rows have one key.
+    """
+    name, keys = str(table.definition.name), table.definition.primary_key
+    if not has_last_rows(table):
+        raise ValueError(
+            f"ON CONFLICT is for a table that finds its rows by a PRIMARY KEY ('upsert-kafka', 'jdbc'), and "
+            f"'{name}' takes each row. Leave it out."
+        )
+    if action == DEDUPLICATE or _differ(rows, keys, cut):
+        return
+    key = ", ".join(keys)
+    raise ValueError(
+        f"ON CONFLICT DO {action} is served if it is known that no two rows have one PRIMARY KEY ({key}) of "
+        f"'{name}', and {_known(rows)}. {_INSTEAD[action].format(keys=key)}"
+    )
+
+
+DEDUPLICATE = "DEDUPLICATE"
+_INSTEAD = {
+    "NOTHING": "For the first row of a key write ROW_NUMBER() OVER (PARTITION BY {keys} ORDER BY ...) = 1.",
+    "ERROR": "Group by the PRIMARY KEY, or leave ON CONFLICT out: a query whose rows could overwrite one "
+    "another in any order is refused.",
+}
+"""What to use instead of an action of ON CONFLICT."""
+
+
+def _differ(rows: Rows, keys: tuple[str, ...], cut: frozenset[str]) -> bool:
+    """Return whether it is known that no two rows of a query have one PRIMARY KEY."""
+    own = {key.lower() for key in keys}
+    return rows.keys is not None and not cut & rows.keys and rows.keys <= own
+
+
 def fitted(frame: Any, rows: Rows, table: Table, cut: frozenset[str] = frozenset()) -> Any:
     """Return the rows in an order that the table can take, without the columns of their places.
 
@@ -100,7 +142,7 @@ def fitted(frame: Any, rows: Rows, table: Table, cut: frozenset[str] = frozenset
             f" INSERT may make different values of '{lost[0]}' equal, because the table declares another "
             "type than the query gives. Declare the same type in both, a time with 6 digits."
         )
-    differ = rows.keys is not None and rows.keys <= {key.lower() for key in keys}
+    differ = _differ(rows, keys, cut)
     if differ and (rows.is_together or rows.changes is None):
         return frame.drop(*OFFSETS)
     if rows.changes is not None and not differ:

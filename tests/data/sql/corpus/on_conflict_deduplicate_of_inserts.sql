@@ -1,0 +1,5 @@
+-- modes: streaming
+CREATE TABLE target (shop STRING, id BIGINT, PRIMARY KEY (shop) NOT ENFORCED)
+WITH ('connector' = 'upsert-kafka', 'topic' = '${new}target', ${upsert}, 'key.format' = 'json', 'value.format' = 'json');
+INSERT INTO target SELECT shop, id FROM orders WHERE shop IS NOT NULL ON CONFLICT DO DEDUPLICATE;
+SELECT * FROM target;
