@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -180,3 +181,24 @@ def test_only_files_have_partitions_of_columns(options: str, by: str, is_read: b
         return
     with pytest.raises(ValueError, match=message):
         tables.check_use(table, is_read=is_read)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            "'connector.type' = 'filesystem', 'connector.path' = '/x', 'format.type' = 'csv'",
+            "Write 'connector' for 'connector.type', 'path' for 'connector.path', 'format' for 'format.type'.",
+        ),
+        (
+            "'connector.type' = 'kafka', 'connector.version' = 'universal', 'connector.topic' = 'x', "
+            "'connector.properties.bootstrap.servers' = 'b:9092', 'format.derive-schema' = 'true'",
+            "Write 'connector' for 'connector.type', 'topic' for 'connector.topic', 'properties.bootstrap.servers' for "
+            "'connector.properties.bootstrap.servers'. Leave 'connector.version', 'format.derive-schema' out.",
+        ),
+        ("'update-mode' = 'append'", "which penstock does not read. Leave 'update-mode' out."),
+    ],
+)
+def test_old_keys_are_refused_with_their_newer_names(options: str, message: str) -> None:
+    with pytest.raises(WrongOptionError, match=re.escape(message)):
+        _ = with_options(options).connector

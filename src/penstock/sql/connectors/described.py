@@ -27,6 +27,31 @@ from penstock.sql.language.statements import CreateTable
 
 _CONNECTOR, _FORMAT, _PATH = "connector", "format", "path"
 _OLD_KEYS = ("connector.", "format.", "schema.", "update-mode")
+_NEW_KEYS = {
+    "connector.type": "connector",
+    "connector.path": "path",
+    "connector.topic": "topic",
+    "connector.startup-mode": "scan.startup.mode",
+    "connector.startup-timestamp-millis": "scan.startup.timestamp-millis",
+    "connector.specific-offsets": "scan.startup.specific-offsets",
+    "connector.sink-partitioner": "sink.partitioner",
+    "connector.url": "url",
+    "connector.table": "table-name",
+    "connector.driver": "driver",
+    "connector.username": "username",
+    "connector.password": "password",
+    "format.type": "format",
+    "format.fail-on-missing-field": "json.fail-on-missing-field",
+    "format.field-delimiter": "csv.field-delimiter",
+    "format.quote-character": "csv.quote-character",
+    "format.allow-comments": "csv.allow-comments",
+    "format.ignore-parse-errors": "csv.ignore-parse-errors",
+    "format.array-element-delimiter": "csv.array-element-delimiter",
+    "format.escape-character": "csv.escape-character",
+    "format.null-literal": "csv.null-literal",
+}
+"""Keys of Flink before 1.11, and those that came for them."""
+_OLD_PROPERTIES = "connector.properties."
 FILE_FORMATS = ("json", "csv", "parquet", "orc", "avro")
 _FILE_FORMAT, _MONITORED = choice(*FILE_FORMATS), "source.monitor-interval"
 _NO_EFFECT_ON_FILES = {
@@ -265,6 +290,21 @@ def kind_of(options: Mapping[str, str]) -> type[Connector] | None:
     return _CONNECTORS.get(options.get(_CONNECTOR, ""))
 
 
+def _with_new_keys(old: str, options: Mapping[str, str]) -> str:
+    """Return the message about keys of Flink before 1.11, with the newer key of each."""
+    renamed, gone = [], []
+    for key in options:
+        if key.startswith(_OLD_PROPERTIES):
+            renamed.append(f"'{key.removeprefix('connector.')}' for '{key}'")
+        elif key in _NEW_KEYS:
+            renamed.append(f"'{_NEW_KEYS[key]}' for '{key}'")
+        elif key.startswith(_OLD_KEYS):
+            gone.append(f"'{key}'")
+    write = f" Write {', '.join(renamed)}." if renamed else ""
+    leave = f" Leave {', '.join(gone)} out." if gone else ""
+    return f"'{old}' is a key of Flink before 1.11, which penstock does not read.{write}{leave}"
+
+
 def described(table: CreateTable) -> Connector:
     """Return the connector of a table.
 
@@ -278,12 +318,7 @@ def described(table: CreateTable) -> Connector:
     if name is None:
         old = next((key for key in options if key.startswith(_OLD_KEYS)), None)
         if old is not None:
-            kind = "'filesystem', 'path'" if "filesystem" in options.values() else "'kafka', 'topic'"
-            raise WrongOptionError(
-                f"'{old}' is a key of Flink before 1.11, which penstock does not read. Write the newer keys: "
-                f"'connector' = {kind} = '...', 'format' = 'json'.",
-                old,
-            )
+            raise WrongOptionError(_with_new_keys(old, options), old)
         raise NoConnectorError(f"the table '{table.name}' has no option '{_CONNECTOR}'.", _CONNECTOR)
     if name not in _CONNECTORS:
         raise NoConnectorError(
