@@ -28,12 +28,13 @@ from penstock.sql.run._explain import (
     option_text,
     read_warnings,
     states,
+    warnings_of,
     write_warnings,
 )
 from penstock.sql.run._operators import times_to_live
 from penstock.sql.run._rows import Rows
 from tests.unit.sql.declared import FILES, JDBC, KAFKA, UPSERT, with_options
-from tests.unit.sql.planning import planned
+from tests.unit.sql.planning import declared, planned
 
 AGGREGATE = "StateStoreSave [window#1-T1000ms, k#2], state info [ ]\n+- EventTimeWatermark ts#2"
 INTERVAL = (
@@ -238,3 +239,26 @@ def test_the_guarantee_from_end_to_end(options: str, columns: str, promised: str
     assert "read again with the same records" in first
     assert expected in last
     assert promise(table.connector).startswith(f"connector {promised}")
+
+
+@pytest.mark.parametrize(
+    ("rows", "changes"),
+    [
+        ("(SELECT s, COUNT(*) AS n FROM t GROUP BY s)", "GroupAggregate"),
+        ("(SELECT s, COUNT(*) AS n FROM c GROUP BY s HAVING COUNT(*) > 1)", "GroupAggregate"),
+        ("(SELECT i FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY i ORDER BY ltz DESC) AS n FROM t) WHERE n = 1)", "Deduplicate"),
+        ("TABLE c", None),
+        ("TABLE k", None),
+        ("TABLE t", None),
+    ],
+)  # fmt: skip
+def test_changes_that_depend_on_the_micro_batches_are_told(rows: str, changes: str | None) -> None:
+    query = f"SELECT * FROM TO_CHANGELOG(input => {rows})"
+    found = planned(query)
+    note_plan(notes := Notes(), found.plan, {}, found.traits, ScriptSource(query), None)
+    expected = (
+        [] if changes is None else [f"line 1, column 15: TO_CHANGELOG gives the changes of {changes}, "]
+    )
+    assert len(notes.told) == len(expected)
+    assert all(told.startswith(each) for told, each in zip(notes.told, expected, strict=True))
+    assert [*warnings_of(notes, declared())][: len(notes.told)] == notes.told

@@ -99,6 +99,8 @@ def test_settings() -> None:
     settings.set("execution.checkpointing.interval", "10 s")
     assert settings.interval_ms == 10_000
     assert settings.set("state.checkpoints.dir", "/x") == "execution.checkpointing.dir"
+    for key in ("require-on-conflict", "upsert-materialize"):  # rows of a key are in order, or refused
+        settings.set(f"table.exec.sink.{key}", "false")
     for key, value, message in [
         ("execution.runtime-mode", "fast", "Allowed: streaming, batch"),
         ("parallelism.default", "0", "a number from 1"),

@@ -23,6 +23,8 @@ def json_text(text: str, kind: str) -> str:
     decimal = re.fullmatch(r"decimal\(\d+,(\d+)\)", kind)
     if kind == "string":
         return f"to_json(CAST({text} AS VARIANT))"
+    if kind == "variant":
+        return f"to_json({text})"
     if kind == "boolean" or kind in INTEGERS or (decimal and int(decimal[1]) <= _SCALE_MAX):
         return f"CAST({text} AS STRING)"
     if kind in ("double", "float"):

@@ -7,7 +7,7 @@ Runs on the driver. Invariant: each function that Flink 2.3 lists is served or h
 from __future__ import annotations
 
 _NO_TIME = "TIME is not served. Use {}."
-_NO_VARIANT = "VARIANT is not served. Use JSON_VALUE and JSON_QUERY of a STRING."
+_MADE_VARIANT = "Spark makes VARIANT of JSON only. Use JSON_OBJECT, and PARSE_JSON of it."
 _OLD_WINDOW = "it needs GROUP BY {0}(ts, ...). Or write TABLE({0}(TABLE t, DESCRIPTOR(ts), ...)) in FROM."
 _PATTERNS = "MATCH_RECOGNIZE is not served. Use a join on times or ROW_NUMBER()."
 _TOOLS = "it is for tools of Flink. Leave it out."
@@ -35,7 +35,7 @@ REFUSED: dict[str, str] = {
     "OVERLAPS": "compare the times: a.b <= b.e AND b.b <= a.e.",
     "HASH_CODE": "use MD5 or SHA256.",
     **dict.fromkeys(("INET_ATON", "INET_NTOA"), _OTHERS),
-    **dict.fromkeys(("PARSE_JSON", "TRY_PARSE_JSON", "OBJECT_OF", "OBJECT_UPDATE"), _NO_VARIANT),
+    **dict.fromkeys(("OBJECT_OF", "OBJECT_UPDATE"), _MADE_VARIANT),
     **dict.fromkeys(
         ("ML_PREDICT", "ML_EVALUATE", "VECTOR_SEARCH"), "models are not served. Use a Python function."
     ),
@@ -57,8 +57,10 @@ REFUSED: dict[str, str] = {
     **dict.fromkeys(("MATCH_RECOGNIZE", "MATCH_ROWTIME", "MATCH_PROCTIME", "CLASSIFIER"), _PATTERNS),
     **dict.fromkeys(("FIRST", "LAST", "PREV", "NEXT", "FINAL", "RUNNING"), _PATTERNS),
     **dict.fromkeys(("STREAMRECORD_TIMESTAMP", "GROUP_ID", "PRINT"), _TOOLS),
-    "FROM_CHANGELOG": "declare the column row_kind STRING METADATA FROM 'row-kind'.",
-    "TO_CHANGELOG": "declare the column row_kind STRING METADATA FROM 'row-kind'.",
+    **dict.fromkeys(
+        ("FROM_CHANGELOG", "TO_CHANGELOG"),
+        "it is a table function and stands in FROM, with input => TABLE name.",
+    ),
     "SINGLE_VALUE": "use MAX.",
 }
 """By name, and what to use instead."""

@@ -21,6 +21,7 @@ from penstock.sql.functions.read_times import (
     with_zone,
 )
 from penstock.sql.functions.unix_times import convert_tz
+from penstock.sql.functions.variants import parse_json
 from penstock.sql.plan.expressions import MANY, Function, Piece, Varies
 from penstock.sql.plan.texts import INTEGERS, let, literal
 
@@ -251,6 +252,8 @@ FUNCTIONS: dict[str, Function] = {
     "JSON_EXISTS": Function(2, 8, json_exists, "boolean"),
     "JSON_QUERY": Function(2, 8, json_query),
     "JSON_STRING": Function(1, 1, json_string),
+    "PARSE_JSON": Function(1, 2, lambda args: parse_json("PARSE_JSON", args), "variant"),
+    "TRY_PARSE_JSON": Function(1, 2, lambda args: parse_json("TRY_PARSE_JSON", args), "variant"),
     "JSON_UNQUOTE": Function(1, 1, json_unquote, "string"),
     "JSON": Function(1, 1, lambda args: sorted_json(args[0].text), "string"),
     "NOW": Function(0, 0, "current_timestamp()", "timestamp", Varies.BATCH),

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from penstock.sql.passes.apply_to_join import apply_to_join
 from penstock.sql.passes.assign_state_ids import assign_state_ids
 from penstock.sql.passes.check_determinism import check_determinism
+from penstock.sql.passes.check_variants import check_variants
 from penstock.sql.passes.context import PassContext
 from penstock.sql.passes.engine.choose import choose_engine
 from penstock.sql.passes.filter_before_sessions import filter_before_sessions
@@ -37,12 +38,14 @@ PASSES: tuple[Callable[[Output, PassContext], Output], ...] = (
     lambda plan, _: prune_columns(plan),
     lambda plan, _: prune_fields(plan),
     check_determinism,
+    check_variants,
     lambda plan, _: assign_state_ids(plan),
 )
 
 
 PASSES_OF_BATCH: tuple[Callable[[Output, PassContext], Output], ...] = (
     refuse_in_batch,
+    check_variants,
     apply_to_join,
     filter_before_sessions,
     lambda plan, _: prune_columns(plan),

@@ -29,7 +29,7 @@ _SAME = {
 _REFUSED = {
     "TIME": "TIME is not served, because Kafka's formats have no type for it in Spark. Use STRING.",
     "MULTISET": "MULTISET is not served, because Spark has no such type. Use ARRAY.",
-    "VARIANT": "VARIANT is not served. Use STRING.",
+    "VARIANT": "VARIANT is served inside of queries only. Use STRING for a column, and PARSE_JSON of it.",
     "NULL": "NULL is not a type of a column. Name the type that the values have.",
     "INTERVAL": "INTERVAL is not served as a type of a column or CAST. Use BIGINT and a unit.",
 }

@@ -67,6 +67,8 @@ _NO_EFFECT = (
     "state.backend.incremental",
     "pipeline.max-parallelism",
     "table.optimizer.agg-phase-strategy",
+    "table.exec.sink.require-on-conflict",
+    "table.exec.sink.upsert-materialize",
     "pipeline.object-reuse",
     "execution.target",
 )

@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from penstock.sql.bind.expressions.base import Base, kind_of
 from penstock.sql.functions.json_values import is_json
+from penstock.sql.functions.variants import NO_COMPARISON
 from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.language.queries import IntervalOf, is_without_brackets
 from penstock.sql.plan.expressions import Call, Expression, FieldOf, Literal, Piece, QueryKind
@@ -34,6 +35,8 @@ _WHOLE = tuple(map(str.lower, INTEGERS))
 NUMBERS = (*_WHOLE, "decimal", "float", "double", "boolean")
 _NEED_BRACKETS = (*_COMPARISONS, exp.Is, exp.NullSafeEQ, exp.NullSafeNEQ)
 """Conditions whose order beside a comparison Flink and our parser read differently."""
+_OF_ANY_TYPE = ("CASE", "COALESCE", "IFNULL", "IF", "ARRAY")
+"""Parts of SQL that give one of their values back, and compare none."""
 _UNITS_US = {"DAY": 86_400_000_000, "HOUR": 3_600_000_000, "MINUTE": 60_000_000, "SECOND": 1_000_000}
 _LITERAL_TIMES = {"DATE": "DATE", "TIMESTAMP": "TIMESTAMP_NTZ", "TIMESTAMPLTZ": "TIMESTAMP_LTZ"}
 _TIME_TYPES = {"DATE": "DATE", "TIMESTAMP": "TIMESTAMP", "TIMESTAMPLTZ": "TIMESTAMP_LTZ"}
@@ -212,6 +215,8 @@ class Operators(Base):
     def check_kinds(self, node: exp.Expr, name: str, *values: Expression) -> None:
         """Refuse a text beside a number or a BOOLEAN, because Spark makes a number of the text."""
         kinds = list(map(kind_of, values))
+        if "variant" in kinds and name not in _OF_ANY_TYPE:
+            self.refuse(node, NO_COMPARISON)
         number = next((kind for kind in kinds if kind.startswith(NUMBERS)), None)
         if number is not None and "string" in kinds:
             first, second = sorted(("string", number), key=kinds.index)

@@ -13,6 +13,7 @@ from sqlglot import exp
 from penstock.sql.bind.expressions._operators import Operators
 from penstock.sql.bind.expressions.base import kind_of
 from penstock.sql.functions.casts import cast
+from penstock.sql.functions.variants import NO_CAST, element_of
 from penstock.sql.functions.zones import is_zoned
 from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.language.parse import parse_flink_type
@@ -33,7 +34,7 @@ _ELEMENTS = (
     "date",
 )
 """Kinds of elements of an ARRAY whose text is that of Flink."""
-NO_TEXTS = ("array", "map", "struct", "interval")
+NO_TEXTS = ("array", "map", "struct", "interval", "variant")
 
 
 class Values(Operators):
@@ -86,9 +87,21 @@ class Values(Operators):
             return self.call(
                 node, "[]", "get({0}, CAST({1} AS INT) - 1)", [base, index], base.type.elements[0]
             )
+        if base.type.name == "VARIANT":
+            return self._element_of_variant(node, base, items[0])
         if base.type.name == "MAP":
             return self.call(node, "[]", "try_element_at({0}, {1})", [base, index], base.type.elements[1])
-        return self.refuse(node, f"expected an ARRAY or MAP before [], got {kind_of(base).upper()}.")
+        return self.refuse(node, f"expected an ARRAY, MAP or VARIANT before [], got {kind_of(base).upper()}.")
+
+    def _element_of_variant(self, node: exp.Expr, base: Expression, item: exp.Expr) -> Expression:
+        """Return a field or an element of a VARIANT, which is a VARIANT again."""
+        is_text = bool(isinstance(item, exp.Literal) and item.args.get("is_string"))
+        if not is_text and not (
+            isinstance(item, exp.Literal) and str(item.this).isdigit() and int(item.this)
+        ):
+            self.refuse(item, "expected the name of a field in quotes, or a number from 1, as a literal.")
+        key = str(item.this) if is_text else int(item.this)
+        return self.call(node, "[]", lambda args: element_of(key, args[0].text), [base], base.type)
 
     def _cast(self, node: exp.Expr) -> Expression:
         offset = self.place.offset + node.args["start"]
@@ -96,6 +109,8 @@ class Values(Operators):
         if is_zoned(kind):
             self.check_zone(node, f"a CAST to {kind.name}")
         inner = self.bind(node.this)
+        if inner.type.name == "VARIANT":
+            self.refuse(node, NO_CAST)
         if kind.name in ("STRING", "VARCHAR", "CHAR"):
             inner = self._as_text(node, inner)
         is_try = bool(node.args.get("is_try"))
