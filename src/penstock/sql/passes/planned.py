@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from penstock.sql.passes.apply_to_join import apply_to_join
 from penstock.sql.passes.assign_state_ids import assign_state_ids
+from penstock.sql.passes.check_changelogs import check_changelogs
 from penstock.sql.passes.check_determinism import check_determinism
 from penstock.sql.passes.check_variants import check_variants
 from penstock.sql.passes.context import PassContext
@@ -38,6 +39,7 @@ PASSES: tuple[Callable[[Output, PassContext], Output], ...] = (
     lambda plan, _: prune_columns(plan),
     lambda plan, _: prune_fields(plan),
     check_determinism,
+    check_changelogs,
     check_variants,
     lambda plan, _: assign_state_ids(plan),
 )

@@ -44,7 +44,7 @@ from penstock.sql.plan.nodes import (
     Watermark,
     Window,
 )
-from penstock.sql.plan.operators import Aggregation, Deduplication, Normalization
+from penstock.sql.plan.operators import Normalization
 from penstock.sql.plan.rewrite import inputs_of, with_inputs
 from penstock.sql.plan.traits import Traits
 from penstock.sql.plan.windows import is_made
@@ -75,25 +75,6 @@ _CHANGES_TWICE = (
     "FROM_CHANGELOG takes append-only rows, and those of its input change already ({name}). Use the input "
     "itself, or make append-only rows of it by TO_CHANGELOG."
 )
-_DIVIDED_UPDATES = (
-    "TO_CHANGELOG is not served over {name} here, because an update comes as a delete and an insert, and "
-    "Flink tells UPDATE_BEFORE and UPDATE_AFTER. It is served over a table, GROUP BY and a deduplication, "
-    "with WHERE and UNION ALL. Or write the rows into a table of 'debezium-json', and read that."
-)
-_TELLING = (Aggregation, Deduplication, Normalization)
-
-
-def _tells_updates(node: Node) -> bool:
-    """Return whether an update of rows that change is told as one, as in Flink."""
-    match node:
-        case Project() | Watermark() | PlainTimes():
-            return _tells_updates(node.input)
-        case SetOperation():
-            return _tells_updates(node.left) and _tells_updates(node.right)
-        case Stateful():
-            return node.changelog is Changelog.APPEND or isinstance(node.operator, _TELLING)
-        case _:
-            return isinstance(node, (Scan, FromChangelog, ToChangelog))
 
 
 def _place(node: Filter) -> int:
@@ -164,8 +145,6 @@ class _Chosen:
                 return self._union(node)
             case FromChangelog():
                 return self._changing(node)
-            case ToChangelog():
-                return self._told(node)
             case Distinct() | Apply():
                 raise TypeError(f"an earlier pass has to replace {type(node).__name__} of a stream.")
             case (
@@ -177,6 +156,7 @@ class _Chosen:
                 | Unnest()
                 | TableFunction()
                 | Limit()
+                | ToChangelog()
                 | Output()
             ):
                 return node
@@ -192,13 +172,6 @@ class _Chosen:
             self._context.refuse(node.offset, _CHANGES_TWICE.format(name=below.changed.name))
         rows = PlainTimes(node.input, None) if below.times or below.windows else node.input
         return replace(node, input=rows, time=below.time)
-
-    def _told(self, node: ToChangelog) -> Node:
-        """Return rows that say how they change others, if their row kinds are those of Flink."""
-        below = self._context.traits(node.input)
-        if below.changed is not None and not _tells_updates(node.input):
-            self._context.refuse(node.offset, _DIVIDED_UPDATES.format(name=below.changed.name))
-        return node
 
     def _normalized(self, node: Scan) -> Node:
         """Return a correct changelog of the records of a table."""
