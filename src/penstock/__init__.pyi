@@ -23,6 +23,9 @@ from penstock.flink.record_serialization import (
 from penstock.observe.bar import batch_progress as batch_progress
 from penstock.observe.bar import progress as progress
 from penstock.options.config import DeliveryGuarantee as DeliveryGuarantee
+from penstock.spark.continuous import ContinuousQuery as ContinuousQuery
+from penstock.spark.continuous import continuous as continuous
+from penstock.spark.continuous import continuous_queries as continuous_queries
 from penstock.spark.explain_failure import explain_failure as explain_failure
 from penstock.spark.run_until_bounded import run_until_bounded as run_until_bounded
 from penstock.spark.stop_after_batch import stop_after_batch as stop_after_batch

@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import Consumer
 
-from penstock.client.cluster.log_offsets import commit_offsets, committed_offsets
-from penstock.client.cluster.membership import Membership, OnlyMember
+from penstock.client.cluster.log_offsets import commit_offsets, committed_notes, committed_offsets
+from penstock.client.cluster.membership import Membership, OnlyMember, present_member
 from penstock.client.net import error_codes as codes
 from penstock.client.transactions.offsets import add_group_request, offset_commit_code, offset_commit_request
 from penstock.client.transactions.steps import EndState, TransactionProtocol
@@ -28,8 +28,11 @@ def commit(cluster: Cluster, writer: Writer, group: str | Membership, topic: str
     """Commit an offset of a group in the transaction. Return the error code."""
     membership = Membership(group) if isinstance(group, str) else group
     if writer.protocol is V1:
-        request = add_group_request(writer.identity, membership.group_id)
-        assert cluster.ask(request, coordinator(cluster, writer.name, _TRANSACTION)).error_code == OK
+        add, to = (
+            add_group_request(writer.identity, membership.group_id),
+            coordinator(cluster, writer.name, _TRANSACTION),
+        )
+        wait_until(lambda: cluster.ask(add, to).error_code == OK, "the transaction before has its markers")
     request = offset_commit_request(writer.identity, membership, {TopicPartition(topic, 0): offset})
     node = coordinator(cluster, membership.group_id, _GROUP)
     answers: list[int] = []
@@ -186,3 +189,50 @@ def a_member_that_is_silent_loses_the_group(cluster: Cluster) -> None:
             return False
 
         wait_until(is_over, "the coordinator drops the member")
+
+
+@scenario
+def the_member_and_its_generation_are_seen_from_outside(cluster: Cluster) -> None:
+    group = unique("group")
+    assert present_member(cluster.connections, group) == Membership(group)
+    with member_of(cluster, group) as member:
+        assert present_member(cluster.connections, group) == member.membership
+        second = member.renew()
+        assert present_member(cluster.connections, group) == second
+    assert present_member(cluster.connections, group) == Membership(group)
+
+
+@scenario
+def the_member_commits_offsets_with_notes(cluster: Cluster) -> None:
+    topic, group = cluster.topic(), unique("group")
+    place, notes = TopicPartition(topic, 0), {topic: "a note"}
+    with member_of(cluster, group) as member:
+        old = member.membership
+        assert not commit_offsets(cluster.connections, group, {place: 5}, membership=old, notes=notes)
+        found = committed_notes(cluster.connections, group, [place], is_stable=True)
+        assert found == {place: (5, "a note")}
+        member.renew()
+        with pytest.raises(ClientError, match="not the member of its consumer group any more"):
+            commit_offsets(cluster.connections, group, {place: 8}, membership=old)
+    assert committed(cluster, group, topic) == 5
+
+
+@scenario
+def a_note_in_an_open_transaction_is_not_waited_for(cluster: Cluster) -> None:
+    topic, group, writer = cluster.topic(), unique("group"), Writer(cluster, V2)
+    place = TopicPartition(topic, 0)
+    for offset, is_commit in ((5, True), (9, False)):
+        request = offset_commit_request(
+            writer.identity, Membership(group), {place: offset}, {topic: f"note {offset}"}
+        )
+        node = coordinator(cluster, group, _GROUP)
+
+        def is_taken(request: object = request, node: int = node) -> bool:
+            return offset_commit_code(cluster.ask(request, node)) == OK
+
+        wait_until(is_taken, "the markers of the transaction before are written")
+        if is_commit:
+            assert writer.end(is_commit=True) is EndState.DONE
+            assert committed(cluster, group, topic) == 5
+    assert committed_notes(cluster.connections, group, [place], is_stable=False) == {place: (5, "note 5")}
+    assert writer.end(is_commit=False) is EndState.DONE

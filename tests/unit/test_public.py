@@ -50,7 +50,7 @@ def test_every_import_of_a_stub_is_understood(module: object) -> None:
 
 
 def test_the_root_has_few_names() -> None:
-    assert len(names(penstock)) <= 15
+    assert len(names(penstock)) <= 16
 
 
 def test_a_class_of_flink_has_one_home_and_the_root_repeats_a_few() -> None:
@@ -59,7 +59,7 @@ def test_a_class_of_flink_has_one_home_and_the_root_repeats_a_few() -> None:
     for name in names(penstock) & names(flink):
         assert getattr(penstock, name) is getattr(flink, name)
     classes = {name for name in names(penstock) if inspect.isclass(getattr(penstock, name))}
-    assert classes <= names(flink)
+    assert classes - {"ContinuousQuery"} <= names(flink)
 
 
 @pytest.mark.parametrize("module", [flink, legacy], ids=lambda module: module.__name__)

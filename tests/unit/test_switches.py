@@ -160,5 +160,6 @@ def test_only_the_rooms_in_the_table_touch_the_process() -> None:
         "spark/process/_jvm_socket.py",
         "spark/process/begin.py",
         "spark/process/short_errors.py",
+        "spark/continuous.py",
         "spark/stop_on_signal.py",
     }

@@ -187,7 +187,7 @@ def dead_letter_sink(found: FoundOptions, subscription: Subscription, topic: str
     Raises:
         OptionError: the source reads that topic, or a property contradicts the guarantee.
     """
-    if _reads(subscription, topic):
+    if reads_topic(subscription, topic):
         raise OptionError(
             f"Option '{DEAD_LETTER_TOPIC.key}' is '{topic}', which this source reads, so each dead letter "
             "would come back as a bad record. Choose another topic.",
@@ -199,7 +199,8 @@ def dead_letter_sink(found: FoundOptions, subscription: Subscription, topic: str
     return config
 
 
-def _reads(subscription: Subscription, topic: str) -> bool:
+def reads_topic(subscription: Subscription, topic: str) -> bool:
+    """Return whether a source with this subscription reads a topic."""
     if isinstance(subscription, TopicList):
         return topic in subscription.topics
     if isinstance(subscription, TopicPattern):

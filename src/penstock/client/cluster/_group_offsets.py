@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
 
 from penstock.client.cluster.coordinators import ask_group_coordinator
 from penstock.client.cluster.leaders import by_topic
+from penstock.client.cluster.membership import Membership, membership_error
 from penstock.client.net import error_codes as codes
 from penstock.client.net import versions
 from penstock.client.net.broker_errors import error_from_code
@@ -21,7 +22,6 @@ from penstock.client.net.connection import KafkaConnections
 from penstock.errors import ClientError, PenstockError
 from penstock.types import TopicPartition
 
-_NO_GENERATION = -1
 _HAS_MEMBERS = {
     codes.UNKNOWN_MEMBER_ID,
     codes.ILLEGAL_GENERATION,
@@ -33,6 +33,13 @@ _OF_ONE_TOPIC_PARTITION = {
     codes.TOPIC_AUTHORIZATION_FAILED,
 }
 """Errors that leave the offsets of the other topic partitions committed."""
+
+
+class CommittedOffset(NamedTuple):
+    """A committed offset, and the note that was committed with it."""
+
+    offset: int
+    note: str = ""
 
 
 def committed_offsets(
@@ -56,8 +63,32 @@ def committed_offsets(
         connections,
         group_id,
         "Asking for the committed offsets",
-        partial(_offset_fetch, group_id, topic_partitions),
+        partial(_offset_fetch, group_id, topic_partitions, is_stable=True),
         partial(_read_committed_offsets, group_id),
+        timeout_ms=timeout_ms,
+    )
+
+
+def committed_notes(
+    connections: KafkaConnections,
+    group_id: str,
+    topic_partitions: Collection[TopicPartition],
+    *,
+    is_stable: bool,
+    timeout_ms: int | None = None,
+) -> dict[TopicPartition, CommittedOffset]:
+    """Return committed offsets with their notes; see `committed_offsets`.
+
+    If not `is_stable`, open transactions are not waited for: what was committed before them is returned.
+    """
+    if not topic_partitions:
+        return {}
+    return ask_group_coordinator(
+        connections,
+        group_id,
+        "Asking for the committed offsets",
+        partial(_offset_fetch, group_id, topic_partitions, is_stable=is_stable),
+        partial(_read_committed, group_id),
         timeout_ms=timeout_ms,
     )
 
@@ -67,9 +98,19 @@ def commit_offsets(
     group_id: str,
     positions: Mapping[TopicPartition, int],
     *,
+    membership: Membership | None = None,
+    notes: Mapping[str, str] | None = None,
     timeout_ms: int | None = None,
 ) -> dict[TopicPartition, PenstockError]:
-    """Commit the next offset to read of each topic partition, from outside of the group.
+    """Commit the next offset to read of each topic partition, from outside of the group or as its member.
+
+    Args:
+        connections: to the cluster.
+        group_id: the group.
+        positions: the next offset to read of each topic partition.
+        membership: of the group, in whose name the offsets are committed. None: from outside.
+        notes: a note for the offsets of each topic.
+        timeout_ms: default `default_api_timeout_ms`.
 
     Returns:
         An error for each topic partition whose offset the broker refused (of a deleted topic, say). The
@@ -77,7 +118,8 @@ def commit_offsets(
 
     Raises:
         AuthorizationError: the group may not be written.
-        ClientError: the group has members of its own, or no coordinator answers in time.
+        ClientError: the group has members of its own, the membership is over, or no coordinator answers in
+            time.
     """
     if not positions:
         return {}
@@ -85,32 +127,37 @@ def commit_offsets(
         connections,
         group_id,
         "Committing offsets",
-        partial(_offset_commit, group_id, positions),
-        partial(_read_commit_errors, group_id),
+        partial(_offset_commit, membership or Membership(group_id), positions, notes or {}),
+        partial(_read_commit_errors, membership or Membership(group_id)),
         timeout_ms=timeout_ms,
     )
 
 
-def _offset_commit(group_id: str, positions: Mapping[TopicPartition, int]) -> Any:
+def _offset_commit(
+    membership: Membership, positions: Mapping[TopicPartition, int], notes: Mapping[str, str]
+) -> Any:
     topic = OffsetCommitRequest.OffsetCommitRequestTopic
     return OffsetCommitRequest(
         **versions.OFFSET_COMMIT.bounds,
-        group_id=group_id,
-        generation_id_or_member_epoch=_NO_GENERATION,
-        member_id="",
+        group_id=membership.group_id,
+        generation_id_or_member_epoch=membership.generation,
+        member_id=membership.member_id,
         group_instance_id=None,
         retention_time_ms=-1,
-        topics=committed_topics(topic, topic.OffsetCommitRequestPartition, positions),
+        topics=committed_topics(topic, topic.OffsetCommitRequestPartition, positions, notes),
     )
 
 
-def committed_topics(topic: Any, partition: Any, positions: Mapping[TopicPartition, int]) -> list[Any]:
+def committed_topics(
+    topic: Any, partition: Any, positions: Mapping[TopicPartition, int], notes: Mapping[str, str]
+) -> list[Any]:
     """Return the topics of a request that commits offsets.
 
     Args:
         topic: kafka-python's class of a topic in the request.
         partition: its class of a topic partition.
         positions: the next offset to read of each topic partition.
+        notes: a note for the offsets of each topic.
     """
     return [
         topic(
@@ -120,7 +167,7 @@ def committed_topics(topic: Any, partition: Any, positions: Mapping[TopicPartiti
                     partition_index=each.partition,
                     committed_offset=offset,
                     committed_leader_epoch=-1,
-                    committed_metadata="",
+                    committed_metadata=notes.get(name, ""),
                 )
                 for each, offset in of_topic.items()
             ],
@@ -129,8 +176,9 @@ def committed_topics(topic: Any, partition: Any, positions: Mapping[TopicPartiti
     ]
 
 
-def _read_commit_errors(group_id: str, response: Any) -> dict[TopicPartition, PenstockError]:
+def _read_commit_errors(membership: Membership, response: Any) -> dict[TopicPartition, PenstockError]:
     """Return the errors of single topic partitions; raise an error of the whole group."""
+    group_id = membership.group_id
     where = f"Committing offsets to group {group_id!r}"
     errors: dict[TopicPartition, PenstockError] = {}
     for topic in response.topics:
@@ -138,6 +186,8 @@ def _read_commit_errors(group_id: str, response: Any) -> dict[TopicPartition, Pe
             code = partition.error_code
             if not code:
                 continue
+            if code in _HAS_MEMBERS and membership.member_id:
+                raise membership_error(code, where, group_id)
             if code in _HAS_MEMBERS:
                 raise ClientError(
                     f"{where} failed: the group has members of its own (consumers that subscribe with this "
@@ -154,7 +204,9 @@ def _read_commit_errors(group_id: str, response: Any) -> dict[TopicPartition, Pe
     return errors
 
 
-def _offset_fetch(group_id: str, topic_partitions: Collection[TopicPartition] | None) -> Any:
+def _offset_fetch(
+    group_id: str, topic_partitions: Collection[TopicPartition] | None, *, is_stable: bool
+) -> Any:
     request = OffsetFetchRequest
     group = request.OffsetFetchRequestGroup
     partitions: dict[str, list[int]] = {}
@@ -178,11 +230,15 @@ def _offset_fetch(group_id: str, topic_partitions: Collection[TopicPartition] | 
                 topics=topics(group.OffsetFetchRequestTopics),
             )
         ],
-        require_stable=True,
+        require_stable=is_stable,
     )
 
 
 def _read_committed_offsets(group_id: str, response: Any) -> dict[TopicPartition, int]:
+    return {place: found.offset for place, found in _read_committed(group_id, response).items()}
+
+
+def _read_committed(group_id: str, response: Any) -> dict[TopicPartition, CommittedOffset]:
     # Newer versions of OffsetFetch answer about many groups, older ones about the one group itself.
     found = response.groups[0] if response.groups else response
     where = f"Asking for the committed offsets of group {group_id!r}"
@@ -197,5 +253,7 @@ def _read_committed_offsets(group_id: str, response: Any) -> dict[TopicPartition
                     partition.error_code, f"{where} for {topic_partition}", group_id=group_id
                 )
             if partition.committed_offset >= 0:  # -1: the group has none
-                offsets[topic_partition] = partition.committed_offset
+                offsets[topic_partition] = CommittedOffset(
+                    partition.committed_offset, partition.metadata or ""
+                )
     return offsets

@@ -34,7 +34,7 @@ _FIRST_PAUSE_MS = 2
 _LONGEST_PAUSE_MS = 250
 
 _MOVED_CODES = frozenset((codes.NOT_COORDINATOR, _UNAVAILABLE))
-DID_NOTHING = _MOVED_CODES | {codes.COORDINATOR_LOAD_IN_PROGRESS}
+DID_NOTHING: frozenset[int] = _MOVED_CODES | {codes.COORDINATOR_LOAD_IN_PROGRESS}
 """The error codes with which a broker that cannot answer as the coordinator refuses any request."""
 
 

@@ -13,7 +13,13 @@ from typing import Any
 from kafka.protocol.admin import DescribeLogDirsRequest
 from kafka.protocol.consumer import ListOffsetsRequest
 
-from penstock.client.cluster._group_offsets import commit_offsets, committed_offsets, committed_topics
+from penstock.client.cluster._group_offsets import (
+    CommittedOffset,
+    commit_offsets,
+    committed_notes,
+    committed_offsets,
+    committed_topics,
+)
 from penstock.client.cluster.ask import Reply
 from penstock.client.cluster.leaders import Leaders, ask_leaders, by_topic
 from penstock.client.cluster.metadata import TopicMetadata, cluster_view, fetch_metadata
@@ -29,8 +35,10 @@ from penstock.types import LogEnd, Time, TopicPartition
 
 __all__ = [
     "NO_OFFSET",
+    "CommittedOffset",
     "NewTopic",
     "commit_offsets",
+    "committed_notes",
     "committed_offsets",
     "committed_topics",
     "create_topics",

@@ -1,8 +1,9 @@
 """Be the only member of a consumer group, whose generation then says which plan is the present one.
 
-Runs on the driver. Nothing is assigned through the group. It serves as a lock with a number: each `renew`
-starts the next generation, and from then on the group's coordinator refuses what is committed in the name of
-an older one.
+Runs on the driver; executors ask who the member is. Nothing is assigned through the group. It serves as a
+lock with a number: each `renew` starts the next generation, and from then on the group's coordinator refuses
+what is committed in the name of an older one. The assignment of the member is that number, so that it can be
+read by describing the group.
 
 Invariants: a `Membership` that `renew` returned was the group's only member when the coordinator answered;
 every call ends within its time-out.
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from kafka.protocol.admin import DescribeGroupsRequest
 from kafka.protocol.consumer import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 
 from penstock.client.cluster.coordinators import DID_NOTHING, ask_group_coordinator
@@ -27,6 +29,7 @@ from penstock.errors import ClientError, PenstockError
 PROTOCOL_TYPE = "penstock"
 """A consumer of Kafka has the type "consumer", and cannot join a group that has a member of another type."""
 _PROTOCOL_NAME = "plan"
+_STABLE = "Stable"
 _SESSION_TIMEOUT_MS = 30_000
 _REBALANCE_TIMEOUT_MS = 5_000
 _JOIN_ATTEMPTS = 5
@@ -40,6 +43,60 @@ class Membership:
     group_id: str
     member_id: str = ""
     generation: int = -1
+
+
+def describe_request(group_id: str) -> Any:
+    """Return the request whose response `read_member` reads. It goes to the group's coordinator."""
+    return DescribeGroupsRequest(
+        groups=[group_id], include_authorized_operations=False, **versions.DESCRIBE_GROUPS.bounds
+    )
+
+
+def read_member(group_id: str, response: Any) -> Membership | None:
+    """Return the group's member and its generation; without a member `Membership(group_id)`.
+
+    The generation of a member that is not an `OnlyMember` is -1. None: it is unknown now, because the
+    coordinator does not say, or somebody is just joining.
+    """
+    group = response.groups[0]
+    if group.error_code or (group.members and group.group_state != _STABLE):
+        return None
+    if not group.members:
+        return Membership(group_id)
+    number = bytes(group.members[0].member_assignment or b"")
+    return Membership(group_id, group.members[0].member_id, int(number) if number.isdigit() else -1)
+
+
+def present_member(
+    connections: KafkaConnections, group_id: str, *, timeout_ms: int | None = None
+) -> Membership | None:
+    """Ask who is the group's member; see `read_member`.
+
+    Raises:
+        ClientError: no coordinator answers in time.
+    """
+    return ask_group_coordinator(
+        connections,
+        group_id,
+        "Describing",
+        lambda: describe_request(group_id),
+        lambda response: read_member(group_id, response),
+        timeout_ms=timeout_ms,
+    )
+
+
+def membership_error(code: int, what: str, group_id: str) -> PenstockError:
+    """Return the error for something that a coordinator refuses a member of its group."""
+    error = error_from_code(code, what, group_id=group_id)
+    if code not in _OVER:
+        return error
+    return ClientError(
+        f"{error.message} This query is not the member of its consumer group any more: another query with "
+        "the same group id has taken it over, or no heartbeat reached the coordinator in time. Its tasks "
+        "commit nothing from now on. Nothing is lost or written twice. Give each query a group id of its "
+        "own.",
+        **error.facts,
+    )
 
 
 class OnlyMember:
@@ -151,7 +208,7 @@ class OnlyMember:
             group_instance_id=None,
             protocol_type=PROTOCOL_TYPE,
             protocol_name=_PROTOCOL_NAME,
-            assignments=[assignment(member_id=it.member_id, assignment=b"")],
+            assignments=[assignment(member_id=it.member_id, assignment=b"%d" % it.generation)],
         )
 
     def _heartbeat_request(self) -> Any:
@@ -176,16 +233,7 @@ class OnlyMember:
 
     def _error(self, code: int, what: str) -> PenstockError:
         group_id = self.membership.group_id
-        error = error_from_code(code, f"{what} in group {group_id!r}", group_id=group_id)
-        if code in _OVER:
-            return ClientError(
-                f"{error.message} This query is not the member of its consumer group any more: another "
-                "query with the same group id has taken it over, or no heartbeat reached the coordinator for "
-                f"{self._session_timeout_ms} ms. Its tasks commit nothing from now on. Nothing is lost or "
-                "written twice. Give each query a group id of its own.",
-                **error.facts,
-            )
-        return error
+        return membership_error(code, f"{what} in group {group_id!r}", group_id)
 
     def _has_others(self) -> PenstockError:
         group_id = self.membership.group_id

@@ -38,7 +38,10 @@ def add_group_request(identity: TransactionIdentity, group_id: str) -> Any:
 
 
 def offset_commit_request(
-    identity: TransactionIdentity, membership: Membership, positions: Mapping[TopicPartition, int]
+    identity: TransactionIdentity,
+    membership: Membership,
+    positions: Mapping[TopicPartition, int],
+    notes: Mapping[str, str] | None = None,
 ) -> Any:
     """Return the request that commits offsets in a transaction.
 
@@ -47,6 +50,7 @@ def offset_commit_request(
         membership: the group, and its member in whose name the offsets are committed. The coordinator
             refuses an older generation, but accepts `Membership(group_id)`, without a member, at any time.
         positions: the next offset to read of each topic partition.
+        notes: a note for the offsets of each topic.
     """
     is_v1 = identity.protocol is TransactionProtocol.V1
     topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
@@ -58,7 +62,7 @@ def offset_commit_request(
         generation_id=membership.generation,
         member_id=membership.member_id,
         group_instance_id=None,
-        topics=committed_topics(topic, topic.TxnOffsetCommitRequestPartition, positions),
+        topics=committed_topics(topic, topic.TxnOffsetCommitRequestPartition, positions, notes or {}),
         **(versions.TXN_OFFSET_COMMIT_V1 if is_v1 else versions.TXN_OFFSET_COMMIT_V2).bounds,
     )
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from penstock.client.net.broker_errors import is_retriable_code
 from penstock.client.produce.delivery import LeaderOf
-from penstock.continuous.messages import Done, Fault, Fetch, Fetched, Reply
+from penstock.relay.messages import Done, Fault, Fetch, Fetched, Reply
 from penstock.types import TopicPartition
 
 _RETRY_MS = 100

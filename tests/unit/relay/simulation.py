@@ -18,10 +18,10 @@ from typing import cast
 from penstock.client.produce.batches import ProducerBatch
 from penstock.client.produce.idempotence import SequenceNumbers
 from penstock.client.transactions.steps import TransactionIdentity, TransactionProtocol
-from penstock.continuous.loop import End, Loop, LoopSettings
-from penstock.continuous.messages import Done, Fetch, Lost, Produce, Reply, Request
+from penstock.relay.loop import End, Loop, LoopSettings
+from penstock.relay.messages import Done, Fetch, Lost, Produce, Reply, Request
 from penstock.types import TopicPartition
-from tests.unit.continuous.model_kafka import BROKER, ModelKafka
+from tests.unit.relay.model_kafka import BROKER, ModelKafka
 
 SOURCE, TARGET = "source", "target"
 TARGETS = 2
@@ -36,6 +36,14 @@ class Records:
 
     @property
     def size_bytes(self) -> int:
+        return len(self.rows)
+
+    @property
+    def records_in(self) -> int:
+        return len(self.rows)
+
+    @property
+    def records_out(self) -> int:
         return len(self.rows)
 
     def add(self, topic_partition: TopicPartition, rows: object) -> None:
@@ -96,6 +104,7 @@ class Simulation:
         self.kafka.refuses = self.faults.refused
         self.places = [TopicPartition(SOURCE, index) for index in range(partitions)]
         self.kafka.source = dict.fromkeys(self.places, 0)
+        self.kafka.offsets = dict.fromkeys(self.places, (0, 0))
         self.lanes, self.task_count = lanes, tasks
         self.now_ms = 0
         self.tasks: list[Task] = []
@@ -116,6 +125,7 @@ class Simulation:
         self._until(lambda: self.now_ms >= duration_ms, duration_ms + 60_000)
         self.is_faulty, self.kafka.refuses = False, 0.0
         self._until(self._is_caught_up, self.now_ms + 60_000)
+        self._until(self._is_alone, self.now_ms + 10_000)
         self.is_stopping = True
         for task in self.tasks:
             task.loop.stop()
@@ -151,10 +161,11 @@ class Simulation:
         ]
         settings = LoopSettings(
             tuple(f"query-{index}-{lane}" for lane in range(self.lanes)),
-            dict.fromkeys(mine, 0),
+            {place: self.kafka.offsets[place][1] for place in mine},
             commit_interval_ms=10,
             max_transaction_bytes=60,
             transaction_timeout_ms=1_500,
+            plan_check_ms=200,
         )
         task = Task(index, self.kafka.generation, Loop(settings, Records, lambda _: BROKER))
         self.tasks.append(task)
@@ -190,9 +201,11 @@ class Simulation:
         }
         if len(running) < self.task_count:
             self.begin_plan()
-        return all(
-            self.kafka.offsets.get(place, (0, 0))[1] == end for place, end in self.kafka.source.items()
-        )
+        return all(self.kafka.offsets[place][1] == end for place, end in self.kafka.source.items())
+
+    def _is_alone(self) -> bool:
+        """Return whether the tasks of older plans have ended, though they have nothing to commit."""
+        return all(task.generation == self.kafka.generation for task in self.tasks if task.is_alive)
 
     # ----- a task and its network
 

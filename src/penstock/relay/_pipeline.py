@@ -36,7 +36,8 @@ from penstock.client.produce.delivery import DeliveryLimits, DeliveryQueue, Lead
 from penstock.client.produce.idempotence import SequenceNumbers
 from penstock.client.produce.verdicts import Verdict
 from penstock.client.transactions.steps import TransactionIdentity, TransactionProtocol
-from penstock.continuous.messages import (
+from penstock.relay.messages import (
+    NOTHING,
     AddGroup,
     AddPartitions,
     CommitOffsets,
@@ -48,6 +49,7 @@ from penstock.continuous.messages import (
     Refused,
     Reply,
     Request,
+    Totals,
 )
 from penstock.types import TopicPartition
 
@@ -79,6 +81,14 @@ class Content(Protocol):
     @property
     def size_bytes(self) -> int:
         """Return the memory that it takes."""
+
+    @property
+    def records_in(self) -> int:
+        """Return how many records were added."""
+
+    @property
+    def records_out(self) -> int:
+        """Return how many records it writes."""
 
     def add(self, topic_partition: TopicPartition, rows: object) -> None:
         """Add what was read from a topic partition of the source."""
@@ -117,6 +127,8 @@ class Transaction:
     began_at_ms: int
     stages: deque[Stage]
     """Those that are not finished; the first is the present one."""
+    totals: Totals
+    """Of the task, with this transaction."""
     asked: Request | None = None
     retry_at_ms: int = 0
     refusals: int = 0
@@ -143,11 +155,17 @@ class Pipeline:
         identities: one for each lane.
         delivery: how batches are sent.
         timeout_ms: a transaction that takes longer from its close to its end is a fault.
+        totals: of the task, before the first of these transactions.
     """
 
     def __init__(
-        self, identities: Sequence[TransactionIdentity], delivery: DeliveryLimits, timeout_ms: int
+        self,
+        identities: Sequence[TransactionIdentity],
+        delivery: DeliveryLimits,
+        timeout_ms: int,
+        totals: Totals = NOTHING,
     ) -> None:
+        self._totals = totals
         self._lanes = [Lane(identity) for identity in identities]
         self._stages = _STAGES[identities[0].protocol]
         self._limits = delivery
@@ -176,7 +194,9 @@ class Pipeline:
             delivery.add(batch)
             topic_partitions.append(batch.topic_partition)
         written = sorted(set(topic_partitions))
-        self._closed.append(Transaction(lane, positions, delivery, written, now_ms, deque(self._stages)))
+        self._totals = self._totals.with_transaction(content.records_in, content.records_out)
+        stages = deque(self._stages)
+        self._closed.append(Transaction(lane, positions, delivery, written, now_ms, stages, self._totals))
 
     def plan(self, now_ms: int, leader_of: LeaderOf) -> Iterator[Request]:
         """Yield the requests to send now. They count as sent.
@@ -256,7 +276,7 @@ def _request(stage: Stage, transaction: Transaction) -> Request:
     if stage is Stage.ADD_GROUP:
         return AddGroup(identity)
     if stage is Stage.COMMIT_OFFSETS:
-        return CommitOffsets(identity, transaction.positions)
+        return CommitOffsets(identity, transaction.positions, transaction.totals)
     return EndTransaction(identity)
 
 

@@ -2,7 +2,7 @@
 
 Runs on the executor. Pure: no I/O, time comes in as an argument, leaders through a function. `plan` returns
 the requests to send now, `answer` takes what came of one. So kills and lost, late and doubled answers are
-simulated (tests/unit/continuous). What is promised as long as every other owner of the topic partitions runs
+simulated (tests/unit/relay). What is promised as long as every other owner of the topic partitions runs
 this loop too:
 
 - Each record of the source takes effect in one committed transaction, in order within its topic partition.
@@ -12,10 +12,11 @@ this loop too:
 It rests on the order of a start: take every transactional id, and only then read the group's offsets. Taking
 an id aborts its open transaction and fences its older producer, so the offsets are final until this loop
 moves them. A plan that moves topic partitions to other tasks is a new generation of the group; the group's
-coordinator refuses the offsets of the old one, whose transaction is then never committed.
+coordinator refuses the offsets of the old one, whose transaction is then never committed. A loop also asks
+now and then whether its plan is the present one, so that it ends even if it has nothing to commit.
 
-    PAUSED -> TAKING ids -> READING offsets -> RUNNING -> ENDED
-      ^---------- a fault that another start cures ----'
+    PAUSED -> CHECKING the plan -> TAKING ids -> READING offsets -> RUNNING -> ENDED
+      ^---------- a fault that another start cures --------------------'
 """
 
 from __future__ import annotations
@@ -30,9 +31,20 @@ from penstock.client.net.backoff import doubled
 from penstock.client.net.broker_errors import is_retriable_code
 from penstock.client.produce.delivery import DeliveryLimits, LeaderOf
 from penstock.client.transactions.steps import TransactionIdentity, is_fencing
-from penstock.continuous._pipeline import Content, Pipeline, Transaction
-from penstock.continuous._reader import Reader
-from penstock.continuous.messages import Done, Fault, Fetch, ReadPositions, Refused, Reply, Request, TakeId
+from penstock.relay._pipeline import Content, Pipeline, Transaction
+from penstock.relay._reader import Reader
+from penstock.relay.messages import (
+    CheckPlan,
+    Done,
+    Fault,
+    Fetch,
+    ReadPositions,
+    Refused,
+    Reply,
+    Request,
+    TakeId,
+    Totals,
+)
 from penstock.types import TopicPartition
 
 _PLAN_OVER = frozenset((codes.ILLEGAL_GENERATION, codes.UNKNOWN_MEMBER_ID))
@@ -56,10 +68,14 @@ class Phase(Enum):
     """What the loop is doing."""
 
     PAUSED = "waits before a start"
+    CHECKING = "asks whether its plan is the present one"
     TAKING = "takes its transactional ids"
     READING = "reads the group's offsets"
     RUNNING = "reads and writes"
     ENDED = "has ended"
+
+
+_BEFORE_TAKING = (Phase.PAUSED, Phase.CHECKING)
 
 
 class End(Enum):
@@ -86,16 +102,18 @@ class LoopSettings:
 
     Attributes:
         transactional_ids: one for each lane.
-        starting_positions: of every topic partition of this task; used where the group has no offset.
+        positions: the group's offset of every topic partition of this task, when the plan was made. The
+            group can only have moved on.
         commit_interval_ms: the age at which a transaction is ended.
         max_transaction_bytes: the size at which it is ended earlier, and nothing more is read into it.
         transaction_timeout_ms: when the broker aborts a transaction.
         faults_max: how many faults in a row, without a committed transaction between them, end the loop.
         delivery: how batches are sent.
+        plan_check_ms: the pause between two questions whether the plan is the present one; 0: never ask.
     """
 
     transactional_ids: tuple[str, ...]
-    starting_positions: Mapping[TopicPartition, int]
+    positions: Mapping[TopicPartition, int]
     commit_interval_ms: int = 20
     max_transaction_bytes: int = 8 << 20
     transaction_timeout_ms: int = 10_000
@@ -103,6 +121,7 @@ class LoopSettings:
     delivery: DeliveryLimits = field(
         default_factory=lambda: DeliveryLimits(retry_backoff_ms=1, retry_backoff_max_ms=100)
     )
+    plan_check_ms: int = 0
 
 
 class Loop:
@@ -121,7 +140,8 @@ class Loop:
         self.outcome: Outcome | None = None
         self.committed: dict[TopicPartition, int] = {}
         """The offsets of the transactions that this loop has committed."""
-        self.transaction_count = 0
+        self.totals = Totals()
+        """Of the transactions that this loop has committed."""
         self.start_count = 0
         self.last_fault = ""
         self._settings = settings
@@ -129,6 +149,7 @@ class Loop:
         self._leader_of = leader_of
         self._is_stopping = False
         self._resume_at_ms = 0
+        self._check_at_ms: int | None = None
         self._faults = 0
         self._under_way: set[Request] = set()
         self._identities: dict[str, TransactionIdentity] = {}
@@ -159,12 +180,12 @@ class Loop:
         return requests
 
     def _plan(self, requests: list[Request], now_ms: int) -> None:
-        if self.phase is Phase.PAUSED and self._is_stopping and not self.start_count:
+        if self.phase in _BEFORE_TAKING and self._is_stopping and not self.start_count:
             self._finish(Outcome(End.STOPPED))  # it has opened no transaction
         elif self.phase is Phase.PAUSED and now_ms >= self._resume_at_ms:
-            self.phase = Phase.TAKING
-            self.start_count += 1
-            requests += [TakeId(name) for name in self._settings.transactional_ids]
+            requests += self._check() if self._settings.plan_check_ms else self._take()
+        elif self.phase is Phase.CHECKING and not self._under_way:
+            requests += self._take()
         elif self.phase is Phase.READING and not self._under_way:
             requests.append(ReadPositions())
         elif self.phase is Phase.RUNNING and self._pipeline is not None:
@@ -175,6 +196,9 @@ class Loop:
                 requests += self._pipeline.plan(now_ms, self._leader_of)
             if self._may_read:
                 requests += self._reader.plan(now_ms)
+            if self._check_at_ms is not None and now_ms >= self._check_at_ms:
+                self._check_at_ms = None
+                requests.append(CheckPlan())
             if self._is_stopping and not self._filled and self._pipeline.is_empty:
                 self._finish(Outcome(End.STOPPED))
 
@@ -200,12 +224,14 @@ class Loop:
     def _answer(self, request: Request, reply: Reply, now_ms: int) -> None:
         if isinstance(request, Fetch):
             self._fetched(request, reply, now_ms)
+        elif isinstance(request, CheckPlan):
+            self._checked(reply, now_ms)
         elif isinstance(request, TakeId):
             self._identities[request.transactional_id] = _value(request, reply)
             if len(self._identities) == len(self._settings.transactional_ids):
                 self._taken()
         elif isinstance(request, ReadPositions):
-            self._begin(_value(request, reply))
+            self._begin(_value(request, reply), now_ms)
         elif self._pipeline is not None and (
             (ended := self._pipeline.answer(request, reply, now_ms)) is not None
         ):
@@ -213,11 +239,13 @@ class Loop:
 
     def next_wakeup_ms(self, now_ms: int) -> int | None:
         """Return when `plan` has something to do without another answer; None: only after an answer."""
+        if self.phase in _BEFORE_TAKING and self._is_stopping and not self.start_count:
+            return now_ms
         if self.phase is Phase.PAUSED:
-            return now_ms if self._is_stopping and not self.start_count else self._resume_at_ms
+            return self._resume_at_ms
         if self.phase is not Phase.RUNNING or self._pipeline is None:
             return None  # `plan` has sent what it waits for
-        due = [self._pipeline.next_wakeup_ms()]
+        due = [self._pipeline.next_wakeup_ms(), self._check_at_ms]
         if self._may_read:
             due.append(self._reader.next_wakeup_ms())
         if self._filled and self._pipeline.may_close:
@@ -226,26 +254,45 @@ class Loop:
 
     # ----- a start
 
+    def _check(self) -> list[Request]:
+        self.phase = Phase.CHECKING
+        return [CheckPlan()]
+
+    def _take(self) -> list[Request]:
+        self.phase = Phase.TAKING
+        self.start_count += 1
+        return [TakeId(name) for name in self._settings.transactional_ids]
+
+    def _checked(self, reply: Reply, now_ms: int) -> None:
+        is_present = reply.value if isinstance(reply, Done) else None
+        if is_present is False:
+            raise Fault(codes.ILLEGAL_GENERATION, "the group has another generation, or no member")
+        if is_present is None and self.phase is Phase.CHECKING:
+            raise Fault(codes.NO_ERROR, f"it is unknown whether this plan is the present one: {reply}")
+        if self.phase is Phase.RUNNING:
+            self._check_at_ms = now_ms + self._settings.plan_check_ms
+
     def _taken(self) -> None:
         if self._is_stopping:
             self._finish(Outcome(End.STOPPED))  # taking the ids has aborted what was open
             return
         self.phase = Phase.READING
 
-    def _begin(self, found: Mapping[TopicPartition, int]) -> None:
-        positions = dict(self._settings.starting_positions)
-        for topic_partition in positions:
-            at, ours = found.get(topic_partition), self.committed.get(topic_partition)
-            if ours is not None and (at is None or at < ours):
+    def _begin(self, found: Mapping[TopicPartition, int], now_ms: int) -> None:
+        settings = self._settings
+        positions = {}
+        for topic_partition, least in ({**settings.positions, **self.committed}).items():
+            at = found.get(topic_partition)
+            if at is None or at < least:
                 raise Fault(
                     codes.OFFSET_OUT_OF_RANGE,
-                    f"this task has committed offset {ours} of {topic_partition}, but the group is at {at}",
+                    f"this query has committed offset {least} of {topic_partition}, but the group is at {at}",
                 )
-            if at is not None:
-                positions[topic_partition] = at
-        settings = self._settings
+            positions[topic_partition] = at
         identities = [self._identities[name] for name in settings.transactional_ids]
-        self._pipeline = Pipeline(identities, settings.delivery, settings.transaction_timeout_ms)
+        timeout_ms = settings.transaction_timeout_ms
+        self._pipeline = Pipeline(identities, settings.delivery, timeout_ms, self.totals)
+        self._check_at_ms = now_ms + settings.plan_check_ms if settings.plan_check_ms else None
         self._reader = Reader(positions, self._leader_of, settings.commit_interval_ms // 4)
         self.phase = Phase.RUNNING
 
@@ -259,7 +306,7 @@ class Loop:
             self._filled[fetched.topic_partition] = fetched.next_offset
 
     def _on_committed(self, transaction: Transaction) -> None:
-        self.transaction_count += 1
+        self.totals = transaction.totals
         self._faults = 0
         for topic_partition, offset in transaction.positions.items():
             assert offset > self.committed.get(topic_partition, -1), "not in order"  # noqa: S101  # the rule of END

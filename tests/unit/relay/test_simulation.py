@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from penstock.client.transactions.steps import TransactionProtocol
-from penstock.continuous import _pipeline
-from penstock.continuous._pipeline import Stage, Transaction
-from penstock.continuous.loop import End
+from penstock.relay import _pipeline
+from penstock.relay._pipeline import Stage, Transaction
+from penstock.relay.loop import End
 from tests.examples import examples
-from tests.unit.continuous.simulation import Faults, Simulation
+from tests.unit.relay.simulation import Faults, Simulation
 
 HISTORIES = examples(60)
 _DURATION_MS = 4_000
@@ -33,8 +33,8 @@ def test_the_histories_hold_what_they_are_for() -> None:
     tasks = [task for seed in range(10) for task in Simulation(seed).run(_DURATION_MS).tasks]
     outcomes = [task.loop.outcome for task in tasks if task.loop.outcome is not None]
     assert {outcome.end for outcome in outcomes} == {End.STOPPED, End.FENCED, End.PLAN_OVER}
-    assert any(task.loop.start_count > 1 and task.loop.transaction_count for task in tasks)
-    assert max(task.loop.transaction_count for task in tasks) > 20
+    assert any(task.loop.start_count > 1 and task.loop.totals.transactions for task in tasks)
+    assert max(task.loop.totals.transactions for task in tasks) > 20
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,9 @@ because with protocol V2 the producer epoch is known only then.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,24 +19,56 @@ from penstock.client.produce.batches import ProducerBatch
 from penstock.client.produce.idempotence import SequenceNumbers
 from penstock.client.settings import ProduceSettings
 from penstock.codec import RecordBatchBuilder, RecordColumns, group_rows, murmur2_partitions
+from penstock.errors import RowError
 from penstock.types import TopicPartition
 
 RECORD_COLUMNS = ("key", "value", "headers", "timestamp")
 _BATCH_BYTES = 256 << 10
 """Before compression. A transaction lasts milliseconds, so a batch does not grow while it waits."""
 
-RecordsFunction = Callable[[pa.RecordBatch], pa.RecordBatch]
-"""Makes the records to write from those that were read. Both have some of RECORD_COLUMNS."""
+
+class RecordMaker(Protocol):
+    """Makes the records to write from those that were read. One for each task."""
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """Return the columns of KafkaRecords that `records` needs."""
+
+    def records(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
+        """Return records with some of RECORD_COLUMNS, and perhaps a column `partition`, in their order."""
+
+
+class OpensRecordMaker(Protocol):
+    """Travels to the executor, and makes a `RecordMaker` there."""
+
+    def open(self) -> RecordMaker:
+        """Return the maker of one task."""
+
+
+@dataclass(frozen=True)
+class EachBatch:
+    """Makes records with a function of a batch of RECORD_COLUMNS."""
+
+    function: Callable[[pa.RecordBatch], pa.RecordBatch]
+    columns: Sequence[str] = RECORD_COLUMNS
+
+    def open(self) -> RecordMaker:
+        """Return this."""
+        return self
+
+    def records(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
+        """Return what the function makes of the batch."""
+        return [self.function(batch)]
 
 
 class TargetRecords:
-    """Records for the target, in the partition of their key, or else in that of their source's number.
+    """Records for the target, in the partition that they name, that of their key, or that of their source.
 
     Args:
         target: the topic.
         partition_count: of the target.
         settings: sizes and compression of batches.
-        function: None: the records stay as they are.
+        maker: None: the records stay as they are.
     """
 
     def __init__(
@@ -42,22 +76,24 @@ class TargetRecords:
         target: str,
         partition_count: int,
         settings: ProduceSettings,
-        function: RecordsFunction | None = None,
+        maker: RecordMaker | None = None,
     ) -> None:
-        self.size_bytes = 0
+        self.size_bytes = self.records_in = self.records_out = 0
         self._target = target
         self._partition_count = partition_count
         self._settings = settings
-        self._function = function
+        self._maker = maker
         self._builders: dict[int, list[RecordBatchBuilder]] = {}
 
     def add(self, topic_partition: TopicPartition, rows: object) -> None:
-        """Add batches of records, as a list of Arrow batches with some of RECORD_COLUMNS."""
+        """Add batches of records, as a list of Arrow batches with the columns that the maker needs."""
         assert isinstance(rows, list)  # noqa: S101  # for mypy
         for batch in rows:
-            made = batch if self._function is None else self._function(batch)
-            if made.num_rows:
-                self._add(topic_partition, made)
+            self.records_in += batch.num_rows
+            for made in [batch] if self._maker is None else self._maker.records(batch):
+                if made.num_rows:
+                    self.records_out += made.num_rows
+                    self._add(topic_partition, made)
 
     def _add(self, topic_partition: TopicPartition, batch: pa.RecordBatch) -> None:
         columns = RecordColumns(batch.select([each for each in RECORD_COLUMNS if each in batch.schema.names]))
@@ -70,10 +106,30 @@ class TargetRecords:
 
     def _partitions(self, topic_partition: TopicPartition, batch: pa.RecordBatch) -> pa.Int32Array:
         own = pa.scalar(topic_partition.partition % self._partition_count, pa.int32())
-        if "key" not in batch.schema.names or pa.types.is_null(batch.schema.field("key").type):
-            return pa.repeat(own, batch.num_rows)
-        by_key = murmur2_partitions(batch.column("key"), self._partition_count)
-        return pc.if_else(pc.less(by_key, 0), own, by_key)
+        names = batch.schema.names
+        if "key" in names and not pa.types.is_null(batch.schema.field("key").type):
+            by_key = murmur2_partitions(batch.column("key"), self._partition_count)
+            chosen = pc.if_else(pc.less(by_key, 0), own, by_key)
+        else:
+            chosen = pa.repeat(own, batch.num_rows)
+        if "partition" not in names:
+            return chosen
+        self._check_exist(batch.column("partition"))
+        return pc.coalesce(batch.column("partition"), chosen)
+
+    def _check_exist(self, partitions: pa.Int32Array) -> None:
+        bounds = pc.min_max(partitions)
+        for found in (bounds["min"].as_py(), bounds["max"].as_py()):
+            if found is not None and not 0 <= found < self._partition_count:
+                raise RowError(
+                    f"Expected a partition of topic {self._target!r} (0 to {self._partition_count - 1}), got "
+                    f"a row with partition {found}. Nothing of its transaction is committed. Drop the column "
+                    "partition (rows that were read from Kafka have it) to let the key decide, or add "
+                    "partitions to the topic.",
+                    topic=self._target,
+                    partition=found,
+                    partition_count=self._partition_count,
+                )
 
     def _append(
         self, partition: int, columns: RecordColumns, rows: pa.Int32Array, first: int, now_ms: int

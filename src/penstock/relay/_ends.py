@@ -7,8 +7,8 @@ from typing import Any
 
 from penstock.client.net import error_codes as codes
 from penstock.client.net.broker_errors import error_from_code
-from penstock.continuous.loop import End, Outcome
 from penstock.errors import OffsetOutOfRangeError, PenstockError, ProducerFencedError, TransactionError
+from penstock.relay.loop import End, Outcome
 
 _NOTHING = "Its open transactions are not committed, so no record is lost or written twice."
 

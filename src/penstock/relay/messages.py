@@ -17,6 +17,26 @@ class Request:
     """A request to send once. Its answer is told with the same object."""
 
 
+class Totals(NamedTuple):
+    """How much a task has committed since its process began."""
+
+    records_in: int = 0
+    records_out: int = 0
+    transactions: int = 0
+
+    def with_transaction(self, records_in: int, records_out: int) -> Totals:
+        """Return the totals with one more transaction."""
+        return Totals(self.records_in + records_in, self.records_out + records_out, self.transactions + 1)
+
+
+NOTHING = Totals()
+
+
+@dataclass(eq=False, slots=True)
+class CheckPlan(Request):
+    """Ask whether this plan is the present one. Done: True, False, or None if it is unknown now."""
+
+
 @dataclass(eq=False, slots=True)
 class TakeId(Request):
     """Take a transactional id: abort its transaction, fence older producers. Done: its identity."""
@@ -66,6 +86,7 @@ class CommitOffsets(Request):
 
     identity: TransactionIdentity
     positions: Mapping[TopicPartition, int]
+    totals: Totals = NOTHING
 
 
 @dataclass(eq=False, slots=True)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from penstock.client.net import error_codes as codes
 from penstock.client.produce.delivery import Answer
 from penstock.client.transactions.steps import TransactionIdentity
-from penstock.continuous.loop import End, Loop, LoopSettings, Phase
-from penstock.continuous.messages import (
+from penstock.relay.loop import End, Loop, LoopSettings, Phase
+from penstock.relay.messages import (
+    NOTHING,
+    CheckPlan,
     CommitOffsets,
     Done,
     EndTransaction,
@@ -23,7 +27,7 @@ from penstock.continuous.messages import (
     TakeId,
 )
 from penstock.types import TopicPartition
-from tests.unit.continuous.simulation import Records
+from tests.unit.relay.simulation import Records
 
 PLACE = TopicPartition("source", 0)
 
@@ -31,14 +35,16 @@ PLACE = TopicPartition("source", 0)
 class Driver:
     """A loop with a clock. It answers everything but what the test keeps."""
 
-    def __init__(self, *kept: type[Request], lanes: int = 1) -> None:
+    def __init__(self, *kept: type[Request], lanes: int = 1, plan_check_ms: int = 0) -> None:
         self.kept: list[Request] = []
         self.sent: list[Request] = []
         self.now_ms = 0
         self._kept_kinds = kept
         self._end = 0
         ids = tuple(f"id-{lane}" for lane in range(lanes))
-        settings = LoopSettings(ids, {PLACE: 0}, commit_interval_ms=10, max_transaction_bytes=20)
+        settings = LoopSettings(
+            ids, {PLACE: 0}, commit_interval_ms=10, max_transaction_bytes=20, plan_check_ms=plan_check_ms
+        )
         self.loop = Loop(settings, Records, lambda _: 1)
 
     def turn(self, records: int = 0) -> list[Request]:
@@ -60,8 +66,8 @@ class Driver:
         self.loop.answer(self.kept.pop(0), reply, self.now_ms)
 
     def reply(self, request: Request, records: int) -> Reply:
-        if isinstance(request, TakeId):
-            return Done(TransactionIdentity(request.transactional_id, 1, 1))
+        if isinstance(request, CheckPlan):
+            return Done(value=True)
         if isinstance(request, ReadPositions):
             return Done({PLACE: self._end})
         if isinstance(request, Fetch):
@@ -72,8 +78,9 @@ class Driver:
             return Done([(batch, Answer(codes.NO_ERROR, 0)) for batch in request.planned.batches.values()])
         if isinstance(request, CommitOffsets):
             self._end = request.positions[PLACE]
-        if isinstance(request, EndTransaction):
-            return Done(TransactionIdentity(request.identity.transactional_id, 1, 1))
+        if isinstance(request, (EndTransaction, TakeId)):
+            given = request if isinstance(request, TakeId) else request.identity
+            return Done(TransactionIdentity(given.transactional_id, 1, 1))
         return Done()
 
 
@@ -88,6 +95,64 @@ def test_ids_are_taken_before_the_offsets_are_read() -> None:
     assert driver.turn() == []
     driver.answer(Done(TransactionIdentity("id-1", 1, 1)))
     assert kinds(driver.turn())[0] is ReadPositions
+
+
+def test_the_plan_is_checked_before_the_ids_are_taken() -> None:
+    driver = Driver(CheckPlan, plan_check_ms=50)
+    assert kinds(driver.turn()) == [CheckPlan]
+    driver.answer(Done(value=True))
+    assert kinds(driver.turn()) == [TakeId, ReadPositions, Fetch]
+
+
+@pytest.mark.parametrize("reply", [Lost(), Refused(codes.NOT_COORDINATOR), Done(None)], ids=str)
+def test_a_plan_that_cannot_be_checked_takes_no_id_and_is_checked_again(reply: Reply) -> None:
+    driver = Driver(CheckPlan, plan_check_ms=50)
+    driver.turn()
+    driver.answer(reply)
+    assert driver.loop.phase is Phase.PAUSED
+    sent = [kind for _ in range(6) for kind in kinds(driver.turn())]
+    assert sent == [CheckPlan]
+
+
+def test_a_loop_without_records_ends_when_its_plan_is_over() -> None:
+    driver = Driver(CheckPlan, plan_check_ms=50)
+    driver.turn()
+    driver.answer(Done(value=True))
+    for _ in range(20):
+        driver.turn()
+    assert kinds(driver.kept) == [CheckPlan]
+    driver.answer(Lost())  # it goes on, and asks again
+    for _ in range(20):
+        driver.turn()
+    driver.answer(Done(value=False))
+    assert driver.loop.outcome is not None
+    assert driver.loop.outcome.end is End.PLAN_OVER
+
+
+@pytest.mark.parametrize("found", [{}, {PLACE: 6}], ids=str)
+def test_a_group_that_has_lost_an_offset_of_the_plan_is_an_error(found: dict[TopicPartition, int]) -> None:
+    """Otherwise a process that takes the place of another would write records a second time."""
+    settings = LoopSettings(("id-0",), {PLACE: 7})
+    loop = Loop(settings, Records, lambda _: 1)
+    [take] = loop.plan(0)
+    loop.answer(take, Done(TransactionIdentity("id-0", 1, 1)), 0)
+    [read] = loop.plan(0)
+    loop.answer(read, Done(found), 0)
+    assert loop.outcome is not None
+    assert loop.outcome.end is End.FAILED
+    assert "has committed offset 7" in loop.outcome.what
+
+
+def test_a_transaction_says_how_much_the_task_has_committed_with_it() -> None:
+    driver = Driver()
+    for _ in range(9):
+        driver.turn(records=3)
+    said = [each.totals for each in driver.sent if isinstance(each, CommitOffsets)]
+    assert len(said) > 2
+    for number, (before, now) in enumerate(itertools.pairwise([NOTHING, *said])):
+        assert now.transactions == number + 1
+        assert now.records_in > before.records_in
+    assert said[-1].records_in == said[-1].records_out == driver.loop.committed[PLACE]
 
 
 def test_a_slow_target_holds_the_source_back() -> None:
@@ -141,7 +206,7 @@ def test_a_late_answer_of_an_earlier_start_changes_nothing() -> None:
     for _ in range(20):
         driver.turn()
     driver.loop.answer(late, Done(TransactionIdentity("id-0", 1, 99)), driver.now_ms)
-    assert driver.loop.transaction_count == 0
+    assert driver.loop.totals.transactions == 0
     assert driver.loop.phase is Phase.RUNNING
 
 

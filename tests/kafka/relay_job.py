@@ -10,8 +10,8 @@ import signal
 import sys
 import threading
 
-from penstock.continuous.task import ContinuousTask
 from penstock.errors import PenstockError
+from penstock.relay.task import ContinuousTask
 
 
 def main() -> int:

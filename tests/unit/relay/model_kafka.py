@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from penstock.client.net import error_codes as codes
 from penstock.client.produce.delivery import Answer
 from penstock.client.transactions.steps import TransactionIdentity, TransactionProtocol
-from penstock.continuous.messages import (
+from penstock.relay.messages import (
     AddGroup,
     AddPartitions,
+    CheckPlan,
     CommitOffsets,
     Done,
     EndTransaction,
@@ -83,6 +84,8 @@ class ModelKafka:
         self._pass_time()
         if isinstance(request, Fetch):
             return Done([self._fetched(place, at) for place, at in request.offsets.items()])
+        if isinstance(request, CheckPlan):
+            return Done(None if self.chance.random() < self.refuses else generation == self.generation)
         if isinstance(request, TakeId):
             return self._take(request.transactional_id)
         if isinstance(request, ReadPositions):

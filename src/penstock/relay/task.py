@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.client.cluster.log_offsets import committed_offsets
-from penstock.client.cluster.membership import Membership
+from penstock.client.cluster.membership import Membership, describe_request, read_member
 from penstock.client.fetch.requests import AskedPartition, build_fetch, read_fetches
 from penstock.client.net import error_codes as codes
 from penstock.client.net.broker_errors import is_retriable
@@ -34,13 +34,15 @@ from penstock.client.transactions.steps import (
     end_request,
     next_identity,
 )
-from penstock.continuous._connections import TaskConnections
-from penstock.continuous._decoding import decoded
-from penstock.continuous._ends import error_of
-from penstock.continuous.loop import End, Loop, LoopSettings
-from penstock.continuous.messages import (
+from penstock.errors import PenstockError, TransactionError
+from penstock.relay._connections import TaskConnections
+from penstock.relay._decoding import decoded
+from penstock.relay._ends import error_of
+from penstock.relay.loop import End, Loop, LoopSettings
+from penstock.relay.messages import (
     AddGroup,
     AddPartitions,
+    CheckPlan,
     CommitOffsets,
     Done,
     EndTransaction,
@@ -54,8 +56,8 @@ from penstock.continuous.messages import (
     Request,
     TakeId,
 )
-from penstock.continuous.records import RecordsFunction, TargetRecords
-from penstock.errors import PenstockError
+from penstock.relay.notes import TaskNote
+from penstock.relay.records import RECORD_COLUMNS, OpensRecordMaker, TargetRecords
 from penstock.types import TopicPartition
 
 _POLL_S = 0.05
@@ -69,16 +71,19 @@ class ContinuousPlan:
     """What one task does. Pickled to the executor.
 
     Attributes:
-        starting_positions: of each topic partition of this task, of one topic; used where the group has no
-            offset.
+        positions: the group's offset of each topic partition of this task, when the plan was made. The group
+            can only have moved on.
         transactional_ids: one for each lane. No other task of the query has them.
-        membership: the group, and the member whose generation is that of the plan.
+        membership: the group, and the member whose generation is that of the plan. Without a member the
+            plan is never over.
+        topic_ids: of the topics that are read and written; unknown ones are left out.
+        number: of the task in the plan.
         read_committed: whether open and aborted transactions of the source are left out.
-        function: see `RecordsFunction`. None: records are copied.
+        maker: makes the records to write. None: records are copied.
     """
 
     connection: ConnectionSettings
-    starting_positions: Mapping[TopicPartition, int]
+    positions: Mapping[TopicPartition, int]
     target: str
     transactional_ids: tuple[str, ...]
     membership: Membership
@@ -89,7 +94,10 @@ class ContinuousPlan:
     max_transaction_bytes: int = 8 << 20
     transaction_timeout_ms: int = 10_000
     read_committed: bool = True
-    function: RecordsFunction | None = None
+    maker: OpensRecordMaker | None = None
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    number: int = 0
+    plan_check_ms: int = 500
 
 
 class ContinuousTask:
@@ -97,21 +105,26 @@ class ContinuousTask:
 
     Args:
         plan: what to do.
+        attempt: the number of the process that does it, for its notes.
     """
 
-    def __init__(self, plan: ContinuousPlan) -> None:
+    def __init__(self, plan: ContinuousPlan, attempt: int = 0) -> None:
         self._plan = plan
-        topics = {plan.target, *(each.topic for each in plan.starting_positions)}
-        self._connections = TaskConnections(plan.connection, topics)
+        self._attempt = attempt
+        self._maker = None if plan.maker is None else plan.maker.open()
+        topics = {plan.target, *(each.topic for each in plan.positions)}
+        topic_ids = {topic: plan.topic_ids.get(topic) for topic in topics}
+        self._connections = TaskConnections(plan.connection, topic_ids)
         self._events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._identities: dict[str, TransactionIdentity] = {}
         self.loop = Loop(
             LoopSettings(
                 plan.transactional_ids,
-                plan.starting_positions,
+                plan.positions,
                 plan.commit_interval_ms,
                 plan.max_transaction_bytes,
                 plan.transaction_timeout_ms,
+                plan_check_ms=plan.plan_check_ms if plan.membership.member_id else 0,
             ),
             self._new_content,
             self._connections.leader_of,
@@ -169,7 +182,7 @@ class ContinuousTask:
     def _new_content(self) -> TargetRecords:
         plan = self._plan
         partition_count = len(self._connections.topic(plan.target).partitions)
-        return TargetRecords(plan.target, partition_count, plan.produce, plan.function)
+        return TargetRecords(plan.target, partition_count, plan.produce, self._maker)
 
     # ----- requests
 
@@ -189,8 +202,12 @@ class ContinuousTask:
             return connections.fetch(self._fetch_request(request), request.node_id)
         if isinstance(request, Produce):
             return connections.produce(self._produce_request(request), request.planned.node_id)
+        if isinstance(request, CheckPlan):
+            group_id = plan.membership.group_id
+            return connections.ask_group_coordinator(describe_request(group_id), group_id)
         if isinstance(request, CommitOffsets):
-            commit = offset_commit_request(request.identity, plan.membership, request.positions)
+            notes = self._notes(request)
+            commit = offset_commit_request(request.identity, plan.membership, request.positions, notes)
             return connections.ask_group_coordinator(commit, plan.membership.group_id)
         if isinstance(request, AddPartitions):
             step = add_partitions_request(request.identity, request.topic_partitions)
@@ -206,7 +223,7 @@ class ContinuousTask:
         plan, coordination = self._plan, self._connections.coordination
         try:
             if isinstance(request, ReadPositions):
-                places = plan.starting_positions
+                places = plan.positions
                 group_id = plan.membership.group_id
                 found = committed_offsets(coordination, group_id, places, timeout_ms=_START_TIMEOUT_MS)
                 self._answer(request, Done(found))
@@ -227,6 +244,18 @@ class ContinuousTask:
 
     def _answer(self, request: Request, reply: Reply) -> None:
         self.loop.answer(request, reply, _now_ms())
+
+    def _notes(self, request: CommitOffsets) -> dict[str, str]:
+        """Return what the driver reads about this task, for each topic of the offsets."""
+        note = TaskNote(
+            self._plan.membership.generation,
+            self._plan.number,
+            self._attempt,
+            self.loop.start_count,
+            request.totals,
+        )
+        topics = {each.topic for each in request.positions}
+        return {topic: note.text(self._connections.topic(topic).topic_id) for topic in topics}
 
     def _fetch_request(self, request: Fetch) -> Any:
         fetch = self._plan.fetch
@@ -276,18 +305,21 @@ class ContinuousTask:
             self._coordinator_failed(request, None)
 
     def _coordinator_failed(self, request: Request, error_code: int | None) -> None:
-        assert isinstance(  # noqa: S101  # for mypy
-            request, (AddPartitions, AddGroup, CommitOffsets, EndTransaction)
-        )
-        is_group = isinstance(request, CommitOffsets)
-        key = self._plan.membership.group_id if is_group else request.identity.transactional_id
-        self._connections.coordinator_failed(key, error_code, is_group=is_group)
+        if isinstance(request, (CommitOffsets, CheckPlan)):
+            group_id = self._plan.membership.group_id
+            self._connections.coordinator_failed(group_id, error_code, is_group=True)
+            return
+        assert isinstance(request, (AddPartitions, AddGroup, EndTransaction))  # noqa: S101  # for mypy
+        transactional_id = request.identity.transactional_id
+        self._connections.coordinator_failed(transactional_id, error_code, is_group=False)
 
     def _reply(self, request: Request, response: Any) -> Reply:
         if isinstance(request, Fetch):
             return self._fetched(request, response)
         if isinstance(request, Produce):
             return self._produced(request, response)
+        if isinstance(request, CheckPlan):
+            return self._checked(request, response)
         if isinstance(request, CommitOffsets):
             code, value = offset_commit_code(response), None
         elif isinstance(request, AddPartitions):
@@ -302,6 +334,14 @@ class ContinuousTask:
             self._identities[request.identity.transactional_id] = value
         return Done(value)
 
+    def _checked(self, request: CheckPlan, response: Any) -> Reply:
+        membership = self._plan.membership
+        if code := response.groups[0].error_code:
+            self._coordinator_failed(request, code)
+            return Refused(code)
+        found = read_member(membership.group_id, response)
+        return Done(None if found is None else found == membership)
+
     def _produced(self, request: Produce, response: Any) -> Reply:
         answers = list(produce_answers(response, request.planned.batches, self._topic_ids()))
         if any(answer.error_code for _, answer in answers):
@@ -313,15 +353,34 @@ class ContinuousTask:
             return Refused(response.error_code)
         plan, answers = self._plan, []
         found = read_fetches(response, self._asked(request))
-        how = {"read_committed": plan.read_committed, "raw_headers": plan.function is None}
+        columns = RECORD_COLUMNS if self._maker is None else self._maker.columns
+        is_copy = self._maker is None
+        how: dict[str, Any] = {"columns": columns, "raw_headers": is_copy}
         for place, at in request.offsets.items():
             fetched = found.get(place)
             if fetched is not None and fetched.error_code:
                 self._connections.invalidate([place.topic])
                 answers.append(Fetched(place, fetched.error_code, at))
             elif fetched is not None and fetched.records:
-                answers.append(decoded(place, at, fetched, plan.fetch, **how))
+                answers.append(
+                    decoded(place, at, fetched, plan.fetch, read_committed=plan.read_committed, **how)
+                )
         return Done(answers)
+
+
+def run_task(plan: ContinuousPlan, attempt: int = 0) -> None:
+    """Run a task until its plan is over.
+
+    Raises:
+        ProducerFencedError: another attempt of this task has taken its place.
+        PenstockError: the task cannot go on.
+    """
+    task = ContinuousTask(plan, attempt)
+    try:
+        task.run(lambda: False)
+    except TransactionError:
+        if task.loop.outcome is None or task.loop.outcome.end is not End.PLAN_OVER:
+            raise
 
 
 def _now_ms() -> int:

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from penstock.client.cluster.log_offsets import committed_offsets
+from penstock.client.cluster.log_offsets import commit_offsets, committed_offsets
 from penstock.client.cluster.membership import Membership, OnlyMember
 from penstock.client.net.connection import KafkaConnections
 from penstock.client.settings import ConnectionSettings
 from penstock.client.transactions.steps import TransactionProtocol, Transactions
-from penstock.continuous.task import ContinuousPlan
 from penstock.devbroker import DevCluster
+from penstock.relay.task import ContinuousPlan
 from penstock.types import TopicPartition
 from tests import judge
 from tests.fix_broker import MakeTopic
@@ -40,6 +40,7 @@ class Query:
         self.settings = ConnectionSettings((bootstrap,), "continuous")
         self.connections = KafkaConnections(self.settings)
         self.group = self.source
+        assert not commit_offsets(self.connections, self.group, self.places)  # the driver does
         self.member = OnlyMember(self.connections, self.group, session_timeout_ms=300_000)
         self.written: list[judge.Record] = []
         self.processes: list[subprocess.Popen[bytes]] = []
@@ -74,7 +75,7 @@ class Query:
         plan = ContinuousPlan(
             self.settings, mine, self.target, ids, membership, protocol, commit_interval_ms=10
         )
-        command = [sys.executable, "-m", "tests.kafka.continuous_job"]
+        command = [sys.executable, "-m", "tests.kafka.relay_job"]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.processes.append(process)
         assert process.stdin is not None

@@ -8,7 +8,7 @@ connections of its own.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -38,10 +38,13 @@ class TaskConnections:
 
     Args:
         settings: of the cluster.
-        topics: those that are read and written.
+        topic_ids: of the topics that are read and written, by their names; None: unknown.
+
+    Raises:
+        TopicPartitionsRemovedError: a topic has another id now.
     """
 
-    def __init__(self, settings: ConnectionSettings, topics: Collection[str]) -> None:
+    def __init__(self, settings: ConnectionSettings, topic_ids: Mapping[str, str | None]) -> None:
         self.coordination = KafkaConnections(settings)
         self._fetch = KafkaConnections(replace(settings, client_id=f"{settings.client_id}-fetch"))
         self._produce = KafkaConnections(replace(settings, client_id=f"{settings.client_id}-produce"))
@@ -51,7 +54,9 @@ class TaskConnections:
         self._refreshed_at = 0.0
         try:
             view = cluster_view(self.coordination)
-            self._topics = {topic: view.topic(topic) for topic in topics}
+            self._topics = {topic: view.topic(topic) for topic in topic_ids}
+            for topic, topic_id in topic_ids.items():
+                check_same(topic, topic_id, self._topics[topic].topic_id)
             for connections in (self._fetch, self._produce):
                 fetch_metadata(connections, [])  # learns the brokers
         except BaseException:
@@ -106,7 +111,7 @@ class TaskConnections:
             if topic.error_code == codes.UNKNOWN_TOPIC_OR_PARTITION:
                 self._check_missing(name)
             elif not topic.error_code:
-                _check_same(self._topics[name], topic)
+                check_same(name, self._topics[name].topic_id, topic.topic_id)
                 self._topics[name] = topic
                 self._missing_since.pop(name, None)
                 self._stale.discard(name)
@@ -155,13 +160,13 @@ class TaskConnections:
         coordinators(self.coordination).failed([key], error_code)
 
 
-def _check_same(before: TopicMetadata, now: TopicMetadata) -> None:
-    if None in (before.topic_id, now.topic_id) or before.topic_id == now.topic_id:
+def check_same(topic: str, before: object, now: object) -> None:
+    """Raise TopicPartitionsRemovedError if a topic has another id than before. None is an unknown one."""
+    if None in (before, now) or str(before) == str(now):
         return
     raise TopicPartitionsRemovedError(
-        f"Topic {before.topic!r} was deleted and created again while a continuous task used it (topic id "
-        f"{before.topic_id}, now {now.topic_id}). The offsets of the old topic are not valid in the new one. "
-        "Nothing was read from the new topic or written to it. Start a new query with another consumer "
-        "group.",
-        topic=before.topic,
+        f"Topic {topic!r} was deleted and created again while a continuous query used it (topic id {before}, "
+        f"now {now}). The offsets of the old topic are not valid in the new one. Nothing was read from the "
+        "new topic or written to it. Start a new query with another consumer group.",
+        topic=topic,
     )

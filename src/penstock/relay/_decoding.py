@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from penstock.client.fetch.requests import FetchedPartition
 from penstock.client.net import error_codes as codes
 from penstock.client.settings import FetchSettings
 from penstock.codec import RecordBatchDecoder, scan_batches
-from penstock.continuous.messages import Fetched
-from penstock.continuous.records import RECORD_COLUMNS
 from penstock.errors import FetchError
+from penstock.relay.messages import Fetched
 from penstock.types import TopicPartition
 
 
@@ -18,6 +19,7 @@ def decoded(
     fetched: FetchedPartition,
     settings: FetchSettings,
     *,
+    columns: Sequence[str],
     read_committed: bool,
     raw_headers: bool,
 ) -> Fetched:
@@ -36,7 +38,7 @@ def decoded(
         *place,
         starting_offset=at,
         stopping_offset=scanned.next_offset,
-        columns=RECORD_COLUMNS,
+        columns=columns,
         read_committed=read_committed,
         check_crcs=settings.check_crcs,
         raw_headers=raw_headers,

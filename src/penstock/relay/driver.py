@@ -1,0 +1,357 @@
+"""The driver's side of a continuous query in Kafka: it plans, and nothing else is kept anywhere.
+
+Runs on the driver. The driver is the only member of the consumer group, and its generation is the number of
+the plan. A plan is made in this order, and a crash after any step leaves what the next start needs:
+
+1. start the next generation: from now on the tasks of every older plan can commit nothing, and end;
+2. take the transactional ids: what older tasks have left open is aborted, so no reader waits for it;
+3. read the group's offsets, which are final now;
+4. commit where topic partitions begin that have no offset: this is the only place where a start is chosen.
+
+docs/decisions/0014-continuous-driver.md says what each crash leaves. Invariants: a plan that was returned was
+the present one; a topic that was deleted and created again is an error, and not read on.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from penstock.client.cluster.log_offsets import CommittedOffset, commit_offsets, committed_notes
+from penstock.client.cluster.membership import Membership, OnlyMember, present_member
+from penstock.client.cluster.metadata import cluster_view
+from penstock.client.net import error_codes as codes
+from penstock.client.net.broker_errors import is_retriable
+from penstock.client.net.connection import KafkaConnections
+from penstock.client.transactions.steps import TransactionIdentity, TransactionProtocol, Transactions
+from penstock.errors import ClientError, OptionError, PenstockError, TopicPartitionsRemovedError
+from penstock.relay._connections import check_same
+from penstock.relay.assignment import divided
+from penstock.relay.notes import plan_note, topic_id_of
+from penstock.relay.settings import QuerySettings
+from penstock.relay.task import ContinuousPlan
+from penstock.source.starting import Starting
+from penstock.types import TopicPartition
+
+_log = logging.getLogger(__name__)
+_SESSION_TIMEOUT_MS = 30_000
+_HEARTBEAT_S = 3.0
+_TIMEOUT_MS = 30_000
+_LOOK_MS = 5_000
+_CONFIRMATIONS, _CONFIRMATION_PAUSE_S = 3, 1.0
+"""How often, and at what distance, a topic partition has to be missing before it counts as gone."""
+
+
+@dataclass(frozen=True)
+class QueryPlan:
+    """Who reads what.
+
+    Attributes:
+        membership: its generation is the number of the plan.
+        tasks: of the plan.
+        topic_ids: of the topics that are read and written.
+        taken: the first transactional id of each task, as the driver has taken it. A task that begins takes
+            it again.
+    """
+
+    membership: Membership
+    tasks: tuple[ContinuousPlan, ...]
+    topic_ids: Mapping[str, str]
+    taken: Mapping[str, TransactionIdentity] = field(default_factory=dict)
+
+    @property
+    def positions(self) -> dict[TopicPartition, int]:
+        """Return the group's offsets when the plan was made."""
+        return {place: at for task in self.tasks for place, at in task.positions.items()}
+
+
+class PlanDriver:
+    """Makes the plans of one query. Sends heartbeats on a thread of its own, from the first plan to `close`.
+
+    Args:
+        settings: of the query.
+        session_timeout_ms: without a heartbeat for this time, the group drops this member, and its tasks end.
+    """
+
+    def __init__(self, settings: QuerySettings, session_timeout_ms: int = _SESSION_TIMEOUT_MS) -> None:
+        self.settings = settings
+        self._connections = KafkaConnections(settings.connection)
+        self._transactions = Transactions(self._connections)
+        self._starting = Starting(settings.source, self._connections)
+        self._member = OnlyMember(self._connections, settings.group_id, session_timeout_ms=session_timeout_ms)
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._heart: threading.Thread | None = None
+        self._loss: PenstockError | None = None
+        self._plan: QueryPlan | None = None
+        self._protocol: TransactionProtocol | None = None
+
+    # ----- plans
+
+    def new_plan(self, tasks_max: int | None) -> QueryPlan:
+        """Make the next plan. The one before is over with this.
+
+        Args:
+            tasks_max: the largest number of tasks; None: one for each topic partition.
+
+        Raises:
+            ClientError: another query has the group, or Kafka does not answer.
+            OptionError: nothing is subscribed, or the start does not fit.
+            TopicPartitionsRemovedError: a topic is gone, or was created again.
+        """
+        membership = self._next_generation()
+        places, topic_ids = self._places()
+        divided_places = divided(places, tasks_max or len(places))
+        taken = self._take_ids(len(divided_places))
+        positions = self._positions(membership, places, topic_ids)
+        tasks = tuple(
+            self._task(number, membership, topic_ids, {place: positions[place] for place in mine})
+            for number, mine in enumerate(divided_places)
+        )
+        self._plan = QueryPlan(membership, tasks, topic_ids, taken)
+        return self._plan
+
+    def _next_generation(self) -> Membership:
+        with self._lock:
+            if self._member.membership.member_id:
+                self._check_not_taken_over()
+            membership = self._member.renew(timeout_ms=_TIMEOUT_MS)
+            self._loss = None
+        if self._heart is None:
+            self._heart = threading.Thread(target=self._beat, name="penstock-heartbeats", daemon=True)
+            self._heart.start()
+        return membership
+
+    def _check_not_taken_over(self) -> None:
+        """Raise if another member has the group. Joining again would fight with it, in turns."""
+        found = present_member(self._connections, self.settings.group_id, timeout_ms=_TIMEOUT_MS)
+        if found is not None and found.member_id not in ("", self._member.membership.member_id):
+            raise self._taken_over()
+
+    def _taken_over(self) -> ClientError:
+        group_id = self.settings.group_id
+        return ClientError(
+            f"Another query has taken over the consumer group {group_id!r}, so this query has ended. It "
+            "commits nothing any more, and the other one continues where it was. Nothing is lost or written "
+            "twice. Run a query in one place only, and give each query a group id of its own.",
+            group_id=group_id,
+        )
+
+    def _places(self) -> tuple[list[TopicPartition], dict[str, str]]:
+        """Return the topic partitions, and the ids of the topics that are read and written."""
+        target = self.settings.target
+        known = set() if self._plan is None else set(self._plan.positions)
+        for _ in range(_CONFIRMATIONS):
+            found = self._starting.discover()
+            gone = known - found.topic_partitions
+            if not gone:
+                break
+            time.sleep(_CONFIRMATION_PAUSE_S)  # a broker with old metadata may not show it
+        else:
+            raise _gone(sorted(gone))
+        self._starting.check_all_exist(found)
+        if not found.topic_partitions:
+            raise OptionError(
+                "No topic matches the subscription of the continuous query. Nothing was read. Create the "
+                "topic, or correct the option that names what to read."
+            )
+        topic_ids = dict(found.topic_ids)
+        topic_id = cluster_view(self._connections).reload([target], timeout_ms=_TIMEOUT_MS)[target].topic_id
+        if topic_id is not None:
+            topic_ids[target] = str(topic_id)
+        for topic, before in ({} if self._plan is None else self._plan.topic_ids).items():
+            check_same(topic, before, topic_ids.get(topic))
+        return sorted(found.topic_partitions), topic_ids
+
+    def _take_ids(self, tasks: int) -> dict[str, TransactionIdentity]:
+        """Take the ids of the plan, and those that are open. Return the first of each task."""
+        settings = self.settings
+        ids = [settings.transactional_ids(number) for number in range(tasks)]
+        planned = {name for names in ids for name in names}
+        is_open = self._transactions.list_open(settings.has_transactional_id, timeout_ms=_TIMEOUT_MS)
+        wanted = planned | {each.transactional_id for each in is_open}
+        taken = {name: self._take(name) for name in sorted(wanted)}
+        return {names[0]: taken[names[0]] for names in ids}
+
+    def _take(self, name: str) -> TransactionIdentity:
+        if self._protocol is None:
+            self._protocol = self._transactions.protocol(timeout_ms=_TIMEOUT_MS)
+        return self._transactions.init_producer(
+            name,
+            transaction_timeout_ms=self.settings.transaction_timeout_ms,
+            protocol=self._protocol,
+            timeout_ms=_TIMEOUT_MS,
+        )
+
+    def _positions(
+        self, membership: Membership, places: list[TopicPartition], topic_ids: Mapping[str, str]
+    ) -> dict[TopicPartition, int]:
+        """Return the group's offsets, after committing those that it does not have."""
+        group_id = membership.group_id
+        found = committed_notes(self._connections, group_id, places, is_stable=True, timeout_ms=_TIMEOUT_MS)
+        for place, committed in found.items():
+            check_same(place.topic, topic_id_of(committed.note), topic_ids.get(place.topic))
+        positions = {place: committed.offset for place, committed in found.items()}
+        self._check_not_lost(positions)
+        missing = [place for place in places if place not in positions]
+        if missing:
+            begin = self._starting.of_new(missing) if positions else self._starting.of_query(missing)
+            notes = {topic: plan_note(topic_ids.get(topic)) for topic in {each.topic for each in missing}}
+            refused = commit_offsets(
+                self._connections,
+                group_id,
+                begin,
+                membership=membership,
+                notes=notes,
+                timeout_ms=_TIMEOUT_MS,
+            )
+            for error in refused.values():
+                raise error
+            _log.info("group %s: begins at %s", group_id, {str(place): at for place, at in begin.items()})
+            positions |= begin
+        return positions
+
+    def _check_not_lost(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Raise if an offset of the plan before is gone. Its start would be chosen again."""
+        known = [] if self._plan is None else self._plan.positions
+        gone = sorted(place for place in known if place not in positions)
+        if gone:
+            raise _gone(gone)
+
+    def _task(
+        self,
+        number: int,
+        membership: Membership,
+        topic_ids: Mapping[str, str],
+        positions: Mapping[TopicPartition, int],
+    ) -> ContinuousPlan:
+        settings = self.settings
+        assert self._protocol is not None  # noqa: S101  # for mypy
+        return ContinuousPlan(
+            settings.connection,
+            positions,
+            settings.target,
+            settings.transactional_ids(number),
+            membership,
+            self._protocol,
+            settings.fetch,
+            settings.produce,
+            settings.commit_interval_ms,
+            transaction_timeout_ms=settings.transaction_timeout_ms,
+            read_committed=settings.is_read_committed,
+            maker=settings.maker,
+            topic_ids=topic_ids,
+            number=number,
+        )
+
+    # ----- while a plan runs
+
+    def has_new_topic_partitions(self) -> bool:
+        """Return whether there are topic partitions that the plan does not have.
+
+        Raises:
+            ClientError: no broker answers in time.
+        """
+        planned = {} if self._plan is None else self._plan.positions
+        return not self._starting.discover().topic_partitions <= planned.keys()
+
+    def begun_tasks(self) -> int:
+        """Return how many tasks of the plan have begun: each takes its transactional ids first.
+
+        Raises:
+            ClientError: no coordinator answers in time.
+        """
+        taken = {} if self._plan is None else self._plan.taken
+        found = self._transactions.describe(taken, timeout_ms=_LOOK_MS)
+        return sum(
+            each is not None and not each.identity.has_same_epoch(taken[name]) for name, each in found.items()
+        )
+
+    def offsets(self) -> dict[TopicPartition, CommittedOffset]:
+        """Return the group's offsets with the notes of the tasks, without waiting for open transactions.
+
+        Raises:
+            ClientError: the coordinator does not answer in time.
+        """
+        places = [] if self._plan is None else list(self._plan.positions)
+        group_id = self.settings.group_id
+        return committed_notes(self._connections, group_id, places, is_stable=False, timeout_ms=_LOOK_MS)
+
+    @property
+    def is_member(self) -> bool:
+        """Return whether the group has not dropped this member. The last heartbeat has told it.
+
+        Raises:
+            ClientError: another query has taken the group over, or the group may not be read any more.
+        """
+        loss = self._loss
+        if loss is None:
+            return True
+        if loss.facts.get("error_code") == codes.REBALANCE_IN_PROGRESS:
+            raise self._taken_over() from loss  # it is just joining
+        if loss.facts.get("error_code") in (codes.UNKNOWN_MEMBER_ID, codes.ILLEGAL_GENERATION):
+            return False
+        raise loss
+
+    def _beat(self) -> None:
+        while not self._closing.wait(_HEARTBEAT_S):
+            with self._lock:
+                if not self._member.membership.member_id or self._loss is not None:
+                    continue
+                try:
+                    self._member.heartbeat(timeout_ms=_LOOK_MS)
+                except PenstockError as error:
+                    if is_retriable(error):
+                        _log.warning("A heartbeat was not answered: %s", error.message)
+                    else:
+                        self._loss = error
+
+    # ----- the end
+
+    def leave(self) -> None:
+        """Leave the group: the tasks of the plan can commit nothing any more, and end. Raise nothing."""
+        with self._lock:
+            if self._member.membership.member_id:
+                with suppress(PenstockError):  # the group drops a silent member
+                    self._member.leave(timeout_ms=_LOOK_MS)
+
+    def abort_open(self) -> None:
+        """Abort what the tasks of the plan have left open. Raise nothing.
+
+        Call it after `leave`, when the tasks have ended. If another query has the group by then, the ids are
+        that query's, and nothing is done.
+        """
+        try:
+            found = present_member(self._connections, self.settings.group_id, timeout_ms=_LOOK_MS)
+            if found is None or found.member_id not in ("", self._member.membership.member_id):
+                return
+            for each in self._transactions.list_open(self.settings.has_transactional_id, timeout_ms=_LOOK_MS):
+                self._take(each.transactional_id)
+        except PenstockError as error:
+            _log.warning(
+                "Open transactions of the query could not be aborted: %s Readers with read_committed wait at "
+                "most %s ms and the brokers' next check, or until the query is started again.",
+                error.message,
+                self.settings.transaction_timeout_ms,
+            )
+
+    def close(self) -> None:
+        """Close the connections. Call `leave` before."""
+        self._closing.set()
+        if self._heart is not None:
+            self._heart.join()
+        self._connections.close()
+
+
+def _gone(places: list[TopicPartition]) -> TopicPartitionsRemovedError:
+    names = ", ".join(str(place) for place in places[:10])
+    return TopicPartitionsRemovedError(
+        "Topic partitions of the continuous query, or their offsets in the consumer group, are gone: "
+        f"{names}. A topic was deleted, or somebody has deleted the offsets. The query has stopped, and "
+        "nothing was read from another place. Start a new query with another consumer group.",
+        topic_partitions=tuple(places),
+    )

@@ -1,0 +1,57 @@
+"""The notes that tasks leave with the offsets that they commit. So the driver needs no connection to a task.
+
+Runs on driver and executor. Pure. A note is short, because 50 are written in a second. Its first word says
+the form, so that later versions read it. The topic id tells a topic that was created again from the first.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from penstock.relay.messages import Totals
+
+_FORM = "penstock1"
+_UNKNOWN = "-"
+
+
+class TaskNote(NamedTuple):
+    """What a task says of itself.
+
+    Attributes:
+        generation: of its plan.
+        number: of the task in the plan.
+        attempt: the number of its process in the plan.
+        start_count: how often it has taken its ids; more than once after faults.
+        totals: what its process has committed.
+    """
+
+    generation: int
+    number: int
+    attempt: int
+    start_count: int
+    totals: Totals
+
+    def text(self, topic_id: object) -> str:
+        """Return the note for the offsets of one topic."""
+        words = (*self[:4], *self.totals)
+        return f"{_FORM} {topic_id or _UNKNOWN} {' '.join(map(str, words))}"
+
+
+def plan_note(topic_id: object) -> str:
+    """Return the note of the driver, which commits where a query begins."""
+    return f"{_FORM} {topic_id or _UNKNOWN}"
+
+
+def topic_id_of(note: str) -> str | None:
+    """Return the topic id in a note; None if it has none, e.g. because another program has committed."""
+    words = note.split(" ")
+    return words[1] if words[0] == _FORM and len(words) > 1 and words[1] != _UNKNOWN else None
+
+
+def task_note_of(note: str) -> TaskNote | None:
+    """Return what a task has said; None if no task has written the note."""
+    words = note.split(" ")
+    if words[0] != _FORM or len(words) != 9 or not all(word.isdigit() for word in words[2:]):
+        return None
+    generation, number, attempt, start_count, *totals = map(int, words[2:])
+    return TaskNote(generation, number, attempt, start_count, Totals(*totals))

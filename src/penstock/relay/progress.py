@@ -1,0 +1,112 @@
+"""What a continuous query shows of its work, in the form of Spark's progress of a query.
+
+Runs on the driver. Pure. The figures come from the notes that tasks commit with their offsets, so they are of
+committed transactions only.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from penstock.client.cluster.log_offsets import CommittedOffset
+from penstock.relay.messages import Totals
+from penstock.relay.notes import TaskNote, task_note_of
+from penstock.types import TopicPartition
+
+KEPT = 100
+"""As many as Spark keeps of a query (`spark.sql.streaming.numRecentProgressUpdates`)."""
+
+
+class Progress:
+    """Adds up what the tasks of all plans have said.
+
+    Args:
+        names: fields that each report begins with.
+    """
+
+    def __init__(self, names: Mapping[str, Any]) -> None:
+        self.recent: deque[dict[str, Any]] = deque(maxlen=KEPT)
+        self._names = dict(names)
+        self._said: dict[tuple[int, int, int], TaskNote] = {}
+        self._forgotten = Totals()
+        self._before = Totals()
+        self._before_s = 0.0
+        self._positions: dict[TopicPartition, int] = {}
+
+    @property
+    def totals(self) -> Totals:
+        """Return what this query has committed since its handle was made."""
+        return _sum(self._forgotten, *(each.totals for each in self._said.values()))
+
+    def begin(self, positions: Mapping[TopicPartition, int], now_s: float) -> None:
+        """Take where the query begins, before its first task."""
+        self._positions, self._before_s = dict(positions), now_s
+
+    def see(
+        self, offsets: Mapping[TopicPartition, CommittedOffset], generation: int, now_s: float
+    ) -> dict[str, Any] | None:
+        """Take the group's offsets. Return a report if something was committed since the last one.
+
+        Args:
+            offsets: with the notes of tasks.
+            generation: of the present plan. Notes of older queries are left out.
+            now_s: since 1970.
+        """
+        positions = {place: each.offset for place, each in offsets.items()}
+        for each in offsets.values():
+            self._add(task_note_of(each.note), generation)
+        if positions == self._positions:
+            return None
+        report = self._report(positions, generation, now_s)
+        self.recent.append(report)
+        self._positions, self._before, self._before_s = positions, self.totals, now_s
+        return report
+
+    def _add(self, note: TaskNote | None, generation: int) -> None:
+        if note is None:
+            return
+        key = note[:3]
+        known = self._said.get(key)
+        if known is None and note.generation != generation:
+            return  # the last words of an earlier query, or of a plan that was added up
+        if known is None or note.totals > known.totals:
+            self._said[key] = note
+
+    def forget_plans(self, before: int) -> None:
+        """Add up the tasks of plans that are over, so that memory does not grow with each plan."""
+        for key in [key for key in self._said if key[0] < before]:
+            self._forgotten = _sum(self._forgotten, self._said.pop(key).totals)
+
+    def _report(
+        self, positions: Mapping[TopicPartition, int], generation: int, now_s: float
+    ) -> dict[str, Any]:
+        new = Totals(*(now - before for now, before in zip(self.totals, self._before, strict=True)))
+        seconds = max(0.001, now_s - self._before_s)
+        moment = datetime.fromtimestamp(now_s, UTC).isoformat(timespec="milliseconds")
+        present = [each for key, each in self._said.items() if key[0] == generation]
+        return {
+            **self._names,
+            "timestamp": moment.replace("+00:00", "Z"),
+            "generation": generation,
+            "numInputRows": new.records_in,
+            "inputRowsPerSecond": round(new.records_in / seconds, 1),
+            "numOutputRows": new.records_out,
+            "numTransactions": new.transactions,
+            "numTaskStarts": sum(each.start_count for each in present),
+            "startOffset": _by_topic(self._positions),
+            "endOffset": _by_topic(positions),
+        }
+
+
+def _sum(*totals: Totals) -> Totals:
+    return Totals(*(sum(column) for column in zip(*totals, strict=True)))
+
+
+def _by_topic(positions: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for place, offset in sorted(positions.items()):
+        found.setdefault(place.topic, {})[str(place.partition)] = offset
+    return found

@@ -1,0 +1,270 @@
+"""continuous: from topic to topic, exactly-once within milliseconds, as one long job of Spark.
+
+Runs in the user's program, on Spark classic and Connect, which has to reach Kafka. Nothing of Spark's data
+sources is used. Invariant: everything that can be wrong with the arguments is found before a job starts.
+"""
+
+from __future__ import annotations
+
+import atexit
+import threading
+import uuid
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from penstock._pyspark import check_pyspark
+from penstock.client.settings import check_connection
+from penstock.errors import OptionError, UnsupportedOptionError
+from penstock.options.continuous import parse_continuous
+from penstock.relay.driver import PlanDriver, QueryPlan
+from penstock.relay.settings import QuerySettings, query_settings
+from penstock.relay.supervisor import Supervisor
+from penstock.spark._arguments import Duration, duration_ms
+from penstock.spark._continuous_job import SparkJob
+from penstock.spark._continuous_rows import KafkaRows
+from penstock.spark._target_topics import check_target_topic
+from penstock.spark.connect import is_connect
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_SPECULATION = "spark.speculation"
+_LANES_MAX = 5
+_INTERVAL_MAX_MS = 60_000
+_IDS = uuid.UUID("4a0f3f0e-6f0b-4c55-9a57-3d5f5a1f9a51")
+"""The namespace of the ids of queries."""
+_AT_EXIT_S = 10.0
+
+_lock = threading.Lock()
+
+
+class ContinuousQuery:
+    """A handle like Spark's StreamingQuery. `penstock.continuous` makes it."""
+
+    def __init__(self, supervisor: Supervisor, query_id: str, run_id: str, name: str | None) -> None:
+        self._supervisor = supervisor
+        self._id = query_id
+        self._run_id = run_id
+        self._name = name
+
+    @property
+    def id(self) -> str:
+        """Return the id of the query. It follows from the consumer group, so a restart keeps it."""
+        return self._id
+
+    @property
+    def runId(self) -> str:
+        """Return the id of this run, from the call of `penstock.continuous` to the end of the query."""
+        return self._run_id
+
+    @property
+    def name(self) -> str | None:
+        """Return the name that the user gave."""
+        return self._name
+
+    @property
+    def isActive(self) -> bool:
+        """Return whether the query has not ended."""
+        return self._supervisor.is_alive
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """Return what the query does now: `message`, `isDataAvailable` and `isTriggerActive` as in Spark.
+
+        Beside them: `generation`, the number of the plan; `numTasks`; `numTasksBegun`, how many of them run.
+        """
+        supervisor = self._supervisor
+        tasks = 0 if supervisor.plan is None else len(supervisor.plan.tasks)
+        is_running = self.isActive and supervisor.begun_tasks > 0
+        return {
+            "message": supervisor.message,
+            "isDataAvailable": is_running,
+            "isTriggerActive": is_running,
+            "generation": None if supervisor.plan is None else supervisor.plan.membership.generation,
+            "numTasks": tasks,
+            "numTasksBegun": supervisor.begun_tasks,
+        }
+
+    @property
+    def lastProgress(self) -> dict[str, Any] | None:
+        """Return the last report; None before the first. A report comes at most each second.
+
+        Its figures are of committed transactions: `numInputRows`, `numOutputRows` and `numTransactions` since
+        the report before, `inputRowsPerSecond`, `startOffset` and `endOffset` by topic and partition,
+        `generation`, and `numTaskStarts`: it grows when tasks start again in place after a fault.
+        """
+        recent = self.recentProgress
+        return recent[-1] if recent else None
+
+    @property
+    def recentProgress(self) -> list[dict[str, Any]]:
+        """Return the last 100 reports, the newest last."""
+        return list(self._supervisor.progress.recent)
+
+    def exception(self) -> BaseException | None:
+        """Return the error that ended the query; None if it runs, or was stopped."""
+        return None if self.isActive else self._supervisor.error
+
+    def awaitTermination(self, timeout: float | None = None) -> bool | None:
+        """Wait until the query has ended.
+
+        Args:
+            timeout: in seconds; None to wait for as long as it takes.
+
+        Returns:
+            With a timeout, whether the query has ended. Without one, None.
+
+        Raises:
+            PenstockError: the query has failed.
+        """
+        has_ended = self._supervisor.join(timeout)
+        error = self.exception()
+        if error is not None:
+            raise error
+        return None if timeout is None else has_ended
+
+    def stop(self) -> None:
+        """Stop the query, and wait until it has stopped. Nothing of it stays open in Kafka.
+
+        Its tasks abort what they have not committed, and the next start with the same consumer group reads
+        that again. So each record still takes effect once.
+        """
+        self._supervisor.stop()
+        self._supervisor.join(None)
+
+
+def continuous(
+    spark: Any,
+    source: Mapping[str, str],
+    function: Callable[[pa.RecordBatch], pa.RecordBatch | list[pa.RecordBatch]] | None,
+    sink: Mapping[str, str],
+    *,
+    name: str | None = None,
+    tasks: int | None = None,
+    lanes: int = 1,
+    commit_interval: Duration = "20 ms",
+) -> ContinuousQuery:
+    """Start a query that copies from topic to topic without micro-batches, exactly-once.
+
+    One job of Spark runs until the query stops. Each of its tasks reads some topic partitions, and commits
+    what it writes and how far it has read in one Kafka transaction, every `commit_interval`. There is no
+    checkpoint: the offsets of the consumer group say where the query is. A group with offsets continues from
+    there; `startingOffsets` and `scan.startup.mode` count for a group without any.
+
+        query = penstock.continuous(
+            spark,
+            {"subscribe": "orders", "kafka.bootstrap.servers": servers, "kafka.group.id": "orders-eu"},
+            lambda batch: batch.filter(pc.starts_with(batch["value"].cast("string"), "eu")),
+            {"topic": "orders-eu"},
+        )
+        query.awaitTermination()
+
+    docs/continuous.md says when to use it, what is promised, and which options it takes.
+
+    Args:
+        spark: a session of Spark classic or Connect. Without Spark's data sources, so Spark 3.5 is enough.
+        source: options of a read, in either dialect. A consumer group is required, for this query only.
+        function: gets a batch with the columns of a read (key, value, topic, partition, offset ...), and
+            returns one, or a list of them, with the columns of a write. None copies key, value, headers and
+            timestamp. It is pickled like a function for `mapInArrow`, and each task calls it on one thread.
+        sink: options of a write. What it does not say of Kafka's properties is as in the source.
+        name: for Spark's pages and reports.
+        tasks: how many slots of Spark the query takes; by default one for each topic partition, but at most
+            the default parallelism of Spark classic.
+        lanes: transactional ids of each task. With 2 the next transaction begins while the last one ends.
+        commit_interval: the age at which a transaction is ended.
+
+    Raises:
+        OptionError: an option is wrong, or a continuous query does not follow it. The message names it.
+        PenstockError: Kafka does not answer, or another query has the consumer group.
+    """
+    check_pyspark(needs_sources=False)
+    interval_ms = duration_ms("commit_interval", commit_interval)
+    _check_number("lanes", lanes, _LANES_MAX)
+    _check_number("commit_interval", interval_ms, _INTERVAL_MAX_MS)
+    if tasks is not None:
+        _check_number("tasks", tasks, None)
+    _check_no_speculation(spark)
+    config = parse_continuous(source, sink)
+    check_connection(config.source.properties)
+    maker = None if function is None else KafkaRows(function, config.source.include_headers, config.sink)
+    settings = query_settings(config, lanes=lanes, commit_interval_ms=interval_ms, maker=maker)
+    check_target_topic(config.sink, "topic")
+    return _begin(spark, settings, name, tasks or _default_tasks(spark))
+
+
+def continuous_queries(spark: Any) -> list[ContinuousQuery]:
+    """Return the continuous queries of a session that run in this program."""
+    with _lock:
+        return [each.query for each in _running if each.spark is spark and each.query.isActive]
+
+
+class _Running(NamedTuple):
+    spark: Any
+    key: tuple[tuple[str, ...], str]
+    supervisor: Supervisor
+    query: ContinuousQuery
+
+
+_running: list[_Running] = []
+"""The queries of this process that have not ended, and perhaps some that have."""
+
+
+def _begin(spark: Any, settings: QuerySettings, name: str | None, tasks_max: int | None) -> ContinuousQuery:
+    group_id = settings.group_id
+    key = (settings.connection.bootstrap_servers, group_id)
+    query_id, run_id = str(uuid.uuid5(_IDS, group_id)), str(uuid.uuid4())
+
+    def start_job(plan: QueryPlan, on_end: Callable[[], None]) -> SparkJob:
+        generation = plan.membership.generation
+        description = f"penstock.continuous {name or group_id}, plan {generation}"
+        return SparkJob(spark, plan, f"penstock-{run_id}-{generation}", description, on_end)
+
+    with _lock:
+        _running[:] = [each for each in _running if each.query.isActive]
+        if any(each.key == key for each in _running):
+            raise OptionError(
+                f"A continuous query with the consumer group {group_id!r} runs in this program already. It "
+                "was not disturbed. Stop it first, or use another group id.",
+                option=settings.source.properties.spelled("group.id"),
+            )
+        names = {"id": query_id, "runId": run_id, "name": name}
+        supervisor = Supervisor(PlanDriver(settings), start_job, tasks_max, names)
+        supervisor.start()
+        query = ContinuousQuery(supervisor, query_id, run_id, name)
+        if not _running:
+            atexit.register(_stop_all)
+        _running.append(_Running(spark, key, supervisor, query))
+    return query
+
+
+def _stop_all() -> None:
+    """Stop what runs at the end of the program, so that readers wait for no transaction."""
+    with _lock:
+        alive = [each.supervisor for each in _running if each.query.isActive]
+    for supervisor in alive:
+        supervisor.stop()
+    for supervisor in alive:
+        supervisor.join(_AT_EXIT_S)
+
+
+def _check_number(name: str, value: int, most: int | None) -> None:
+    if type(value) is int and value >= 1 and (most is None or value <= most):
+        return
+    limits = "at least 1" if most is None else f"from 1 to {most}"
+    raise OptionError(f"Expected a whole number {limits} for `{name}`, got {value!r}.", option=name)
+
+
+def _check_no_speculation(spark: Any) -> None:
+    if str(spark.conf.get(_SPECULATION, "false")).lower() != "true":
+        return
+    raise UnsupportedOptionError(
+        f"Expected '{_SPECULATION}' = 'false' for a continuous query, got 'true'. Spark would start a second "
+        "attempt of a task beside the first, and they would take the place of each other. Nothing was read "
+        f"or written. Start Spark with '{_SPECULATION}' = 'false'.",
+        option=_SPECULATION,
+    )
+
+
+def _default_tasks(spark: Any) -> int | None:
+    return None if is_connect(spark) else int(spark.sparkContext.defaultParallelism)

@@ -1,0 +1,267 @@
+"""Continuous queries on real Spark and the real broker."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import PythonException
+from pyspark.sql import SparkSession
+
+import penstock
+from penstock.client.cluster.log_offsets import committed_offsets
+from penstock.client.net.connection import KafkaConnections
+from penstock.client.settings import ConnectionSettings
+from penstock.client.transactions.steps import Transactions
+from penstock.errors import OptionError, PenstockError, RowError
+from penstock.options.continuous import parse_continuous
+from penstock.relay.driver import PlanDriver
+from penstock.relay.settings import QuerySettings, query_settings
+from penstock.types import TopicPartition
+from tests import judge
+from tests.fix_broker import MakeTopic
+from tests.unit.relay.thread_job import ThreadJob
+from tests.waiting import wait_until
+
+PARTITIONS, KEYS, CHUNK = 3, 5, 60
+
+
+class Copy:
+    """Two topics, and what a query that copies one into the other has to write."""
+
+    def __init__(self, bootstrap: str, make_topic: MakeTopic) -> None:
+        self.bootstrap = bootstrap
+        self.source, self.target = make_topic(PARTITIONS, suffix="-in"), make_topic(PARTITIONS, suffix="-out")
+        self.places = [TopicPartition(self.source, partition) for partition in range(PARTITIONS)]
+        self.connections = KafkaConnections(ConnectionSettings((bootstrap,), "test"))
+        self.written: list[judge.Record] = []
+
+    def options(self, **more: str) -> dict[str, str]:
+        """Return the options of the source."""
+        return {
+            "subscribe": self.source,
+            "kafka.bootstrap.servers": self.bootstrap,
+            "kafka.group.id": self.source,
+            "startingOffsets": "earliest",
+            **more,
+        }
+
+    def write(self, chunks: int = 1) -> None:
+        for _ in range(chunks):
+            first = len(self.written)
+            records = [
+                judge.Record(b"%d" % number, key=b"key %d" % (number % KEYS), partition=number % PARTITIONS)
+                for number in range(first, first + CHUNK)
+            ]
+            self.written += judge.produce(self.bootstrap, self.source, *records)
+
+    @property
+    def offset_sum(self) -> int:
+        return sum(committed_offsets(self.connections, self.source, self.places).values())
+
+    def await_all(self) -> None:
+        wait_until(
+            lambda: self.offset_sum >= len(self.written), "all is copied", progress=lambda: self.offset_sum
+        )
+
+    def check(self, is_kept: Callable[[judge.Record], bool] = lambda _: True) -> None:
+        """Fail unless each record is there once, in order for each key and partition of the source."""
+        assert not Transactions(self.connections).list_open(lambda name: name.startswith(self.source))
+        found = judge.consume_all(self.bootstrap, self.target)
+        wanted = [record for record in self.written if is_kept(record)]
+        place_of = {record.value: record.partition for record in self.written}
+        assert len(found) == len(wanted)
+        assert _ordered(found, place_of) == _ordered(wanted, place_of)
+
+
+def _ordered(
+    records: list[judge.Record], place_of: dict[bytes | None, int | None]
+) -> dict[tuple[int | None, bytes | None], list[bytes | None]]:
+    by_key = defaultdict(list)
+    for each in records:
+        by_key[place_of[each.value], each.key].append(each.value)
+    return by_key
+
+
+@pytest.fixture
+def copy(bootstrap: str, make_topic: MakeTopic) -> Iterator[Copy]:
+    made = Copy(bootstrap, make_topic)
+    yield made
+    made.connections.close()
+
+
+def even(batch: pa.RecordBatch) -> pa.RecordBatch:
+    mask = [int(value.as_py()) % 2 == 0 for value in batch.column("value")]
+    return batch.filter(pa.array(mask))
+
+
+def test_a_query_copies_stops_and_goes_on(spark: SparkSession, copy: Copy) -> None:
+    copy.write()
+    query = penstock.continuous(spark, copy.options(), even, {"topic": copy.target}, name="even")
+    try:
+        copy.await_all()
+        copy.write(3)
+        copy.await_all()
+        assert penstock.continuous_queries(spark) == [query]
+        wait_until(lambda: query.status["numTasksBegun"] == 2, "both tasks are seen")
+        wait_until(lambda: query.lastProgress, "a report")
+        with pytest.raises(OptionError, match="runs in this program already"):
+            penstock.continuous(spark, copy.options(), None, {"topic": copy.target})
+        assert query.awaitTermination(0) is False
+    finally:
+        query.stop()
+    assert query.awaitTermination(0) is True
+    assert query.exception() is None
+    assert penstock.continuous_queries(spark) == []
+    assert sum(each["numInputRows"] for each in query.recentProgress) == len(copy.written)
+    assert sum(each["numOutputRows"] for each in query.recentProgress) == len(copy.written) / 2
+    copy.write()
+    again = penstock.continuous(spark, copy.options(), even, {"topic": copy.target})
+    try:
+        assert again.id == query.id
+        assert again.runId != query.runId
+        copy.await_all()
+    finally:
+        again.stop()
+    copy.check(lambda record: int(record.value or b"") % 2 == 0)
+
+
+@contextmanager
+def running(
+    spark: Any, copy: Copy, function: Any = None, **changes: Any
+) -> Iterator[penstock.ContinuousQuery]:
+    """Run a query, and stop it at the end."""
+    query = penstock.continuous(spark, copy.options(), function, {"topic": copy.target}, **changes)
+    try:
+        yield query
+    finally:
+        query.stop()
+
+
+@pytest.mark.promise
+def test_each_record_once_whatever_is_killed(spark: SparkSession, copy: Copy, tmp_path: Path) -> None:
+    """Workers are killed while records come, and the query is started a second time beside itself."""
+    pids = tmp_path / "pids"
+    pids.mkdir()
+
+    def note_pid(batch: pa.RecordBatch) -> pa.RecordBatch:
+        (pids / str(os.getpid())).touch()
+        return batch.drop_columns(["partition"])
+
+    copy.write()
+    with running(spark, copy, note_pid, lanes=2) as first, writing(copy):
+        copy.await_all()
+        for _ in range(2):
+            generation = first.status["generation"]
+            for each in pids.iterdir():
+                with suppress(ProcessLookupError):
+                    os.kill(int(each.name), signal.SIGKILL)
+                each.unlink()
+            reached = copy.offset_sum
+            wait_until(lambda: first.status["generation"] > generation, "there is another plan")  # noqa: B023
+            wait_until(lambda: copy.offset_sum > reached, "its tasks go on")  # noqa: B023
+        # As another program does that runs the same query.
+        second = PlanDriver(_settings(copy))
+        try:
+            job = ThreadJob(second.new_plan(None), lambda: None)
+            with pytest.raises(PenstockError, match="taken over the consumer group"):
+                first.awaitTermination()
+            copy.await_all()
+        finally:
+            second.leave()
+            second.close()
+        assert job.wait(60)
+    with running(spark, copy):
+        copy.await_all()
+    copy.check()
+
+
+@contextmanager
+def writing(copy: Copy) -> Iterator[None]:
+    """Write in a thread within the block."""
+    stop = threading.Event()
+
+    def write() -> None:
+        while not stop.wait(0.05):
+            copy.write()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        writer.join()
+
+
+def _settings(copy: Copy) -> QuerySettings:
+    config = parse_continuous(copy.options(), {"topic": copy.target})
+    return query_settings(config, lanes=2, commit_interval_ms=20, maker=None)
+
+
+def test_an_error_of_the_function_ends_the_query_and_leaves_nothing_open(
+    spark: SparkSession, copy: Copy
+) -> None:
+    def fails(batch: pa.RecordBatch) -> pa.RecordBatch:
+        raise ValueError("the function does not like this")
+
+    copy.write()
+    with running(spark, copy, fails) as query:
+        with pytest.raises(PythonException, match="the function does not like this"):
+            query.awaitTermination()
+        assert isinstance(query.exception(), PythonException)
+    with (
+        running(spark, copy, lambda batch: batch.num_rows) as query,
+        pytest.raises(RowError, match="got int"),
+    ):
+        query.awaitTermination()
+    with running(spark, copy):
+        copy.await_all()
+    copy.check()
+
+
+def test_on_connect(connect_spark: Any, copy: Copy) -> None:
+    copy.write()
+    with running(connect_spark, copy, lambda batch: batch.drop_columns(["partition"]), tasks=2) as query:
+        copy.await_all()
+        assert penstock.continuous_queries(connect_spark) == [query]
+    copy.check()
+
+
+def test_the_example_of_the_docs_runs(spark: SparkSession, copy: Copy) -> None:
+    [code] = re.findall(r"```python\n(.*?)```", Path("docs/continuous.md").read_text(), re.DOTALL)
+    code = code.replace("localhost:9092", copy.bootstrap).replace("orders-copier", copy.source)
+    code = code.replace('"orders-copy"', repr(copy.target)).replace('"orders"', repr(copy.source))
+    code = code.replace("query.awaitTermination()", "")
+    scope: dict[str, Any] = {"spark": spark}
+    exec(code, scope)  # noqa: S102 - the example
+    try:
+        copy.write()
+        copy.await_all()
+    finally:
+        scope["query"].stop()
+    copy.check()
+
+
+def test_wrong_arguments_are_errors_before_anything_starts(spark: SparkSession, copy: Copy) -> None:
+    sink = {"topic": copy.target}
+    for changes, wanted in (
+        ({"lanes": 0}, "`lanes`"),
+        ({"tasks": 0}, "`tasks`"),
+        ({"commit_interval": "2 min"}, "`commit_interval`"),
+    ):
+        with pytest.raises(OptionError, match=wanted):
+            penstock.continuous(spark, copy.options(), None, sink, **changes)
+    with pytest.raises(PenstockError, match="does not exist"):
+        penstock.continuous(spark, copy.options(), None, {"topic": copy.target + "-x"})
+    with pytest.raises(OptionError, match=r"bootstrap\.servers"):
+        penstock.continuous(spark, copy.options(), None, sink | {"kafka.bootstrap.servers": "other:1"})

@@ -1,0 +1,114 @@
+"""The options of a continuous query: those of a read and a write, and which are refused by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.errors import MissingOptionError, OptionError, UnsupportedOptionError
+from penstock.options.config import DeliveryGuarantee, IsolationLevel
+from penstock.options.continuous import parse_continuous
+
+FLINKS = {
+    "topic": "in",
+    "properties.bootstrap.servers": "host:1",
+    "properties.group.id": "copy",
+}
+SPARKS = {"subscribe": "in", "kafka.bootstrap.servers": "host:1", "kafka.group.id": "copy"}
+SINK = {"topic": "out"}
+
+
+@pytest.mark.parametrize("source", [FLINKS, SPARKS], ids=["Flink's", "Spark's"])
+def test_the_sink_has_the_connection_of_the_source_and_writes_exactly_once(source: dict[str, str]) -> None:
+    found = parse_continuous(source, SINK)
+    assert found.group_id == "copy"
+    assert found.target == "out"
+    assert found.sink.properties.get("bootstrap.servers") == "host:1"
+    assert found.sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
+    assert found.sink.transactional_id_prefix == "copy"
+
+
+def test_what_the_sink_says_itself_counts() -> None:
+    sink = {
+        **SINK,
+        "properties.compression.type": "lz4",
+        "properties.bootstrap.servers": "host:2",
+        "sink.transactional-id-prefix": "own",
+    }
+    found = parse_continuous({**SPARKS, "kafka.isolation.level": "read_committed"}, sink)
+    assert found.source.isolation_level is IsolationLevel.READ_COMMITTED
+    assert found.sink.properties.get("compression.type") == "lz4"
+    assert found.sink.properties.get("bootstrap.servers") == "host:2"
+    assert found.sink.transactional_id_prefix == "own"
+
+
+@pytest.mark.parametrize(
+    ("source", "sink", "name"),
+    [
+        ({"scan.bounded.mode": "latest-offset"}, {}, "scan.bounded.mode"),
+        ({"scan.max-records-per-batch": "10"}, {}, "scan.max-records-per-batch"),
+        ({"scan.watermark.alignment.max-drift": "1 s"}, {}, "scan.watermark.alignment.max-drift"),
+        ({"scan.on-data-loss": "continue"}, {}, "scan.on-data-loss"),
+        ({"scan.on-removed-partition": "drop"}, {}, "scan.on-removed-partition"),
+        ({"commit.offsets.on.checkpoint": "false"}, {}, "commit.offsets.on.checkpoint"),
+        ({"properties.commit.offsets.on.checkpoint": "false"}, {}, "commit.offsets.on.checkpoint"),
+        ({"format": "json"}, {}, "format"),
+        ({"metrics.http.port": "0"}, {}, "metrics.http.port"),
+        ({"connector": "upsert-kafka"}, {}, "connector"),
+        ({}, {"checkpointLocation": "x"}, "checkpointLocation"),
+        ({}, {"sink.delivery-guarantee": "at-least-once"}, "sink.delivery-guarantee"),
+        ({}, {"sink.commit-log.topic": "log"}, "sink.commit-log.topic"),
+        ({}, {"sink.partitioner": "fixed"}, "sink.partitioner"),
+        ({}, {"value.format": "json"}, "value.format"),
+        ({}, {"sink.write-id": "x"}, "sink.write-id"),
+    ],
+)
+def test_what_a_continuous_query_does_not_follow_is_refused_by_its_name(
+    source: dict[str, str], sink: dict[str, str], name: str
+) -> None:
+    with pytest.raises(UnsupportedOptionError) as error:
+        parse_continuous({**FLINKS, **source}, {**SINK, **sink})
+    assert error.value.facts["option"] == name
+    assert f"'{name}'" in error.value.message
+
+
+def test_a_limit_of_sparks_dialect_is_refused_by_its_name() -> None:
+    for key, text in (
+        ("maxOffsetsPerTrigger", "10"),
+        ("failOnDataLoss", "false"),
+        ("endingOffsets", "latest"),
+    ):
+        with pytest.raises(UnsupportedOptionError) as error:
+            parse_continuous({**SPARKS, key: text}, SINK)
+        assert error.value.facts["option"] == key
+
+
+def test_an_option_that_is_set_to_what_the_query_does_anyway_is_accepted() -> None:
+    source = {**FLINKS, "scan.on-data-loss": "fail", "commit.offsets.on.checkpoint": "true"}
+    sink = {**SINK, "sink.delivery-guarantee": "exactly-once", "sink.partitioner": "default"}
+    assert parse_continuous(source, sink).target == "out"
+
+
+@pytest.mark.parametrize("source", [FLINKS, SPARKS], ids=["Flink's", "Spark's"])
+def test_a_group_and_one_target_are_required(source: dict[str, str]) -> None:
+    without = {key: text for key, text in source.items() if not key.endswith("group.id")}
+    with pytest.raises(MissingOptionError, match=r"group\.id' is required"):
+        parse_continuous(without, SINK)
+    with pytest.raises(MissingOptionError, match="'topic' is required"):
+        parse_continuous(source, {"sink.transactional-id-prefix": "x"})
+
+
+def test_the_target_is_not_read() -> None:
+    with pytest.raises(OptionError, match="which the source reads"):
+        parse_continuous(FLINKS, {"topic": "in"})
+    with pytest.raises(OptionError, match="which the source reads"):
+        parse_continuous(
+            {**{k: v for k, v in SPARKS.items() if k != "subscribe"}, "subscribePattern": "i.*"},
+            {"topic": "in"},
+        )
+
+
+def test_a_misspelt_option_is_an_error_on_both_sides() -> None:
+    with pytest.raises(OptionError, match="delivery-guarantee"):
+        parse_continuous(FLINKS, {**SINK, "sink.delivery-garantee": "exactly-once"})
+    with pytest.raises(OptionError, match="startup"):
+        parse_continuous({**FLINKS, "scan.startup.mod": "earliest-offset"}, SINK)
