@@ -125,7 +125,7 @@ def deduplicate(  # noqa: PLR0913 - each is a keyword of its own
     ttl: Duration | None = None,
     collapse: bool = False,
 ) -> DataFrame:
-    """Return a changelog of one row for each key: the first or the last one, of rows that are only inserted.
+    """Return a changelog of one row for each key: the first or the last one, of append-only rows.
 
     A late row that is before (or after) the one that was emitted replaces it, with -U and +U. Of rows with
     the same values in `order_by`, the one of the earlier batch stays.
@@ -249,7 +249,7 @@ def aggregate(
         keys: the columns of the group.
         calls: the name of each column of the output, and its aggregate: `count(*)`, or `count`, `sum`, `avg`,
             `min`, `max`, `count(distinct ...)` or `sum(distinct ...)` of a column, `first(x order by y)`,
-            `last(x order by y)`, `listagg(x, ',' order by y)`; of rows that are only inserted also
+            `last(x order by y)`, `listagg(x, ',' order by y)`; of append-only rows also
             `first_arrived(x order by y)` and `last_arrived(x order by y)`. Sums of integers are BIGINT,
             averages DOUBLE. Null values do not count.
         state: the folder of the operator, as for `normalize`.
@@ -356,7 +356,7 @@ def temporal_join(  # noqa: PLR0913 - each is a keyword of its own
     late version counts for rows that are not out yet.
 
     Args:
-        rows: rows that are only inserted.
+        rows: append-only.
         versions: a changelog. A +I or +U is valid from its time on, until the next one of its key. From the
             time of a -D on there is no version. -U is ignored.
         on: the columns that are equal, as for `join`.

@@ -60,7 +60,7 @@ def over(  # noqa: PLR0913 - each is a keyword of its own
     come. A row is late if the batches before have seen such a row already. Late rows are dropped.
 
     Args:
-        df: rows that are only inserted.
+        df: append-only rows.
         keys: rows with equal keys are aggregated together.
         calls: the name of each new column and its aggregate: `count(*)`, `row_number()`, `rank()` and
             `dense_rank()` (rows of one time have one rank), `lag(x, 1)`, or `count`, `sum`, `avg`, `min`,
@@ -136,7 +136,7 @@ def sessions(  # noqa: PLR0913 - each is a keyword of its own
     have seen such a row already, and no session is open that it would be in.
 
     Args:
-        df: rows that are only inserted.
+        df: append-only rows.
         keys: rows with equal keys are in one session.
         time: the time of a row, a TIMESTAMP. It is never null.
         gap: the longest time between two rows of a session, such as "30 min".
@@ -196,7 +196,7 @@ def sort_by_time(
     has all rows: do not shuffle them behind it.
 
     Args:
-        df: rows that are only inserted.
+        df: append-only rows.
         time: the time of a row, a TIMESTAMP. It is never null.
         delay: how late rows may come, such as "5 s" or "0 s".
         order_by: columns that order rows of one time, each as `name`, `name asc` or `name desc`. Null is the

@@ -208,7 +208,7 @@ def test_the_first_and_the_last_to_arrive(seed: int, length: int) -> None:
 def test_only_inserts_arrive() -> None:
     tested = running({"x": "last_arrived(s order by d)"})
     tested.step([row("+I", s="x", d=Decimal(1))])
-    with pytest.raises(RowError, match="take rows that are only inserted"):
+    with pytest.raises(RowError, match="take append-only rows"):
         tested.step([row("-D", s="x", d=Decimal(1))])
 
 

@@ -253,7 +253,7 @@ def test_decimals_of_any_scale_are_summed(preceding: int | None) -> None:
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [({"row_kind": "-D"}, "over takes rows that are only inserted"), ({"at": None}, "is null in 1 rows")],
+    [({"row_kind": "-D"}, "over takes append-only rows"), ({"at": None}, "is null in 1 rows")],
 )
 def test_rows_are_only_inserted_and_have_a_time(change: Row, message: str) -> None:
     with pytest.raises(RowError, match=message):

@@ -138,7 +138,7 @@ def test_a_batch_waits_for_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
-    [({"row_kind": "-D"}, "sessions takes rows that are only inserted"), ({"at": None}, "is null in 1 rows")],
+    [({"row_kind": "-D"}, "sessions takes append-only rows"), ({"at": None}, "is null in 1 rows")],
 )
 def test_rows_that_have_no_session_are_refused(wrong: Row, message: str) -> None:
     with pytest.raises(RowError, match=message):

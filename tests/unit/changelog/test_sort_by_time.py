@@ -108,7 +108,7 @@ def test_a_batch_waits_for_nothing() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"row_kind": "-D"}, "sort_by_time takes rows that are only inserted"),
+        ({"row_kind": "-D"}, "sort_by_time takes append-only rows"),
         ({"at": None}, "is null in 1 rows"),
     ],
 )

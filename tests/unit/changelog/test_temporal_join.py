@@ -160,7 +160,7 @@ def test_other_columns_to_join_on_are_other_arguments() -> None:
 
 
 def test_rows_are_only_inserted() -> None:
-    with pytest.raises(RowError, match="temporal_join takes rows that are only inserted"):
+    with pytest.raises(RowError, match="temporal_join takes append-only rows"):
         running().step([{**order("a", 1), "row_kind": "-D"}])
 
 

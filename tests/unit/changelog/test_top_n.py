@@ -166,5 +166,5 @@ def test_the_order_within_a_batch_does_not_count() -> None:
 def test_deduplicate_takes_inserts_only() -> None:
     tested = Running(Deduplicate(COLUMNS, ("g",), ("v",)), WITH_KIND)
     assert len(tested.step([{"g": "a", "v": 9, "s": "x", "row_kind": "+I"}])) == 1
-    with pytest.raises(RowError, match="takes rows that are only inserted"):
+    with pytest.raises(RowError, match="takes append-only rows"):
         tested.step([{"g": "a", "v": 9, "s": "x", "row_kind": "+U"}])

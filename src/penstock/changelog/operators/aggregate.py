@@ -214,7 +214,7 @@ class Aggregate:
         """Raise RowError if a row goes, and an aggregate keeps one value of each group only."""
         if np.any(signs < 0) and any(call.function in ARRIVED for call in self.calls):
             raise RowError(
-                f"{' and '.join(ARRIVED)} take rows that are only inserted, and got an update or a delete. "
+                f"{' and '.join(ARRIVED)} take append-only rows, and got an update or a delete. "
                 "Nothing of this batch was written. Use first(x order by y) or last(x order by y).",
                 column=ROW_KIND,
             )

@@ -1,4 +1,4 @@
-"""`deduplicate`: keep the first or the last row of each key, of rows that are only inserted.
+"""`deduplicate`: keep the first or the last row of each key, of append-only rows.
 
 Runs on executors; made on the driver. Invariant: downstream has for each key the row with the lowest (or
 highest) sort key (its values in `order_by`) of all rows so far.
@@ -105,7 +105,7 @@ class Deduplicate:
 def _check_inserts(batch: pa.Table) -> None:
     if has_row_kind(batch.column_names) and np.any(kinds_of(one_array(batch.column(ROW_KIND))) != INSERT):
         raise RowError(
-            "deduplicate takes rows that are only inserted, and got an update or a delete. Nothing of this "
+            "deduplicate takes append-only rows, and got an update or a delete. Nothing of this "
             "batch was written. Use normalize for rows that change.",
             column=ROW_KIND,
         )

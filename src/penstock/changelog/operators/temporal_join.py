@@ -146,7 +146,7 @@ class TemporalJoin:
         """Return the rows that wait and those of the batch, each once."""
         if np.any(kinds != INSERT):
             raise RowError(
-                "temporal_join takes rows that are only inserted, and got an update or a delete among them. "
+                "temporal_join takes append-only rows, and got an update or a delete among them. "
                 "Nothing of this batch was written. Use `join` for rows that change.",
                 column=ROW_KIND,
             )

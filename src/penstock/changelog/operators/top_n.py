@@ -5,7 +5,7 @@ the order and then by the hash of the row; equal rows count as often as they are
 most one row of each rank of a group.
 
 It keeps all rows of each group with the number of times that each is there, because a row may leave the top.
-Of rows that are only inserted it keeps the top: a row that is below it never comes into it.
+Of append-only rows it keeps the top: a row that is below it never comes into it.
 With a time to live a group is forgotten as a whole. A row of it that goes later does nothing.
 """
 

@@ -119,7 +119,7 @@ class WaitingRows:
     def _in_time(self, new: pa.Table, kinds: Kinds, watermark: int) -> pa.Table:
         if np.any(kinds != INSERT):
             raise RowError(
-                f"{self.name} takes rows that are only inserted, and got an update or a delete among them. "
+                f"{self.name} takes append-only rows, and got an update or a delete among them. "
                 "Nothing of this batch was written. Use `aggregate` for rows that change.",
                 column=ROW_KIND,
             )
