@@ -96,6 +96,11 @@ def test_a_stream_of_made_rows_goes_into_a_database_and_is_looked_up(
     assert lines == ["+I[+I[7, 1970-01-01T00:00:00.007]]"]
     session.execute("SET 'execution.runtime-mode' = 'batch'; INSERT INTO stored VALUES (51, 'x')")
     assert rows(session, "SELECT name FROM stored WHERE id = 51") == [("x",)]
+    looked_up = (
+        "SELECT m.id, s.name FROM (SELECT *, PROCTIME() AS p FROM (VALUES (51), (99)) AS v (id)) AS m "
+        "LEFT JOIN stored FOR SYSTEM_TIME AS OF m.p AS s ON m.id = s.id"
+    )
+    assert sorted(rows(session, looked_up)) == [(51, "x"), (99, None)]
     twice = (
         "SELECT COUNT(*) FROM made JOIN (SELECT id, name FROM made WHERE id > 9) AS m ON made.name = m.name"
     )

@@ -53,7 +53,7 @@ def read(session: Session) -> None:
     session._queries.query(Fragment(text), Source(text))
 
 
-def write(session: Session, hint: str = "") -> None:
+def write(session: Session, hint: str = "", end: str = "") -> None:
     """Prepare an INSERT of two columns, as INSERT and EXPLAIN do."""
     frame = MagicMock(schema=ROWS, columns=["id", "s"], isStreaming=True)
     frame.toDF.return_value.selectExpr.return_value = frame
@@ -61,7 +61,7 @@ def write(session: Session, hint: str = "") -> None:
     queries.in_its_zone.side_effect = lambda work: work()
     queries.query.return_value = Found(frame, INSERTS, "", "", {}, {})
     inserts = Inserts(session.spark, session._catalog, session._settings, queries, print)
-    text = f"INSERT INTO t {hint} SELECT 1, 'a'"
+    text = f"INSERT INTO t {hint} SELECT 1, 'a'{end}"
     insert = parse_script(text)[0].statement
     assert isinstance(insert, Insert)
     inserts.prepare(insert, Source(text), is_explained=True)
@@ -253,3 +253,21 @@ def test_a_secret_is_neither_looked_up_nor_shown(session: Session, monkeypatch: 
     session.execute("DROP TABLE t")
     found = refusal(session, created(f"{PLAIN}, {login.format('hunter2')}, 'scan.startup.mode' = 'soon'"))
     assert "hunter2" not in found.message
+
+
+@pytest.mark.parametrize(
+    ("options", "action", "message"),
+    [
+        (PLAIN, "DEDUPLICATE", "ON CONFLICT is for a table that finds its rows by a PRIMARY KEY"),
+        (UPSERT, "NOTHING", "ON CONFLICT DO NOTHING is served if it is known"),
+        (UPSERT, "ERROR", "ON CONFLICT DO ERROR is served if it is known"),
+    ],
+)
+def test_on_conflict_is_refused_at_its_place(
+    session: Session, options: str, action: str, message: str
+) -> None:
+    key = ", PRIMARY KEY (id) NOT ENFORCED" if options is UPSERT else ""
+    session.execute(created(options, f"id BIGINT, s STRING{key}"))
+    with pytest.raises(SqlError, match=message) as found:
+        write(session, end=f" ON CONFLICT DO {action}")
+    assert "Line 1, column 30" in str(found.value)
