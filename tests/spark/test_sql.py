@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -276,6 +277,41 @@ def test_only_the_fields_that_a_query_takes_are_decoded(
     for query in ("SELECT bid FROM bids", "SELECT bid.extra FROM bids", "SELECT b.bid.`by`.age FROM bids b"):
         with pytest.raises(PySparkException, match=r"(extra|age)"):
             script.rows(query)
+
+
+def test_a_batch_reads_only_the_records_that_its_conditions_on_metadata_keep(
+    script: Script, bootstrap: str, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(partitions=2)
+    start_ms = 1_000 * int(time.time())
+    at = [datetime.fromtimestamp(start_ms / 1_000 + each, UTC).replace(tzinfo=None) for each in (5.5, 8)]
+    values = [b"{" if number == 3 else json.dumps({"id": number}).encode() for number in range(12)]
+    records = [
+        judge.Record(value=value, partition=number % 2, timestamp_ms=start_ms + 1_000 * number)
+        for number, value in enumerate(values)
+    ]
+    judge.produce(bootstrap, topic, *records)
+    columns = "id INT, o BIGINT METADATA FROM 'offset', `partition` INT METADATA, at TIMESTAMP_LTZ(3) METADATA FROM 'timestamp'"
+    script(
+        f"CREATE TABLE logged ({columns}) {kafka(bootstrap, topic)}; SET 'execution.runtime-mode' = 'batch'"
+    )
+    for condition, expected in (
+        ("o > 2 AND o <= 4", {6, 7, 8, 9}),
+        ("`partition` = 0 AND id < 5", {0, 2, 4}),
+        (f"at >= TO_TIMESTAMP_LTZ({start_ms + 4_000}, 3) AND 4 > o", {4, 5, 6, 7}),
+        (
+            f"at BETWEEN TIMESTAMP '{at[0]}' AND TIMESTAMP '{at[1]}' AND o IN (3, 4)",
+            {6, 7, 8},
+        ),
+    ):
+        # None of these has the record with offset 1 of partition 1, which is not JSON.
+        assert {row[0] for row in script.rows(f"SELECT id FROM logged WHERE {condition}")} == expected, (
+            condition
+        )
+    with pytest.raises(PySparkException, match="cannot be decoded"):
+        script.rows("SELECT id FROM logged WHERE o > 2 OR id = 0")
+    both = "SELECT a.id FROM logged AS a JOIN logged AS b ON a.id = b.id WHERE {} AND b.o > 3"
+    assert "where" not in "\n".join(row[0] for row in script("EXPLAIN " + both.format("a.o > 2"))[0].rows)
 
 
 def test_names_and_settings_of_a_session(script: Script, spark: SparkSession) -> None:

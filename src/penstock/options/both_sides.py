@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 
+from penstock.errors import UnsupportedOptionError
 from penstock.options.parse import (
     DeclaredConfig,
     ReadConfig,
@@ -66,6 +67,14 @@ class BothSides:
 
     def read(self, *, streaming: bool) -> ReadConfig:
         return self.stream if streaming else self.batch
+
+    @cached_property
+    def either(self) -> ReadConfig:
+        """Return a read, for what a stream and a batch say alike. Some options are for batches only."""
+        try:
+            return self.stream
+        except UnsupportedOptionError:
+            return self.batch
 
     @cached_property
     def write(self) -> WriteConfig:

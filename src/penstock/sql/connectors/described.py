@@ -159,13 +159,13 @@ class Kafka(Connector):
     @property
     def event_time_column(self) -> str | None:
         """Return the column that an option names as the event time."""
-        table = self.config.stream.table
+        table = self.config.either.table
         return None if table is None or table.event_time is None else table.event_time.column
 
     @property
     def has_one_topic(self) -> bool:
         """Return whether the offsets of all records are those of one topic."""
-        return self.config.stream.source.subscription.has_one_topic
+        return self.config.either.source.subscription.has_one_topic
 
     @property
     def guarantee(self) -> DeliveryGuarantee:

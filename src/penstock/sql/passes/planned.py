@@ -16,6 +16,7 @@ from penstock.sql.passes.context import PassContext
 from penstock.sql.passes.engine.choose import choose_engine
 from penstock.sql.passes.filter_before_sessions import filter_before_sessions
 from penstock.sql.passes.keep_varying import keep_varying
+from penstock.sql.passes.narrow_scans import narrow_scans
 from penstock.sql.passes.prune_columns import prune_columns
 from penstock.sql.passes.prune_fields import prune_fields
 from penstock.sql.passes.push_filters import push_filters
@@ -52,6 +53,7 @@ PASSES_OF_BATCH: tuple[Callable[[Output, PassContext], Output], ...] = (
     filter_before_sessions,
     lambda plan, _: prune_columns(plan),
     lambda plan, _: prune_fields(plan),
+    narrow_scans,
 )
 
 

@@ -45,6 +45,8 @@ class Source:
         is_read: whether each task has the rows of one table in their order.
         varying: columns in which the record that deletes a row has other values than the row had, each with
             why.
+        narrowing: columns with the offset, partition or timestamp of a record, each with which. By their
+            values a read can leave out records.
     """
 
     key: Hashable
@@ -58,15 +60,20 @@ class Source:
     is_normalized: bool = False
     is_read: bool = False
     varying: tuple[tuple[str, str], ...] = ()
+    narrowing: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
 class Scan:
-    """The columns of a source that are read, each under its stored name."""
+    """The columns of a source that are read, each under its stored name.
+
+    `wanted`: which records are, as `scan.filter` says it; "" for all.
+    """
 
     source: Source
     columns: tuple[Column, ...]
     offset: int = field(default=-1, compare=False)
+    wanted: str = ""
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,8 @@ class _Shown:
     def _node(self, node: Node) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915 - a case a kind
         match node:
             case Scan():
-                return f"Scan({node.source.name}: {', '.join(map(self._read, node.columns))})"
+                wanted = f", where {node.wanted}" if node.wanted else ""
+                return f"Scan({node.source.name}: {', '.join(map(self._read, node.columns))}{wanted})"
             case Watermark():
                 return f"Watermark({self._name(node.column)} - {node.delay_ms} ms)"
             case Values():

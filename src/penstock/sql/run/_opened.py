@@ -21,6 +21,7 @@ from penstock.sql.run import _tables as tables
 from penstock.sql.run._changing import Changes, changes_of
 from penstock.sql.run.catalog import Table
 
+WANTED = "scan.filter"
 _OF_EACH_RECORD = ("offset", "headers", "leader-epoch")
 _KINDS = {
     Changes.INSERTS: Changelog.APPEND,
@@ -60,7 +61,17 @@ def source_of(declared: Table, hinted: Options, *, is_batch: bool, drops_duplica
         is_normalized=is_normalized and is_stream,
         is_read=is_inserts,
         varying=() if is_normalized else varying_metadata(table),
+        narrowing=_narrowing(table) if is_batch and is_inserts else (),
     )
+
+
+def _narrowing(table: Table) -> tuple[tuple[str, str], ...]:
+    """Return the columns by which a read of a topic can leave out records, each with which part it is."""
+    if not isinstance(table.connector, Kafka) or table.connector.config.batch.source.record_filter:
+        return ()
+    metadata = (each for each in table.definition.columns if isinstance(each, MetadataColumn))
+    parts = {each.name: each.key or each.name for each in metadata}
+    return tuple((name, part) for name, part in parts.items() if part in ("offset", "partition", "timestamp"))
 
 
 def opened(table: Table, spark: Any, *, streaming: bool, has_offsets: bool) -> Any:

@@ -44,7 +44,7 @@ from penstock.sql.plan.types import declared, from_spark, text_of_spark
 from penstock.sql.run import _tables as tables
 from penstock.sql.run._checkpoints import definition_of
 from penstock.sql.run._late_rows import check_drift
-from penstock.sql.run._opened import opened, source_of, with_columns
+from penstock.sql.run._opened import WANTED, opened, source_of, with_columns
 from penstock.sql.run._operators import made
 from penstock.sql.run._options import WRONG, is_about, located
 from penstock.sql.run._states import OtherStateError, in_words
@@ -84,6 +84,8 @@ class Planner:
     _columns: dict[Any, dict[str, list[FlinkType]]] = field(default_factory=dict)
     """The columns that the scans of a table read, with their types. A batch reads a table once, so all
     scans see the same rows."""
+    _wanted: dict[Any, set[str]] = field(default_factory=dict)
+    """Which records each scan of a table wants. They are left out if all scans want the same ones."""
 
     # ---- what binding asks
 
@@ -227,6 +229,7 @@ class Planner:
         plan = planned(bound, passes, is_batch=self.is_batch)
         for node in every_node(plan):
             if isinstance(node, Scan):
+                self._wanted.setdefault(node.source.key, set()).add(node.wanted)
                 types = self._columns.setdefault(node.source.key, {})
                 for each in node.columns:
                     types.setdefault(each.name, []).append(each.type)
@@ -243,6 +246,8 @@ class Planner:
             return self.views.named(key[1])
         declared_, options = key
         types = self._columns[key]
+        if len(self._wanted[key]) == 1 and node.wanted:
+            options = (*options, (WANTED, node.wanted))
         table = with_columns(declared_.hinted(options), types)
         has_offsets = isinstance(table.connector, Kafka) and not types.keys().isdisjoint(OFFSETS)
         wanted = (table, options, has_offsets, node.source.is_stream, self.foreign_zone)

@@ -1,0 +1,128 @@
+"""Conditions of a batch on the offset, partition and timestamp of records narrow what its scans read.
+
+Runs on the driver. Invariant: the conditions stay where they are. A scan leaves out only records that they
+would leave out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from penstock.sql.passes.context import PassContext
+from penstock.sql.passes.engine.inputs import defined
+from penstock.sql.plan.expressions import Call, Column, Expression, Literal
+from penstock.sql.plan.nodes import Filter, Node, Output, Project, Scan
+from penstock.sql.plan.rewrite import inputs_of, with_inputs
+from penstock.sql.plan.types import INTEGERS
+
+_NUMBERS, _TIME = ("offset", "partition"), "timestamp"
+_TURNED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_START = datetime(1970, 1, 1, tzinfo=UTC)
+_DIGITS_OF_MS = 3
+
+
+def narrow_scans(plan: Output, context: PassContext) -> Output:
+    """Return a plan whose scans know which records the query wants."""
+    found = _narrowed(plan, (), context)
+    assert isinstance(found, Output)  # noqa: S101 - a node stays of its kind
+    return found
+
+
+def _narrowed(node: Node, conditions: tuple[Expression, ...], context: PassContext) -> Node:
+    """Return a node of which only rows that satisfy the conditions are wanted."""
+    if isinstance(node, Scan):
+        return replace(node, wanted=" AND ".join(_wanted(node, conditions, context)))
+    if isinstance(node, Filter):
+        own = tuple(part for each in node.conditions for part in _parts(each))
+        conditions = (*conditions, *own)
+    elif isinstance(node, Project):
+        conditions = tuple(_below(each, node) for each in conditions)
+    else:
+        conditions = ()
+    return with_inputs(node, tuple(_narrowed(each, conditions, context) for each in inputs_of(node)))
+
+
+def _parts(condition: Expression) -> Iterator[Expression]:
+    """Yield the conditions that have to hold all."""
+    if isinstance(condition, Call) and condition.name == "AND":
+        for each in condition.args:
+            yield from _parts(each)
+    else:
+        yield condition
+
+
+def _below(condition: Expression, node: Project) -> Expression:
+    """Return a comparison of columns of a projection over the columns below it."""
+    if not isinstance(condition, Call):
+        return condition
+    args = (defined(node, each) if isinstance(each, Column) else each for each in condition.args)
+    return replace(condition, args=tuple(args))
+
+
+def _wanted(scan: Scan, conditions: tuple[Expression, ...], context: PassContext) -> Iterator[str]:
+    """Yield conditions as `scan.filter` has them."""
+    metadata = dict(scan.source.narrowing)
+    keys = {column: metadata[column.name] for column in scan.columns if column.name in metadata}
+    for each in conditions:
+        if not isinstance(each, Call) or not each.args:
+            continue
+        first, *rest = each.args
+        name = each.name
+        if name in _TURNED and isinstance(first, Literal) and len(rest) == 1:
+            first, rest, name = rest[0], [first], _TURNED[name]
+        if isinstance(first, Column) and first in keys:
+            yield from _comparison(name, first, keys[first], rest, context)
+
+
+def _comparison(
+    name: str, column: Column, key: str, values: list[Expression], context: PassContext
+) -> Iterator[str]:
+    read = _number if key in _NUMBERS and column.type.name in INTEGERS else None
+    if (
+        key == _TIME
+        and column.type.name == "TIMESTAMP_LTZ"
+        and (column.type.args or (6,))[0] >= _DIGITS_OF_MS
+    ):
+        read = _microseconds if context.is_utc else None
+    found = [] if read is None else [read(each) for each in values]
+    known = [each for each in found if each is not None]
+    if not known or len(known) < len(found):
+        return
+    unit = 1_000 if key == _TIME else 1
+    if name == "BETWEEN":
+        yield from (_bound(key, ">=", known[0], unit), _bound(key, "<=", known[1], unit))
+    elif name in ("=", "IN"):
+        yield from (_bound(key, ">=", min(known), unit), _bound(key, "<=", max(known), unit))
+    elif name in ("<", "<=", ">", ">="):
+        yield _bound(key, name, known[0], unit)
+
+
+def _bound(key: str, sign: str, value: int, unit: int) -> str:
+    """Return a comparison with a number of whole units that leaves out nothing more."""
+    whole, rest = divmod(value, unit)
+    if not rest:
+        return f"{key} {sign} {whole}"
+    return f"{key} >= {whole + 1}" if sign in (">", ">=") else f"{key} <= {whole}"
+
+
+def _number(expression: Expression) -> int | None:
+    value = expression.value if isinstance(expression, Literal) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _microseconds(expression: Expression) -> int | None:
+    """Return a constant time of UTC in microseconds since 1970; None for another expression."""
+    if isinstance(expression, Call) and expression.name == "TO_TIMESTAMP_LTZ":
+        number, digits = (_number(each) for each in (*expression.args, Literal("3", expression.type, 3))[:2])
+        return None if number is None or digits not in (0, 3) else number * 10 ** (6 - digits)
+    if not isinstance(expression, Literal) or not isinstance(expression.value, str):
+        return None
+    if expression.type.name != "TIMESTAMP":
+        return None
+    try:
+        moment = datetime.fromisoformat(expression.value)
+    except ValueError:
+        return None
+    return (moment.replace(tzinfo=UTC) - _START) // timedelta(microseconds=1)
