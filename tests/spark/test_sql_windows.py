@@ -97,6 +97,11 @@ QUERIES = {
     f"{WINDOW} '5' MINUTE)) GROUP BY window_start, window_end, window_time, shop) "
     "SELECT window_start, window_end, SUM(n) FROM TABLE(TUMBLE(TABLE w, DESCRIPTOR(t), INTERVAL '15' MINUTE)) "
     "GROUP BY window_start, window_end",
+    "cascade_of_ends": "WITH w AS (SELECT window_end AS e, window_time AS t, shop, COUNT(*) AS n FROM TABLE(TUMBLE("
+    f"{WINDOW} '5' MINUTE)) GROUP BY window_start, window_end, window_time, shop), x AS (SELECT window_time AS t, "
+    "MAX(e) AS e, SUM(n) AS n FROM TABLE(TUMBLE(TABLE w, DESCRIPTOR(t), INTERVAL '10' MINUTE)) "
+    "GROUP BY window_start, window_end, window_time) SELECT window_start, window_end, MAX(e), SUM(n) "
+    "FROM TABLE(TUMBLE(TABLE x, DESCRIPTOR(t), INTERVAL '30' MINUTE)) GROUP BY window_start, window_end",
     "join": f"SELECT a.id, b.id AS other, COALESCE(a.window_end, b.window_end) AS e FROM (SELECT * FROM {TUMBLE}) AS a "
     f"FULL JOIN (SELECT * FROM {TUMBLE} WHERE amount < 5) AS b "
     "ON a.window_start = b.window_start AND a.window_end = b.window_end AND a.amount + 2 = b.amount + 4",

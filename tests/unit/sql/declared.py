@@ -5,6 +5,9 @@ from __future__ import annotations
 from penstock.sql.language.parse import parse_statement
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import CreateTable
+from penstock.sql.run._cuts import Notes
+from penstock.sql.run._queries import Found
+from penstock.sql.run._rows import INSERTS
 from penstock.sql.run.catalog import Table
 
 SERVERS = "'properties.bootstrap.servers' = 'b:9092'"
@@ -13,6 +16,8 @@ KAFKA = f"'connector' = 'kafka', 'format' = 'json', {TOPIC}"
 UPSERT = f"'connector' = 'upsert-kafka', 'key.format' = 'json', 'value.format' = 'json', {TOPIC}"
 FILES = "'connector' = 'filesystem', 'path' = '/x', 'format' = 'csv'"
 JDBC = "'connector' = 'jdbc', 'url' = 'jdbc:sqlite:x', 'table-name' = 'x'"
+FOUND = Found(None, INSERTS, "", "", {}, {}, Notes())
+"""A query of append-only rows, of which nothing else is known."""
 
 
 def table_of(text: str) -> Table:

@@ -192,7 +192,7 @@ class Planned:
     def known(self) -> str:
         """Return what a table that is written knows of the rows."""
         rows = rows_of(self.plan, self.traits)
-        parts = ["inserts" if rows.changes is None else f"changes of {rows.changes.name}"]
+        parts = ["inserts" if rows.changes is None else f"changes of {rows.changes}"]
         parts += [] if rows.keys is None else [f"keys ({', '.join(sorted(rows.keys))})"]
         parts += [f"in ms ({', '.join(sorted(rows.in_ms))})"] if rows.in_ms else []
         names = ("is_together", "has_place", "is_read")
@@ -221,13 +221,8 @@ def planned(query: str, how: How = STREAM, part: Fragment | None = None) -> Plan
     values |= {STRATEGY: "ignore"} if how.accepts_varying else {}
     warnings: list[str] = []
 
-    def accepts(message: str) -> bool:
-        if how.accepts_varying:
-            warnings.append(message)
-        return how.accepts_varying
-
     views: Any = how.views
-    planner = PlanOnly(how.catalog, Settings(values), views, lambda state: state, accepts, {})
+    planner = PlanOnly(how.catalog, Settings(values), views, lambda: "", warnings.append, {})
     planner.made_of = []
     traits, script = TraitsOf(), Source(query)
     fragment = part or Fragment(query)

@@ -17,8 +17,9 @@ from penstock.sql.connectors.datagen.plan import TABLE_OPTIONS
 from penstock.sql.connectors.described import CONNECTORS, FILE_OPTIONS, Kafka, NoConnectorError
 from penstock.sql.connectors.jdbc.settings import OPTIONS as JDBC_OPTIONS
 from penstock.sql.connectors.options import WrongOptionError
+from penstock.sql.plan.nodes import Changelog
 from penstock.sql.run import _tables as tables
-from penstock.sql.run._changing import Changes, changes_of
+from penstock.sql.run._changing import changes_of
 from tests.unit.sql.declared import FILES, JDBC, KAFKA, SERVERS, UPSERT, table_of, with_options
 
 SQL = Path(penstock.sql.__file__).parent
@@ -108,19 +109,19 @@ def test_a_table_is_described_once_and_a_hint_describes_another_one() -> None:
 @pytest.mark.parametrize(
     ("options", "name", "changes"),
     [
-        (KAFKA, "kafka", Changes.INSERTS),
-        (KAFKA.replace("'kafka'", "'penstock'"), "penstock", Changes.INSERTS),
-        (f"'connector' = 'kafka', 'topic' = 'x', 'VALUE.format' = 'Debezium-JSON ', {SERVERS}", "kafka", Changes.ALL),
-        (f"'connector' = 'kafka', 'topic' = 'x', 'key.format' = 'canal-json', {SERVERS}", "kafka", Changes.INSERTS),
-        (UPSERT, "upsert-kafka", Changes.UPSERTS),
-        (FILES, "filesystem", Changes.INSERTS),
-        (JDBC, "jdbc", Changes.INSERTS),
-        ("'connector' = 'datagen'", "datagen", Changes.INSERTS),
-        ("'connector' = 'print'", "print", Changes.INSERTS),
-        ("'connector' = 'blackhole'", "blackhole", Changes.INSERTS),
+        (KAFKA, "kafka", Changelog.APPEND),
+        (KAFKA.replace("'kafka'", "'penstock'"), "penstock", Changelog.APPEND),
+        (f"'connector' = 'kafka', 'topic' = 'x', 'VALUE.format' = 'Debezium-JSON ', {SERVERS}", "kafka", Changelog.RETRACT),
+        (f"'connector' = 'kafka', 'topic' = 'x', 'key.format' = 'canal-json', {SERVERS}", "kafka", Changelog.APPEND),
+        (UPSERT, "upsert-kafka", Changelog.UPSERT),
+        (FILES, "filesystem", Changelog.APPEND),
+        (JDBC, "jdbc", Changelog.APPEND),
+        ("'connector' = 'datagen'", "datagen", Changelog.APPEND),
+        ("'connector' = 'print'", "print", Changelog.APPEND),
+        ("'connector' = 'blackhole'", "blackhole", Changelog.APPEND),
     ],
 )  # fmt: skip
-def test_each_connector_has_a_description(options: str, name: str, changes: Changes) -> None:
+def test_each_connector_has_a_description(options: str, name: str, changes: Changelog) -> None:
     table = with_options(options)
     assert name in CONNECTORS
     assert table.connector.name == name

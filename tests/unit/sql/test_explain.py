@@ -18,7 +18,6 @@ from penstock.sql.plan.operators import (
     Top,
     VersionJoin,
 )
-from penstock.sql.plan.traits import Changed
 from penstock.sql.run._cuts import Notes, Reads, cut_of, mode_of, normalize_of, note_plan
 from penstock.sql.run._described import promise
 from penstock.sql.run._explain import (
@@ -208,7 +207,7 @@ def test_the_changes_of_a_query_from_its_tables_to_its_rows() -> None:
     reads: Reads = {(("orders",), ()): orders, (("t",), ()): changes, (("v",), ()): view}
     notes = Notes(reads, [normalize_of("table t")])
     found = Explanation("SELECT")
-    add_changes(found, notes, Rows(Changed("GroupAggregate", 0), frozenset({"shop", "day"})))
+    add_changes(found, notes, Rows("GroupAggregate", frozenset({"shop", "day"})))
     assert found.sections["Cuts"][0].startswith("table t: normalize, because the records are upserts")
     assert found.sections["Changes"] == [
         "orders gives [I] append: rows are only inserted",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -20,6 +21,7 @@ from penstock.sql.run._views import SparkViews
 from penstock.sql.run.catalog import Table
 from penstock.sql.run.session import Session
 from penstock.sql.run.settings import NEEDED, Settings
+from tests.unit.sql.declared import FOUND
 from tests.unit.sql.planning import catalog_of
 
 GROUP = "properties.group.id"
@@ -75,8 +77,7 @@ def test_each_insert_reads_the_tables_of_a_view(monkeypatch: pytest.MonkeyPatch)
     queries = Queries(SparkViews(MagicMock()), catalog, Settings())
     found = []
     for _ in "ab":
-        with queries.noting() as notes:
-            queries.query(Fragment("SELECT a FROM v"), Source("SELECT a FROM v"))
+        notes = queries.query(Fragment("SELECT a FROM v"), Source("SELECT a FROM v")).notes
         found.append([*notes.reads])
     assert found == [[(("v",), ()), (("orders",), ((GROUP, "h"),))]] * 2
 
@@ -98,11 +99,16 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Session:
     made._catalog.objects.update({**CATALOG.objects, **targets.objects})
 
     def prepare(insert: Insert, *_: Any, **__: Any) -> Write:
-        made._queries._notes.reads.update(reading("orders").reads)
         rows = MagicMock(isStreaming=True)
         table = made._catalog.find(insert.table.parts)
         assert isinstance(table, Table)
-        return Write(made._catalog.key(insert.table.parts), rows, table, insert)
+        return Write(
+            made._catalog.key(insert.table.parts),
+            rows,
+            table,
+            insert,
+            replace(FOUND, notes=reading("orders")),
+        )
 
     monkeypatch.setattr(made._inserts, "prepare", prepare)
     return made

@@ -144,7 +144,7 @@ def test_the_end_of_a_session_gives_spark_its_options_back(session: Session) -> 
 
 def test_a_session_ends_after_spark_has_ended(session: Session) -> None:
     session.execute("SET 'spark.x' = '1'")
-    folder = Path(session._queries._state_folder("x")).parent
+    folder = Path(session._queries._temporary.new())
     session._views.named(MagicMock())
     spark = session.spark
     spark.sparkContext._jsc = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -20,7 +21,7 @@ from penstock.sql.run.session import Session
 from penstock.sql.run.settings import FOLDER, NAME, NEEDED, Settings
 from penstock.sql.shell import run as shell
 from penstock.sql.shell.select import Output
-from tests.unit.sql.declared import KAFKA, with_options
+from tests.unit.sql.declared import FOUND, KAFKA, with_options
 
 
 class FakeStream:
@@ -67,7 +68,7 @@ class Jobs:
             assert isinstance(insert, Insert)
             self.started.append(FakeStream(folders))
             key = self.catalog.key(insert.table.parts)
-            writes.append(Write(key, self.started[-1], with_options(KAFKA), insert))
+            writes.append(Write(key, self.started[-1], with_options(KAFKA), insert, FOUND))
         self.inserts.start(writes, Source("; ".join(texts)), in_set=len(texts) > 1)
         return [str(Path(each).relative_to(self.base)) for each in folders]
 
@@ -124,7 +125,8 @@ def test_a_query_of_operators_is_planned_in_one_thread(tmp_path: Path, operators
     jobs.inserts._spark = spark
     insert = parse_script(A)[0].statement
     assert isinstance(insert, Insert)
-    write = Write(jobs.catalog.key(("a",)), FakeStream([]), with_options(KAFKA), insert, states=states)
+    found = replace(FOUND, states=states)
+    write = Write(jobs.catalog.key(("a",)), FakeStream([]), with_options(KAFKA), insert, found)
     jobs.inserts.start([write], Source(A), in_set=False)
     assert spark.conf.set.call_count == 2 * (1 + operators), "each option is set and given back"
 
@@ -132,7 +134,7 @@ def test_a_query_of_operators_is_planned_in_one_thread(tmp_path: Path, operators
 def write_of(insert: Insert) -> Write:
     rows = MagicMock(isStreaming=False)
     table = with_options("'connector' = 'blackhole'")
-    return Write(("default_database", insert.table.parts[-1]), rows, table, insert)
+    return Write(("default_database", insert.table.parts[-1]), rows, table, insert, FOUND)
 
 
 def fake_session(monkeypatch: pytest.MonkeyPatch) -> tuple[Session, list[str]]:

@@ -13,6 +13,7 @@ from penstock.errors import SqlError
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import Fragment
 from penstock.sql.run import _planned, _queries
+from penstock.sql.run._cuts import Notes
 from penstock.sql.run._join_keys import forgets_by_one_side
 from penstock.sql.run._queries import Queries
 from penstock.sql.run._views import SparkViews
@@ -68,8 +69,8 @@ def queries(monkeypatch: pytest.MonkeyPatch) -> Queries:
     return Queries(SparkViews(spark), catalog_of(f"{TABLES} {VIEWS}"), Settings())
 
 
-def bind(queries: Queries, query: str) -> None:
-    queries.query(Fragment(query), Source(query))
+def bind(queries: Queries, query: str) -> Notes:
+    return queries.query(Fragment(query), Source(query)).notes
 
 
 @pytest.mark.parametrize("view", ["v", "outer_v"])
@@ -100,11 +101,7 @@ def test_explain_of_each_insert_shows_what_was_found_in_the_view(
     queries: Queries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_queries, "plan_text", lambda _: "")
-    found = []
-    for _ in range(2):
-        with queries.noting() as notes:
-            bind(queries, "SELECT id FROM outer_v")
-        found.append(notes)
+    found = [bind(queries, "SELECT id FROM outer_v") for _ in range(2)]
     assert found[0].drops_late_rows
     assert [*found[0].reads] == [((name,), ()) for name in ("outer_v", "v", "a", "b")]
     assert found[0] == found[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import replace
 from unittest.mock import MagicMock
 
 import pytest
@@ -14,11 +15,11 @@ from penstock.sql.language.source import Source
 from penstock.sql.language.statements import Fragment, Insert
 from penstock.sql.run import _tables as tables
 from penstock.sql.run._inserts import Inserts
-from penstock.sql.run._queries import Found, Queries
-from penstock.sql.run._rows import INSERTS
+from penstock.sql.run._queries import Queries
 from penstock.sql.run.catalog import Table
 from penstock.sql.run.session import Session
 from penstock.sql.run.settings import NEEDED
+from tests.unit.sql.declared import FOUND
 
 ROWS = StructType().add("id", LongType()).add("s", StringType())
 SERVERS = "'properties.bootstrap.servers' = 'localhost:9092'"
@@ -59,7 +60,7 @@ def write(session: Session, hint: str = "", end: str = "") -> None:
     frame.toDF.return_value.selectExpr.return_value = frame
     queries = MagicMock(spec=Queries, views=MagicMock(zone_is_utc=True, foreign_zone=None))
     queries.in_its_zone.side_effect = lambda work: work()
-    queries.query.return_value = Found(frame, INSERTS, "", "", {}, {})
+    queries.query.return_value = replace(FOUND, frame=frame)
     inserts = Inserts(session.spark, session._catalog, session._settings, queries, print)
     text = f"INSERT INTO t {hint} SELECT 1, 'a'{end}"
     insert = parse_script(text)[0].statement

@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import MagicMock
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from penstock.changelog.operators.calls import parse_calls
 from penstock.errors import SqlError
 from penstock.sql.bind.windows import watermark_delay_ms
 from penstock.sql.functions.distinct import distinct_in_stream
+from penstock.sql.language.parse import parse_script
 from penstock.sql.language.source import Source
-from penstock.sql.language.statements import Fragment
+from penstock.sql.language.statements import CreateView, Fragment
 from penstock.sql.passes.assign_state_ids import states_of
 from penstock.sql.plan.expressions import Piece
 from penstock.sql.plan.nodes import Stateful
 from penstock.sql.plan.operators import Aggregation
 from penstock.sql.plan.rewrite import nodes_in
-from tests.unit.sql.planning import BATCH, STREAM, How, RecordedViews, planned, refused
+from penstock.sql.run.catalog import View
+from tests.unit.sql.planning import (
+    BATCH,
+    DECLARED,
+    STREAM,
+    How,
+    RecordedViews,
+    catalog_of,
+    planned,
+    refused,
+)
 from tests.unit.sql.recorded_plans import PLANS, cases
 
 PIECES = [
@@ -42,6 +58,48 @@ def test_options_of_a_hint_go_to_their_table() -> None:
         "SELECT x.i FROM t /*+ OPTIONS('scan.startup.mode' = 'earliest-offset') */ x JOIN u ON x.i = u.i"
     )
     assert found.reads == ((("t",), (("scan.startup.mode", "earliest-offset"),)), (("u",), ()))
+
+
+def test_a_table_of_a_view_of_another_database_is_found_by_its_name() -> None:
+    catalog = catalog_of(DECLARED)
+    catalog.databases.add("d")
+    catalog.objects["d", "own"] = catalog.objects.pop((catalog.database, "u"))
+    [view] = parse_script(text := "CREATE VIEW v AS SELECT i FROM own")
+    assert isinstance(view.statement, CreateView)
+    catalog.objects["d", "v"] = View(view.statement, Source(text), "d")
+    found = planned("SELECT i FROM d.v", How(catalog=catalog))
+    assert [parts for parts, _ in found.reads] == [("d", "v"), ("d", "own")]
+    assert all(catalog.find(parts) is not None for parts, _ in found.reads)
+
+
+@dataclass
+class OneTable(RecordedViews):
+    """Spark with one table, whose column x has a type that SQL does not have."""
+
+    def table(self, parts: tuple[str, ...]) -> Any:
+        fields = [StructField("i", IntegerType()), StructField("x", StringType("UTF8_LCASE"))]
+        return MagicMock(isStreaming=False, schema=StructType(fields))
+
+    def named(self, frame: Any) -> str:
+        return "view"
+
+
+@pytest.mark.parametrize(
+    ("query", "refusal"),
+    [
+        ("SELECT i FROM of_spark", None),
+        ("SELECT UPPER(x) FROM of_spark", "SQL has no type for Spark's 'string collate UTF8_LCASE'."),
+        ("SELECT i FROM of_spark WHERE x = 'a'", "SQL has no type for Spark's 'string collate UTF8_LCASE'."),
+        ("SELECT i FROM of_spark ORDER BY x", None),
+    ],
+)
+def test_a_column_of_spark_whose_type_sql_does_not_have(query: str, refusal: str | None) -> None:
+    how = How(is_batch=True, views=OneTable())
+    if refusal is None:
+        assert "FROM `view`" in planned(query, how).sql or "of_spark" in planned(query, how).sql
+    else:
+        with pytest.raises((SqlError, ValueError), match=refusal):
+            planned(query, how)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from penstock.sql.run._tables import with_idle_timeout
 from penstock.sql.run.catalog import Catalog, Table, View, altered, with_like
 from penstock.sql.run.session import Session
 from penstock.sql.run.settings import NEEDED, Settings
-from tests.unit.sql.declared import FILES, KAFKA, with_options
+from tests.unit.sql.declared import FILES, FOUND, KAFKA, with_options
 
 BASE = "CREATE TABLE base (a INT, b AS a + 1, c INT METADATA, WATERMARK FOR a AS a, PRIMARY KEY (a) NOT ENFORCED) WITH ('x' = '1', 'y' = '2')"
 
@@ -188,7 +188,7 @@ def test_a_refused_folder_leaves_the_notes_of_the_others(tmp_path: Path) -> None
         claim(str(folder), "old", {}, may_change=False)
     (folders[1] / "penstock-sql" / "query.json").write_text('{"version": 9}')
     before = (folders[0] / "penstock-sql" / "query.json").read_text()
-    streams = [Write(KEY, MagicMock(), with_options(KAFKA), insert_of(script)) for _ in folders]
+    streams = [Write(KEY, MagicMock(), with_options(KAFKA), insert_of(script), FOUND) for _ in folders]
     with pytest.raises(SqlError, match="version 9"):
         inserts._claim(streams, [str(each) for each in folders], Source(script))
     assert (folders[0] / "penstock-sql" / "query.json").read_text() == before

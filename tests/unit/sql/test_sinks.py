@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from penstock.errors import RowError
 from penstock.sql.plan.hidden import KIND, OFFSET, PARTITION
-from penstock.sql.plan.traits import Changed
-from penstock.sql.run._changing import Changes, written_as
+from penstock.sql.plan.nodes import Changelog
+from penstock.sql.run._changing import written_as
 from penstock.sql.run._net import NetChanges
 from penstock.sql.run._opened import opened, source_of
 from penstock.sql.run._places import InPlace
@@ -23,7 +23,7 @@ from penstock.sql.run.catalog import Table
 from tests.unit.sql.declared import FILES, JDBC, KAFKA, SERVERS, TOPIC, UPSERT, with_options
 from tests.unit.sql.planning import How, catalog_of, planned, refused
 
-NODE = Changed("GroupAggregate", 0)
+NODE = "GroupAggregate"
 
 
 def table_of(options: str, columns: str = "id INT, v INT") -> Table:
@@ -36,15 +36,15 @@ KEYED = Rows(NODE, frozenset({"id"}))
 @pytest.mark.parametrize(
     ("options", "changes", "is_refused"),
     [
-        (KAFKA, Changes.INSERTS, True),
-        (FILES, Changes.INSERTS, True),
-        ("'connector' = 'print'", Changes.INSERTS, False),
-        (KAFKA.replace("json", "canal-json"), Changes.ALL, False),
-        (UPSERT, Changes.UPSERTS, False),
+        (KAFKA, Changelog.APPEND, True),
+        (FILES, Changelog.APPEND, True),
+        ("'connector' = 'print'", Changelog.APPEND, False),
+        (KAFKA.replace("json", "canal-json"), Changelog.RETRACT, False),
+        (UPSERT, Changelog.UPSERT, False),
     ],
 )
 def test_a_table_that_only_takes_new_rows_refuses_updates(
-    options: str, changes: Changes, is_refused: bool
+    options: str, changes: Changelog, is_refused: bool
 ) -> None:
     table = table_of(options)
     assert written_as(table) is changes
@@ -74,16 +74,16 @@ def test_rows_of_one_key_in_no_order_are_refused(rows: Rows, message: str) -> No
 
 def test_a_table_of_a_database_takes_changes_by_its_primary_key() -> None:
     keyed, frame = table_of(JDBC), MagicMock(isStreaming=True)
-    assert written_as(keyed) is Changes.UPSERTS
-    check_updates(keyed, KEYED, Changes.UPSERTS)
+    assert written_as(keyed) is Changelog.UPSERT
+    check_updates(keyed, KEYED, Changelog.UPSERT)
     fitted(frame, replace(KEYED, is_together=True), keyed)
     assert not frame.repartition.called
     with pytest.raises(ValueError, match=r"they differ by \(id, v\)"):
         fitted(frame, Rows(NODE, frozenset({"id", "v"})), keyed)
     open_table = replace(keyed, definition=replace(keyed.definition, primary_key=()))
-    assert written_as(open_table) is Changes.INSERTS
+    assert written_as(open_table) is Changelog.APPEND
     with pytest.raises(ValueError, match="or 'jdbc' with a PRIMARY KEY"):
-        check_updates(open_table, KEYED, Changes.INSERTS)
+        check_updates(open_table, KEYED, Changelog.APPEND)
 
 
 def test_rows_that_are_in_order_are_written_as_they_come() -> None:

@@ -22,9 +22,10 @@ from penstock.sql.language.statements import (
     PhysicalColumn,
     Watermark,
 )
-from penstock.sql.language.write import statement_text, type_text
+from penstock.sql.language.write import type_text
 from tests.examples import examples
 from tests.unit.sql.test_parse import ORDERS, STATEMENTS
+from tests.unit.sql.written import written
 
 T = TypeVar("T")
 
@@ -100,10 +101,10 @@ def test_types(kind: FlinkType) -> None:
 @settings(max_examples=examples(30))
 @given(tables())
 def test_tables(table: CreateTable) -> None:
-    assert parse_statement(statement_text(table)) == table
+    assert parse_statement(written(table)) == table
 
 
 @pytest.mark.parametrize("text", [ORDERS, *(text for text, _ in STATEMENTS)])
 def test_other_statements(text: str) -> None:
     statement = parse_statement(text)
-    assert parse_statement(statement_text(statement)) == statement
+    assert parse_statement(written(statement)) == statement

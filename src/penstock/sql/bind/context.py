@@ -12,10 +12,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from penstock.sql.language.flink_types import FlinkType
+from penstock.sql.language.flink_types import Field, FlinkType
 from penstock.sql.language.source import Source as ScriptSource
-from penstock.sql.language.statements import Fragment, Options
-from penstock.sql.plan.expressions import Column, Expression, Function, Piece
+from penstock.sql.language.statements import ComputedColumn, Fragment, Options
+from penstock.sql.plan.expressions import Column, Expression, Function, Literal, Piece
 from penstock.sql.plan.nodes import Source
 from penstock.sql.plan.types import from_spark, spark_text
 
@@ -34,30 +34,14 @@ class UserFunction:
 
 @dataclass(frozen=True)
 class SourceTable:
-    """A table as a query names it: its columns in their order, stored or computed."""
+    """A table as a query names it: its columns in their order, stored with their types or computed."""
 
     source: Source
-    columns: tuple[StoredColumn | ComputedColumn, ...]
+    columns: tuple[Field | ComputedColumn, ...]
     script: ScriptSource | None = None
     """Where computed columns were written."""
     mark: int = -1
     """The offset of the WATERMARK in that script."""
-
-
-@dataclass(frozen=True)
-class StoredColumn:
-    """A column that is read."""
-
-    name: str
-    type: FlinkType
-
-
-@dataclass(frozen=True)
-class ComputedColumn:
-    """A column that is computed of stored ones."""
-
-    name: str
-    expression: Fragment
 
 
 @dataclass(frozen=True)
@@ -146,8 +130,6 @@ class Context:
     @staticmethod
     def _constant(expression: Expression, kind: str) -> str:
         """Return a constant of the type of an expression; itself if it is one, which Spark may ask for."""
-        from penstock.sql.plan.expressions import Literal  # noqa: PLC0415
-
         if isinstance(expression, Literal):
             return expression.text
         return f"CAST(NULL AS {kind})"

@@ -15,14 +15,7 @@ from sqlglot import exp
 
 from penstock.sql.bind.context import Context
 from penstock.sql.bind.expressions.binder import ExpressionBinder
-from penstock.sql.bind.windows import (
-    COLUMNS,
-    check_zone,
-    group_spans,
-    kind_of_window,
-    parts_of_window,
-    window_type,
-)
+from penstock.sql.bind.windows import check_zone, group_spans, kind_of_window
 from penstock.sql.functions.served import AGGREGATES
 from penstock.sql.language.queries import Place
 from penstock.sql.plan.expressions import (
@@ -32,15 +25,15 @@ from penstock.sql.plan.expressions import (
     Expression,
     Literal,
     QueryCall,
-    SortItem,
     rewritten,
 )
 from penstock.sql.plan.nodes import Aggregate, AggregateOutput, Assignment, Node, Window
 from penstock.sql.plan.rewrite import columns_of, free_columns, substituted
 from penstock.sql.plan.types import BIGINT
+from penstock.sql.plan.windows import COLUMNS, parts_of_window, window_type
 
 if TYPE_CHECKING:
-    from penstock.sql.bind.select import SelectBinder, _Item
+    from penstock.sql.bind.select import Clauses, SelectBinder
 
 _SETS = (exp.GroupingSets, exp.Cube, exp.Rollup)
 GROUPINGS = ("GROUPING", "GROUPING_ID")
@@ -98,14 +91,13 @@ def bound_groups(select: SelectBinder, node: Node, binder: ExpressionBinder) -> 
     groups.offset = place
     groups.keys = tuple(Assignment(select.context.column(_key_name(each), each.type), each) for each in keys)
     groups.sets = tuple(sets) if any(isinstance(each, _SETS) for each in items) else ()
-    if groups.window is not None and groups.window_spans_session:
-        groups.partition_session()
+    groups.partition_session()
     groups.check_calls(select.tree, binder)
     return groups
 
 
 def _key_name(value: Expression) -> str:
-    return value.name.lower() if isinstance(value, (Column, Call)) else "key"
+    return value.name.lower().removeprefix(".") if isinstance(value, (Column, Call)) else "key"
 
 
 def _choices(item: exp.Expr, binder: ExpressionBinder) -> list[list[exp.Expr]]:
@@ -174,16 +166,12 @@ class Groups:
     _calls: dict[AggregateCall, Column] = field(default_factory=dict)
     _groupings: dict[tuple[int, ...], Column] = field(default_factory=dict)
 
-    @property
-    def window_spans_session(self) -> bool:
-        """Return whether the window of GROUP BY is a SESSION, which is one of each group."""
-        return isinstance(self.input, Window) and self.input.spans.kind == "SESSION"
-
     def partition_session(self) -> None:
         """Let a SESSION of GROUP BY be one of the other columns."""
-        assert isinstance(self.input, Window)  # noqa: S101 - the caller asked
-        others = tuple(each.expression for each in self.keys if each.expression != self.window)
-        self.input = replace(self.input, partition=others)
+        rows = self.input
+        if self.window is not None and isinstance(rows, Window) and rows.spans.kind == "SESSION":
+            others = tuple(each.expression for each in self.keys if each.expression != self.window)
+            self.input = replace(rows, partition=others)
 
     def check_calls(self, tree: exp.Expr, binder: ExpressionBinder) -> None:
         """Bind GROUPING and GROUPING_ID, whose arguments are columns of GROUP BY."""
@@ -205,18 +193,9 @@ class Groups:
 
         binder.special = special
 
-    def over(
-        self,
-        items: tuple[_Item, ...],
-        having: Expression | None,
-        qualify: Expression | None,
-        order: tuple[SortItem, ...],
-    ) -> tuple[Node, tuple[_Item, ...], Expression | None, Expression | None, tuple[SortItem, ...]]:
+    def over(self, clauses: Clauses) -> tuple[Node, Clauses]:
         """Return the groups, and what stands behind them in their columns."""
-        items = tuple(replace(each, value=self._of_groups(each.value)) for each in items)
-        order = tuple(replace(each, expression=self._of_groups(each.expression)) for each in order)
-        having = None if having is None else self._of_groups(having)
-        qualify = None if qualify is None else self._of_groups(qualify)
+        clauses = clauses.changed(self._of_groups)
         node = Aggregate(
             self.input,
             self.keys,
@@ -226,7 +205,7 @@ class Groups:
             self.offset,
             self.ttl,
         )
-        return node, items, having, qualify, order
+        return node, clauses
 
     def _of_groups(self, value: Expression) -> Expression:
         """Return an expression over the columns of the groups.

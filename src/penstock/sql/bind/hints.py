@@ -28,7 +28,7 @@ class Hints:
     def ttls_of(self, tree: exp.Expr, place: Place) -> Ttls:
         """Return the times of the STATE_TTL hint of a SELECT."""
         for hint in self.found:
-            if name_of(hint).startswith(STATE_TTL) and is_hint_of(hint, tree, place):
+            if hint.said.startswith(STATE_TTL) and is_hint_of(hint, tree, place):
                 self.used.add(hint)
                 return Ttls(read_state_ttls(hint, place))
         return Ttls({})
@@ -40,7 +40,7 @@ class Hints:
             SqlError: the hint is not served, or stands at the wrong place.
         """
         for hint in self.found:
-            name = name_of(hint).partition("(")[0].strip()
+            name = hint.said.partition("(")[0].strip()
             if hint in self.used or name in _LEFT_OUT:
                 continue
             message = f"the hint {name} is not served. Leave it out."
@@ -85,7 +85,3 @@ NOT_KEPT = (
     "served for a table of a join of streams that is not an interval join, and for the only "
     "table of FROM beside GROUP BY without a window."
 )
-
-
-def name_of(hint: Hint) -> str:
-    return hint.text[3:-2].strip().upper()

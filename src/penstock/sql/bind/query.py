@@ -24,14 +24,7 @@ from penstock.sql.language.queries import Place, read_expression, read_query
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import Fragment
 from penstock.sql.plan.expressions import Column, Expression, QueryCall, QueryKind, SortItem
-from penstock.sql.plan.nodes import (
-    Node,
-    Output,
-    SetKind,
-    SetOperation,
-    Sort,
-    Values,
-)
+from penstock.sql.plan.nodes import Node, Output, SetKind, SetOperation, Sort, Values
 from penstock.sql.plan.types import spark_text, widest
 
 _SET_KINDS: dict[type, SetKind] = {

@@ -12,29 +12,21 @@ from sqlglot import exp
 
 from penstock.sql.bind.arguments import arguments_of
 from penstock.sql.bind.changelogs import PARAMETERS, ChangelogCall, is_changelog_function
-from penstock.sql.bind.context import ComputedColumn, SourceTable, SourceView
+from penstock.sql.bind.context import SourceTable, SourceView
 from penstock.sql.bind.expressions.base import kind_of
 from penstock.sql.bind.expressions.binder import ExpressionBinder
 from penstock.sql.bind.hints import Hints, Ttls
 from penstock.sql.bind.query import Bound, Names, QueryBinder, bind_expression
 from penstock.sql.bind.scope import Entry, Scope
-from penstock.sql.bind.windows import (
-    COLUMNS,
-    check_zone,
-    is_window_function,
-    no_time,
-    parts_of_window,
-    window_call,
-    window_type,
-)
+from penstock.sql.bind.windows import check_zone, is_window_function, no_time, window_call
 from penstock.sql.functions.zones import has_zone
 from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.language.hints import without_hints
 from penstock.sql.language.parse import parse_option_hint
 from penstock.sql.language.queries import Place, TableArgument, read_query
 from penstock.sql.language.source import nearest
-from penstock.sql.language.statements import Options
-from penstock.sql.plan.expressions import Call, Column, Expression, Function, Varies
+from penstock.sql.language.statements import ComputedColumn, Options
+from penstock.sql.plan.expressions import Call, Column, Expression, Function, Varies, conjuncts
 from penstock.sql.plan.nodes import (
     Apply,
     AsOfJoin,
@@ -49,11 +41,12 @@ from penstock.sql.plan.nodes import (
     Values,
     Watermark,
     Window,
+    copies,
 )
-from penstock.sql.plan.predicates import conjuncts
 from penstock.sql.plan.rewrite import columns_of
 from penstock.sql.plan.texts import quoted
 from penstock.sql.plan.types import BIGINT, TIMES, from_spark, spark_text, widest
+from penstock.sql.plan.windows import COLUMNS, parts_of_window, window_type
 
 _NO_MODEL = "Use a Python function: CREATE FUNCTION ... LANGUAGE PYTHON."
 _INSTEAD = {
@@ -153,7 +146,7 @@ class RelationBinder:
     def _options_of(self, tree: exp.Expr) -> Options:
         stop = tree.this.meta["end"] + 1
         for hint in self.query.hints.found:
-            if hint.before == stop and hint.text[3:-2].strip().upper().startswith("OPTIONS"):
+            if hint.before == stop and hint.said.startswith("OPTIONS"):
                 self.query.hints.used.add(hint)
                 return parse_option_hint(hint.text, self.place.script, self.place.offset + hint.start)
         return ()
@@ -266,9 +259,7 @@ class RelationBinder:
             name: (self.context.column(name, each.type), each)
             for name, each in parts_of_window(window).items()
         }
-        outputs = [Assignment(each, each) for each in table.columns]
-        outputs += [Assignment(column, each) for column, each in parts.values()]
-        node = Project(node, tuple(outputs))
+        node = Project(node, (*copies(table.columns), *(Assignment(*each) for each in parts.values())))
         names, columns = (*table.names, *COLUMNS), (*table.columns, *(column for column, _ in parts.values()))
         return self._named(Bound(node, columns, names), tree.args.get("alias"), tree, "_window")
 
@@ -305,24 +296,22 @@ class RelationBinder:
 
     def _on(self, left: Relation, right: Relation, join: exp.Expr, kind: JoinKind) -> Relation:
         entries = (*left.entries, *right.entries)
-        conditions: tuple[Expression, ...] = ()
-        if join.args.get("on") is not None:
-            binder = self.expressions(entries)
-            binder.is_join = True
-            conditions = conjuncts(self._condition(binder, join.args["on"], "ON"))
+        conditions = self._conditions(entries, join)
         ttls = self._ttls(left, right)
         node = Join(left.node, right.node, kind, conditions, self.place.of(join), ttls=ttls)
         return Relation(node, entries)
 
+    def _conditions(self, entries: Sequence[Entry], join: exp.Expr) -> tuple[Expression, ...]:
+        """Return the conditions of ON."""
+        if join.args.get("on") is None:
+            return ()
+        binder = self.expressions(entries)
+        binder.is_join = True
+        return conjuncts(binder.condition(join.args["on"], "ON"))
+
     def _ttls(self, left: Relation, right: Relation) -> tuple[str | None, str | None] | None:
         found = (self.ttls.take(left.entries), self.ttls.take(right.entries))
         return found if any(found) else None
-
-    def _condition(self, binder: ExpressionBinder, tree: exp.Expr, clause: str) -> Expression:
-        found = binder.bind(tree)
-        if kind_of(found) not in ("boolean", "void"):
-            self.place.refuse(tree, f"{clause} takes a condition, got {kind_of(found).upper()}.")
-        return found
 
     def _using(self, left: Relation, right: Relation, join: exp.Expr, kind: JoinKind) -> Relation:
         """Return a join by columns of one name, which a star shows once and first, as Flink does."""
@@ -345,8 +334,7 @@ class RelationBinder:
                 Call("COALESCE", Function(2, 2, "coalesce({all})"), pair, self._wider(pair)) for pair in pairs
             ]
             merged = [self.context.column(name, each.type) for name, each in zip(names, values, strict=True)]
-            kept = (Assignment(each, each) for each in columns_of(node))
-            node = Project(node, (*kept, *map(Assignment, merged, values)))
+            node = Project(node, (*copies(columns_of(node)), *map(Assignment, merged, values)))
         lower = {name.lower() for name in names}
         others = (
             replace(each, is_merged=each.is_merged or each.name.lower() in lower)
@@ -375,11 +363,7 @@ class RelationBinder:
         time = self.expressions(left.entries).bind(tree.args["version"].expression)
         right = self._table(tree)
         entries = (*left.entries, *right.entries)
-        conditions: tuple[Expression, ...] = ()
-        if join.args.get("on") is not None:
-            binder = self.expressions(entries)
-            binder.is_join = True
-            conditions = conjuncts(self._condition(binder, join.args["on"], "ON"))
+        conditions = self._conditions(entries, join)
         node = AsOfJoin(left.node, right.node, _KINDS[side], conditions, time, offset=self.place.of(join))
         return Relation(node, entries)
 

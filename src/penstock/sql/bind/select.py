@@ -6,11 +6,11 @@ says that the clauses act: FROM, WHERE, GROUP BY, HAVING, OVER, QUALIFY, SELECT,
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from penstock.sql.bind.expressions.base import kind_of
 from penstock.sql.bind.expressions.binder import ExpressionBinder
 from penstock.sql.bind.groups import Groups, bound_groups, has_aggregates
 from penstock.sql.bind.hints import Ttls
@@ -19,9 +19,18 @@ from penstock.sql.bind.query import Bound, Names, QueryBinder, output_of
 from penstock.sql.bind.relations import Relation, RelationBinder, no_rows
 from penstock.sql.bind.scope import Scope
 from penstock.sql.language.source import nearest
-from penstock.sql.plan.expressions import Column, Expression, OverCall, SortItem, rewritten, walk
-from penstock.sql.plan.nodes import Assignment, Distinct, Filter, Node, Over, OverOutput, Project, Sort
-from penstock.sql.plan.predicates import conjuncts
+from penstock.sql.plan.expressions import Column, Expression, OverCall, SortItem, conjuncts, rewritten, walk
+from penstock.sql.plan.nodes import (
+    Assignment,
+    Distinct,
+    Filter,
+    Node,
+    Over,
+    OverOutput,
+    Project,
+    Sort,
+    copies,
+)
 
 _CLAUSES = (
     *("this", "expressions", "from_", "joins", "where", "group", "having", "qualify"),
@@ -37,6 +46,25 @@ class _Item:
     name: str
     value: Expression
     tree: exp.Expr | None
+
+
+@dataclass(frozen=True)
+class Clauses:
+    """What stands behind the rows of FROM: the columns of SELECT, HAVING, QUALIFY and ORDER BY."""
+
+    items: tuple[_Item, ...]
+    having: Expression | None
+    qualify: Expression | None
+    order: tuple[SortItem, ...]
+
+    def changed(self, change: Callable[[Expression], Expression]) -> Clauses:
+        """Return the clauses with each of their expressions changed."""
+        return Clauses(
+            tuple(replace(each, value=change(each.value)) for each in self.items),
+            None if self.having is None else change(self.having),
+            None if self.qualify is None else change(self.qualify),
+            tuple(replace(each, expression=change(each.expression)) for each in self.order),
+        )
 
 
 class SelectBinder:
@@ -60,7 +88,7 @@ class SelectBinder:
         if not tree.expressions:
             binder.refuse(tree, "SELECT has no columns.")
         self._use_named_windows(binder)
-        node = self._filtered(source.node, "where", binder)
+        node = _filtered(source.node, self._condition("where", binder))
         groups: Groups | None = None
         if tree.args.get("group") is not None or has_aggregates(tree):
             groups = bound_groups(self, node, binder)
@@ -68,17 +96,12 @@ class SelectBinder:
             node = groups.input
         ttls.check(Scope(source.entries).aliases, self.place, is_batch=self.query.session.is_batch)
         items = self._items(source, binder, groups)
-        having = self._condition("having", binder)
-        qualify = self._qualify(items, binder)
-        order = self._order(items, binder)
+        having, qualify = self._condition("having", binder), self._qualify(items, binder)
+        clauses = Clauses(items, having, qualify, self._order(items, binder))
         if groups is not None:
-            node, items, having, qualify, order = groups.over(items, having, qualify, order)
-        if having is not None:
-            node = Filter(node, conjuncts(having))
-        node, items, qualify, order = self._over(node, items, qualify, order)
-        if qualify is not None:
-            node = Filter(node, conjuncts(qualify))
-        return self._shown(node, items, order)
+            node, clauses = groups.over(clauses)
+        node, clauses = self._over(_filtered(node, clauses.having), clauses)
+        return self._shown(_filtered(node, clauses.qualify), clauses.items, clauses.order)
 
     def _from(self, ttls: Ttls) -> Relation:
         clause = self.tree.args.get("from_")
@@ -94,14 +117,7 @@ class SelectBinder:
         tree = self.tree.args.get(clause)
         if tree is None:
             return None
-        found = binder.bind(tree.this)
-        if kind_of(found) not in ("boolean", "void"):
-            binder.refuse(tree.this, f"{clause.upper()} takes a condition, got {kind_of(found).upper()}.")
-        return found
-
-    def _filtered(self, node: Node, clause: str, binder: ExpressionBinder) -> Node:
-        found = self._condition(clause, binder)
-        return node if found is None else Filter(node, conjuncts(found))
+        return binder.condition(tree.this, clause.upper())
 
     # ---- columns
 
@@ -211,13 +227,7 @@ class SelectBinder:
             )
         return value
 
-    def _over(
-        self,
-        node: Node,
-        items: tuple[_Item, ...],
-        qualify: Expression | None,
-        order: tuple[SortItem, ...],
-    ) -> tuple[Node, tuple[_Item, ...], Expression | None, tuple[SortItem, ...]]:
+    def _over(self, node: Node, clauses: Clauses) -> tuple[Node, Clauses]:
         """Return the rows with a column for each call with OVER, which stands for it from then on."""
         calls: dict[OverCall, Column] = {}
 
@@ -228,13 +238,11 @@ class SelectBinder:
                 calls[part] = self.context.column(part.call.name.lower(), part.type)
             return calls[part]
 
-        items = tuple(replace(each, value=rewritten(each.value, column_of)) for each in items)
-        order = tuple(replace(each, expression=rewritten(each.expression, column_of)) for each in order)
-        qualify = None if qualify is None else rewritten(qualify, column_of)
+        clauses = clauses.changed(lambda value: rewritten(value, column_of))
         if calls:
             outputs = tuple(OverOutput(column, call) for call, column in calls.items())
             node = Over(node, outputs, min(each.call.offset for each in outputs))
-        return node, items, qualify, order
+        return node, clauses
 
     # ---- ORDER BY and the result
 
@@ -308,11 +316,15 @@ class SelectBinder:
             node = Sort(node, by, tree is self.query.root, self.place.of(tree.args["order"]))
         node = bound_limit(node, tree, self.place)
         if more:
-            node = Project(node, tuple(Assignment(each, each) for each in columns))
+            node = Project(node, copies(columns))
         return Bound(node, columns, names)
 
     def _column(self, item: _Item) -> Column:
         return self.context.column(item.name, item.value.type)
+
+
+def _filtered(node: Node, condition: Expression | None) -> Node:
+    return node if condition is None else Filter(node, conjuncts(condition))
 
 
 def _name(each: exp.Expr, place: int) -> str:

@@ -21,9 +21,8 @@ from penstock.sql.language.queries import (
 )
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import Fragment
-from penstock.sql.plan.windows import COLUMNS, Spans, parts_of_window, window_type
+from penstock.sql.plan.windows import Spans
 
-__all__ = ["COLUMNS", "parts_of_window", "window_type"]
 KINDS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
 _PARAMETERS = {
     "TUMBLE": ("DATA", "TIMECOL", "SIZE", "OFFSET"),

@@ -15,47 +15,10 @@ from penstock.sql.emit import windows
 from penstock.sql.emit.expressions import Names, Texts
 from penstock.sql.emit.select import Select, Stage, is_column, is_number, is_simple, short, without_pairs
 from penstock.sql.functions.served import FUNCTIONS
-from penstock.sql.plan.expressions import (
-    Call,
-    Column,
-    Expression,
-    Piece,
-    QueryCall,
-    SortItem,
-    Varies,
-    walk,
-)
+from penstock.sql.plan import nodes
+from penstock.sql.plan.expressions import Call, Column, Expression, Piece, QueryCall, SortItem, Varies, walk
 from penstock.sql.plan.hidden import KIND, KIND_MARK
-from penstock.sql.plan.nodes import (
-    Aggregate,
-    Apply,
-    AsOfJoin,
-    Distinct,
-    Filter,
-    FromChangelog,
-    Join,
-    JoinKind,
-    Limit,
-    MarkedWindows,
-    Node,
-    Output,
-    Over,
-    PlainTimes,
-    Project,
-    Rank,
-    Scan,
-    SetOperation,
-    Sort,
-    Stateful,
-    TableFunction,
-    TimedChanges,
-    ToChangelog,
-    Unnest,
-    Upserts,
-    Values,
-    Watermark,
-    Window,
-)
+from penstock.sql.plan.nodes import JoinKind, Node
 from penstock.sql.plan.rewrite import columns_in, columns_of
 from penstock.sql.plan.texts import literal, quoted
 from penstock.sql.plan.traits import TraitsOf
@@ -76,7 +39,7 @@ _WORDS = {
 class Views(Protocol):
     """Rows that are not made by Spark's SQL, as views of Spark."""
 
-    def scan(self, node: Scan) -> str:
+    def scan(self, node: nodes.Scan) -> str:
         """Return the name of a view with the columns of a table, under their stored names."""
 
     def made(self, node: Made, queries: Sequence[str]) -> str:
@@ -86,7 +49,7 @@ class Views(Protocol):
         """
 
 
-Made = Watermark | Stateful | MarkedWindows | PlainTimes | TimedChanges
+Made = nodes.Watermark | nodes.Stateful | nodes.MarkedWindows | nodes.PlainTimes | nodes.TimedChanges
 
 
 class SparkSql:
@@ -97,61 +60,61 @@ class SparkSql:
         self._traits = traits
         self._numbers = itertools.count()
 
-    def query(self, plan: Output) -> str:
+    def query(self, plan: nodes.Output) -> str:
         """Return a query whose columns have the names of the plan's output."""
         return self.select(plan.input, _no_outer).text(plan.columns, plan.names)
 
     def select(self, node: Node, outer: Names) -> Select:
         """Return the rows of a node. `outer` gives the columns of the rows around a query."""
         match node:
-            case Scan():
+            case nodes.Scan():
                 return self._scan(node)
-            case Watermark() | MarkedWindows() | PlainTimes() | TimedChanges():
+            case nodes.Watermark() | nodes.MarkedWindows() | nodes.PlainTimes() | nodes.TimedChanges():
                 return self._marked(node, outer)
-            case Upserts():
+            case nodes.Upserts():
                 return self.select(node.input, outer).with_(kind="'+U'")
-            case ToChangelog():
+            case nodes.ToChangelog():
                 return self._to_changelog(node, outer)
-            case FromChangelog():
+            case nodes.FromChangelog():
                 return self._from_changelog(node, outer)
-            case Stateful():
+            case nodes.Stateful():
                 return self._stateful(node, outer)
-            case Values():
+            case nodes.Values():
                 return self._values(node, outer)
-            case Project():
+            case nodes.Project():
                 return self._project(node, outer)
-            case Filter():
+            case nodes.Filter():
                 return self._filter(node, outer)
-            case Join():
+            case nodes.Join():
                 return self._join(node, outer)
-            case Apply():
+            case nodes.Apply():
                 return self._apply(node, outer)
-            case Unnest():
+            case nodes.Unnest():
                 return self._unnest(node, outer)
-            case TableFunction():
+            case nodes.TableFunction():
                 return self._table_function(node, outer)
-            case Window():
+            case nodes.Window():
                 return self._window(node, outer)
-            case Aggregate():
+            case nodes.Aggregate():
                 return self._aggregate(node, outer)
-            case Over():
+            case nodes.Over():
                 return self._over(node, outer)
-            case SetOperation():
+            case nodes.SetOperation():
                 return self._set_operation(node, outer)
-            case Distinct():
+            case nodes.Distinct():
                 return self._distinct(node, outer)
-            case Sort():
+            case nodes.Sort():
                 return self._sort(node, outer)
-            case Limit():
+            case nodes.Limit():
                 return self._limit(node, outer)
-            case AsOfJoin() | Rank() | Output():
+            case nodes.AsOfJoin() | nodes.Rank() | nodes.Output():
                 raise TypeError(f"a pass has to replace {type(node).__name__} before Spark's SQL is made.")
             case _:
                 assert_never(node)
 
     # ---- leaves
 
-    def _scan(self, node: Scan) -> Select:
+    def _scan(self, node: nodes.Scan) -> Select:
         alias = self._alias("s")
         outputs = {each: f"`{alias}`.{quoted(each.name)}" for each in node.columns}
         return Select(
@@ -161,15 +124,19 @@ class SparkSql:
     def _kind_of(self, node: Node, alias: str) -> str | None:
         return f"`{alias}`.`{KIND}`" if self._traits(node).changes else None
 
-    def _marked(self, node: Watermark | MarkedWindows | PlainTimes | TimedChanges, outer: Names) -> Select:
+    def _marked(
+        self,
+        node: nodes.Watermark | nodes.MarkedWindows | nodes.PlainTimes | nodes.TimedChanges,
+        outer: Names,
+    ) -> Select:
         inner = self.select(node.input, outer)
         view = self._views.made(node, [inner.text(columns_of(node.input))])
         columns = {each: short(each) for each in columns_of(node)}
-        if isinstance(node, Watermark):
+        if isinstance(node, nodes.Watermark):
             columns[node.column] = short(node.time)
         return self._viewed(view, columns, node)
 
-    def _stateful(self, node: Stateful, outer: Names) -> Select:
+    def _stateful(self, node: nodes.Stateful, outer: Names) -> Select:
         queries = []
         for each in node.inputs:
             labels, columns = zip(*each.columns, strict=True)
@@ -189,21 +156,18 @@ class SparkSql:
         outputs = {column: f"`{alias}`.{quoted(name)}" for column, name in names.items()}
         return Select(f"{quoted(view)} AS `{alias}`", outputs, kind=self._kind_of(node, alias))
 
-    def _values(self, node: Values, outer: Names) -> Select:
+    def _values(self, node: nodes.Values, outer: Names) -> Select:
         if not node.columns:
             return Select("", {})
         texts = Texts(outer, self._query_text)
         rows = ", ".join(f"({', '.join(map(texts.text, row))})" for row in node.rows)
         alias = self._alias("v")
         names = ", ".join(f"`{short(each)}`" for each in node.columns)
-        return Select(
-            f"VALUES {rows} AS `{alias}`({names})",
-            {each: f"`{alias}`.`{short(each)}`" for each in node.columns},
-        )
+        return Select(f"VALUES {rows} AS `{alias}`({names})", _in_alias(alias, node.columns))
 
     # ---- rows
 
-    def _project(self, node: Project, outer: Names) -> Select:
+    def _project(self, node: nodes.Project, outer: Names) -> Select:
         inner = self.select(node.input, outer)
         expressions = [each.expression for each in node.outputs]
         if _only_leaves_out(node, inner):
@@ -218,7 +182,7 @@ class SparkSql:
         fixed = {each.column for each in node.outputs if _varies(each.expression)}
         return inner.with_(outputs=outputs, fixed=frozenset(fixed))
 
-    def _filter(self, node: Filter, outer: Names) -> Select:
+    def _filter(self, node: nodes.Filter, outer: Names) -> Select:
         inner = self.select(node.input, outer)
         if inner.stage > Stage.GROUPED or not inner.inlines(_uses(node.conditions)):
             inner = self._nested(inner)
@@ -229,7 +193,7 @@ class SparkSql:
             return inner.with_(having=(*inner.having, *texts))
         return inner.with_(where=(*inner.where, *texts))
 
-    def _join(self, node: Join, outer: Names) -> Select:
+    def _join(self, node: nodes.Join, outer: Names) -> Select:
         left = self._side(node.left, node.kind, outer, is_nullable=node.kind in _NULLABLE_LEFT)
         right = self._side(node.right, node.kind, outer, is_nullable=node.kind in _NULLABLE_RIGHT)
         both = {**left.outputs, **right.outputs}
@@ -255,18 +219,14 @@ class SparkSql:
         is_kept = not inner.where or (kind is JoinKind.INNER and not inner.has_varying)
         return inner if is_plain and is_kept else self._nested(inner)
 
-    def _apply(self, node: Apply, outer: Names) -> Select:
+    def _apply(self, node: nodes.Apply, outer: Names) -> Select:
         left = self._side(node.left, JoinKind.INNER, outer)
         right = self.select(node.right, _names_in(left.outputs, outer))
         alias, columns = self._alias("l"), [*right.outputs]
-        word = "CROSS JOIN" if node.kind is JoinKind.INNER else "LEFT JOIN"
-        on = "" if node.kind is JoinKind.INNER else " ON TRUE"
-        source = f"{left.source} {word} LATERAL ({right.text(columns)}) AS `{alias}`{on}"
-        made = {each: f"`{alias}`.`{short(each)}`" for each in columns}
-        kind = without_pairs(left.kind)
-        return left.with_(source=source, outputs={**left.outputs, **made}, kind=kind, is_join=True)
+        rows = f"({right.text(columns)}) AS `{alias}`"
+        return self._lateral(left, rows, alias, columns, is_outer=node.kind is not JoinKind.INNER)
 
-    def _unnest(self, node: Unnest, outer: Names) -> Select:
+    def _unnest(self, node: nodes.Unnest, outer: Names) -> Select:
         left = self._side(node.input, JoinKind.INNER, outer)
         text = self._texts(left, outer).text(node.expression)
         kind = node.expression.type
@@ -278,29 +238,33 @@ class SparkSql:
         else:
             rows = f"inline{outer_word}({_numbered(text, node, is_of_rows=is_of_rows)})"
             columns.append(node.number)
-        return self._lateral(left, rows, columns)
+        return self._made_of_row(left, rows, columns)
 
-    def _lateral(self, left: Select, rows: str, columns: Sequence[Column]) -> Select:
+    def _made_of_row(
+        self, left: Select, rows: str, columns: Sequence[Column], *, is_outer: bool = False
+    ) -> Select:
         alias = self._alias("u")
         names = ", ".join(f"`{short(each)}`" for each in columns)
-        source = f"{left.source} CROSS JOIN LATERAL {rows} AS `{alias}`({names})"
-        made = {each: f"`{alias}`.`{short(each)}`" for each in columns}
-        kind = without_pairs(left.kind)
-        return left.with_(source=source, outputs={**left.outputs, **made}, kind=kind, is_join=True)
+        return self._lateral(left, f"{rows} AS `{alias}`({names})", alias, columns, is_outer=is_outer)
 
-    def _table_function(self, node: TableFunction, outer: Names) -> Select:
+    def _lateral(
+        self, left: Select, rows: str, alias: str, columns: Sequence[Column], *, is_outer: bool
+    ) -> Select:
+        """Return each row with the rows that are made of it, which have an alias."""
+        joined = f"LEFT JOIN LATERAL {rows} ON TRUE" if is_outer else f"CROSS JOIN LATERAL {rows}"
+        outputs = {**left.outputs, **_in_alias(alias, columns)}
+        kind = without_pairs(left.kind)
+        return left.with_(source=f"{left.source} {joined}", outputs=outputs, kind=kind, is_join=True)
+
+    def _table_function(self, node: nodes.TableFunction, outer: Names) -> Select:
         left = self._side(node.input, JoinKind.INNER, outer)
         texts = self._texts(left, outer)
         rows = f"{quoted(node.name)}({', '.join(map(texts.text, node.args))})"
-        made = self._lateral(left, rows, node.columns)
-        if not node.is_outer:
-            return made
-        head, _, tail = made.source.rpartition(" CROSS JOIN LATERAL ")
-        return made.with_(source=f"{head} LEFT JOIN LATERAL {tail} ON TRUE")
+        return self._made_of_row(left, rows, node.columns, is_outer=node.is_outer)
 
     # ---- changelogs as rows
 
-    def _to_changelog(self, node: ToChangelog, outer: Names) -> Select:
+    def _to_changelog(self, node: nodes.ToChangelog, outer: Names) -> Select:
         inner = self.select(node.input, outer)
         if inner.stage > Stage.ROWS or not is_simple(inner.kind or "NULL"):
             inner = self._nested(inner)
@@ -310,7 +274,7 @@ class SparkSql:
         outputs = {node.column: f"CASE {kind} {whens} END", **inner.outputs}
         return inner.with_(outputs=outputs, where=(*inner.where, f"{kind} IN ({known})"), kind=None)
 
-    def _from_changelog(self, node: FromChangelog, outer: Names) -> Select:
+    def _from_changelog(self, node: nodes.FromChangelog, outer: Names) -> Select:
         inner = self.select(node.input, outer)
         if inner.stage > Stage.ROWS or not is_simple(inner.outputs[node.column]):
             inner = self._nested(inner)
@@ -328,7 +292,7 @@ class SparkSql:
 
     # ---- windows and groups
 
-    def _window(self, node: Window, outer: Names) -> Select:
+    def _window(self, node: nodes.Window, outer: Names) -> Select:
         inner = self._nested(self.select(node.input, outer))
         texts = self._texts(inner, outer)
         time = texts.text(node.time)
@@ -349,7 +313,7 @@ class SparkSql:
         )
         return self._named(f"({query})", [*columns, node.column], has_kind=inner.kind is not None)
 
-    def _aggregate(self, node: Aggregate, outer: Names) -> Select:
+    def _aggregate(self, node: nodes.Aggregate, outer: Names) -> Select:
         inner = self.select(node.input, outer)
         arguments = [part for each in node.calls for part in (*each.call.args, *_listed(each.call.condition))]
         keys = [each.expression for each in node.keys]
@@ -361,10 +325,10 @@ class SparkSql:
             made = {each.column: texts.text(each.expression) for each in node.keys}
             kept = {column: text for column, text in inner.outputs.items() if column in _used(arguments)}
             inner = self._nested(inner.with_(outputs={**kept, **made}))
+            texts = self._texts(inner, outer)
             names = {each.column: inner.outputs[each.column] for each in node.keys}
         else:
             names = {each.column: texts.text(each.expression) for each in node.keys}
-        texts = self._texts(inner, outer)
         outputs = {**names, **{each.column: texts.text(each.call) for each in node.calls}}
         if inner.kind is not None:  # the changes of the groups are gathered
             outputs = {column: text.replace(KIND_MARK, inner.kind or "") for column, text in outputs.items()}
@@ -383,7 +347,7 @@ class SparkSql:
             outputs=outputs, group=group, having=having, stage=Stage.GROUPED, kind=None, fixed=fixed
         )
 
-    def _over(self, node: Over, outer: Names) -> Select:
+    def _over(self, node: nodes.Over, outer: Names) -> Select:
         inner = self.select(node.input, outer)
         calls = [each.call for each in node.calls]
         if inner.stage > Stage.ROWS or not inner.inlines(_uses(calls)):
@@ -396,7 +360,7 @@ class SparkSql:
 
     # ---- whole results
 
-    def _set_operation(self, node: SetOperation, outer: Names) -> Select:
+    def _set_operation(self, node: nodes.SetOperation, outer: Names) -> Select:
         word = f"{node.kind.value}{' ALL' if node.is_all else ''}"
         left, right = self.select(node.left, outer), self.select(node.right, outer)
         names = [short(each) for each in node.columns]
@@ -405,14 +369,14 @@ class SparkSql:
         text = f"({left.text(node.lefts, names)}) {word} ({right.text(node.rights, names)})"
         return self._named(f"({text})", node.columns, has_kind=left.kind is not None)
 
-    def _distinct(self, node: Distinct, outer: Names) -> Select:
+    def _distinct(self, node: nodes.Distinct, outer: Names) -> Select:
         inner = self.select(node.input, outer)
         if inner.stage > Stage.OVER:
             inner = self._nested(inner)
         outputs = {each: inner.outputs[each] for each in node.columns}
         return inner.with_(outputs=outputs, is_distinct=True, stage=Stage.DISTINCT)
 
-    def _sort(self, node: Sort, outer: Names) -> Select:
+    def _sort(self, node: nodes.Sort, outer: Names) -> Select:
         inner = self.select(node.input, outer)
         if inner.stage > Stage.DISTINCT or not all(
             isinstance(each.expression, Column) for each in node.items
@@ -426,7 +390,7 @@ class SparkSql:
         )
         return inner.with_(order=order, stage=Stage.SORTED)
 
-    def _limit(self, node: Limit, outer: Names) -> Select:
+    def _limit(self, node: nodes.Limit, outer: Names) -> Select:
         inner = self.select(node.input, outer)
         if inner.stage >= Stage.LIMITED:
             inner = self._nested(inner)
@@ -449,8 +413,8 @@ class SparkSql:
 
     def _named(self, source: str, columns: Iterable[Column], *, has_kind: bool = False) -> Select:
         alias = self._alias("q")
-        outputs = {each: f"`{alias}`.`{short(each)}`" for each in columns}
-        return Select(f"{source} AS `{alias}`", outputs, kind=f"`{alias}`.`{KIND}`" if has_kind else None)
+        kind = f"`{alias}`.`{KIND}`" if has_kind else None
+        return Select(f"{source} AS `{alias}`", _in_alias(alias, columns), kind=kind)
 
     def _alias(self, letter: str) -> str:
         return f"{letter}{next(self._numbers)}"
@@ -458,6 +422,10 @@ class SparkSql:
 
 def _no_outer(column: Column) -> str:
     raise KeyError(f"the column {column} is not below the node that uses it.")
+
+
+def _in_alias(alias: str, columns: Iterable[Column]) -> dict[Column, str]:
+    return {each: f"`{alias}`.`{short(each)}`" for each in columns}
 
 
 def _names_in(outputs: Mapping[Column, str], outer: Names) -> Names:
@@ -497,7 +465,7 @@ def _listed(condition: Expression | None) -> list[Expression]:
     return [] if condition is None else [condition]
 
 
-def _only_leaves_out(node: Project, inner: Select) -> bool:
+def _only_leaves_out(node: nodes.Project, inner: Select) -> bool:
     return all(each.column == each.expression and each.column in inner.outputs for each in node.outputs) and (
         not inner.is_distinct
     )
@@ -507,7 +475,7 @@ def _suffix(texts: Texts, item: SortItem) -> str:
     return texts.sort_item(item).removeprefix(texts.text(item.expression))
 
 
-def _numbered(text: str, node: Unnest, *, is_of_rows: bool) -> str:
+def _numbered(text: str, node: nodes.Unnest, *, is_of_rows: bool) -> str:
     """Return the elements of an array or map with their numbers from 1 as the last field."""
     fields = ["e"]
     if node.expression.type.name == "MAP":

@@ -215,7 +215,7 @@ def _sign(args: list[Piece]) -> str:
     return f"CAST(sign({args[0].text}) AS {args[0].type.upper()})"
 
 
-def _between_quotes(piece: Piece) -> str:
+def between_quotes(piece: Piece) -> str:
     """Return a literal as a pattern that stands for its own signs."""
     if not piece.text.startswith("'") or len(piece.text) <= len("''"):
         raise ValueError("expected a separator in quotes.")
@@ -224,14 +224,14 @@ def _between_quotes(piece: Piece) -> str:
 
 def _split(args: list[Piece]) -> str:
     """Return SPLIT. Flink's gives no parts of an empty text, and with an empty separator each character."""
-    separator = "''" if args[1].text == "''" else _between_quotes(args[1])
+    separator = "''" if args[1].text == "''" else between_quotes(args[1])
     nothing = "CAST(array() AS ARRAY<STRING>)"
     return let([args[0].text], lambda x: f"if({x[0]} = '', {nothing}, split({x[0]}, {separator}))")
 
 
 def _str_to_map(args: list[Piece]) -> str:
     """Return STR_TO_MAP. Flink's gives no entry for an empty text."""
-    separators = [_between_quotes(each) for each in args[1:]] or ["','", "'='"]
+    separators = [between_quotes(each) for each in args[1:]] or ["','", "'='"]
     if len(separators) == 1:
         raise ValueError("expected a text alone, or a text and two separators.")
     nothing = "CAST(map() AS MAP<STRING, STRING>)"

@@ -53,7 +53,7 @@ def distinct_in_stream(name: str, value: Piece, suffix: str) -> str:
         raise ValueError(f"expected a number, got {kind.upper()}.")
     total, wide = _sum(values, kind)
     if name == "SUM":
-        return f"CAST({total} AS {_sum_type(kind)})"
+        return f"CAST({total} AS {sum_type(kind)})"
     if value.is_integer:
         return f"CAST({total} div nullif({count}, 0L) AS {kind.upper()})"
     if wide == "DOUBLE":
@@ -88,5 +88,6 @@ def _digits(kind: str) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
-def _sum_type(kind: str) -> str:
+def sum_type(kind: str) -> str:
+    """Return the type of a sum in Spark's SQL."""
     return f"DECIMAL(38,{_digits(kind)[1]})" if kind.startswith("decimal") else kind.upper()

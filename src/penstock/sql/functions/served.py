@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from penstock.sql.functions._more import MORE_FUNCTIONS, no_wide
+from penstock.sql.functions._more import MORE_FUNCTIONS, between_quotes, no_wide
+from penstock.sql.functions.distinct import sum_type
 from penstock.sql.functions.json_texts import json_string
 from penstock.sql.functions.json_values import json_exists, json_query, json_unquote, json_value, sorted_json
 from penstock.sql.functions.read_times import (
@@ -133,9 +134,7 @@ def _substring(args: list[Piece]) -> str:
 
 
 def _split_index(args: list[Piece]) -> str:
-    if not args[1].text.startswith("'") or len(args[1].text) <= 2:
-        raise ValueError("expected a separator in quotes.")
-    quoted = literal("\\Q" + args[1].text[1:-1].replace("\\\\", "\\").replace("\\'", "'") + "\\E")
+    quoted = between_quotes(args[1])
 
     def body(texts: list[str]) -> str:
         text, place = texts
@@ -164,10 +163,6 @@ def _whole(name: str) -> Callable[[list[Piece]], str]:
         return f"CAST({name}({one.text}) AS DECIMAL({decimal[1]},0))" if decimal else f"{name}({one.text})"
 
     return text
-
-
-def _element_count(args: list[Piece]) -> str:
-    return f"size({args[0].text})"
 
 
 def _mod(args: list[Piece]) -> str:
@@ -245,7 +240,7 @@ FUNCTIONS: dict[str, Function] = {
     "IF": Function(3, 3, "if({all})"),
     "GREATEST": Function(1, MANY, _null_if_any_is("greatest")),
     "LEAST": Function(1, MANY, _null_if_any_is("least")),
-    "CARDINALITY": Function(1, 1, _element_count, "int"),
+    "CARDINALITY": Function(1, 1, "size({0})", "int"),
     "MAP_KEYS": Function(1, 1, "map_keys({0})"),
     "MAP_VALUES": Function(1, 1, "map_values({0})"),
     "JSON_VALUE": Function(2, 8, json_value),
@@ -311,12 +306,7 @@ def _sum(args: list[Piece]) -> str:
     kind = args[0].type
     if kind in ("string", "boolean", "timestamp", "date"):
         raise ValueError(f"expected a number, got {kind.upper()}.")
-    return f"CAST(sum({args[0].text}){SUFFIX} AS {_sum_type(kind)})"
-
-
-def _sum_type(kind: str) -> str:
-    decimal = re.fullmatch(r"decimal\(\d+,(\d+)\)", kind)
-    return f"DECIMAL(38,{decimal.group(1)})" if decimal else kind.upper()
+    return f"CAST(sum({args[0].text}){SUFFIX} AS {sum_type(kind)})"
 
 
 def _avg(args: list[Piece]) -> str:

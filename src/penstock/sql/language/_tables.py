@@ -42,7 +42,7 @@ class _Parts:
     primary_key: tuple[str, ...] = ()
 
 
-def create_table(cursor: Cursor, *, temporary: bool, if_not_exists: bool) -> CreateTable:
+def create_table(cursor: Cursor, temporary: bool, if_not_exists: bool) -> CreateTable:
     """Read CREATE TABLE after the words in front of the name.
 
     Raises:

@@ -27,6 +27,11 @@ class Hint:
     start: int
     before: int
 
+    @property
+    def said(self) -> str:
+        """Return what the hint says, in upper case."""
+        return self.text[3:-2].strip().upper()
+
 
 def without_hints(text: str) -> tuple[str, list[Hint]]:
     """Return the text with spaces for its hints, and the hints."""

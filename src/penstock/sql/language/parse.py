@@ -20,7 +20,6 @@ from penstock.sql.language.statements import (
     AlterTable,
     CreateDatabase,
     CreateFunction,
-    CreateTable,
     CreateView,
     Describe,
     DescribeJob,
@@ -105,9 +104,7 @@ def parse_flink_type(text: str, source: Source | None = None, offset: int = 0) -
         SqlError: the text is not a type.
     """
     own = Source(text)
-    shown = source or own
-    tokens = [type(t)(t.kind, t.value, t.start + offset, t.stop + offset) for t in tokenize(own)]
-    cursor = Cursor(shown, tokens)
+    cursor = Cursor(source or own, [each.moved(offset) for each in tokenize(own)])
     found = parse_type(cursor)
     if not cursor.at_end():
         cursor.fail(["the end of the type"])
@@ -144,10 +141,6 @@ def _create(cursor: Cursor) -> Statement:
     if kind is None:
         cursor.fail([*_CREATED, *([] if temporary else ["TEMPORARY"])])
     return _CREATED[kind](cursor, temporary, cursor.take("IF NOT EXISTS"))
-
-
-def _create_table(cursor: Cursor, temporary: bool, if_not_exists: bool) -> CreateTable:
-    return create_table(cursor, temporary=temporary, if_not_exists=if_not_exists)
 
 
 def _create_view(cursor: Cursor, temporary: bool, if_not_exists: bool) -> CreateView:
@@ -187,7 +180,7 @@ def _create_database(cursor: Cursor, temporary: bool, if_not_exists: bool) -> Cr
 
 
 _CREATED: dict[str, Callable[[Cursor, bool, bool], Statement]] = {
-    "TABLE": _create_table,
+    "TABLE": create_table,
     "VIEW": _create_view,
     "FUNCTION": _create_function,
     "DATABASE": _create_database,
@@ -235,8 +228,7 @@ def parse_option_hint(text: str, source: Source, offset: int, name: str = "OPTIO
         SqlError: it is another hint, or its options cannot be read.
     """
     inner = Source(f"   {text[3:-2]}")
-    tokens = [type(t)(t.kind, t.value, t.start + offset, t.stop + offset) for t in tokenize(inner)]
-    cursor = Cursor(source, tokens)
+    cursor = Cursor(source, [each.moved(offset) for each in tokenize(inner)])
     cursor.expect(name)
     found = options_list(cursor)
     if not cursor.at_end():
@@ -332,11 +324,7 @@ def _describe(cursor: Cursor) -> Describe | DescribeJob:
         cursor.take("JOB")
         return DescribeJob(offset=cursor.token.start, job=cursor.text(_JOB))
     for word in ("CATALOG", "DATABASE", "FUNCTION", "MODEL"):
-        if cursor.at(word) and cursor.ahead(1).kind in (
-            Kind.WORD,
-            Kind.QUOTED_NAME,
-            Kind.TEXT,
-        ):
+        if cursor.at(word) and cursor.ahead(1).kind in (Kind.WORD, Kind.QUOTED_NAME, Kind.TEXT):
             cursor.refuse(f"DESCRIBE {word} is not served. DESCRIBE shows tables and views.")
     cursor.take("EXTENDED")
     return Describe(cursor.name("the name of a table or view"))

@@ -52,6 +52,11 @@ class MetadataColumn:
     virtual: bool = False
     comment: str | None = None
 
+    @property
+    def metadata_key(self) -> str:
+        """Return the key of the metadata, which is the name unless FROM names another one."""
+        return self.key or self.name
+
 
 @dataclass(frozen=True)
 class ComputedColumn:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from penstock.sql.language.source import Source
@@ -48,6 +48,10 @@ class Token:
     def is_(self, word: str) -> bool:
         """Return whether this is the keyword (in any case) or symbol."""
         return self.kind in (Kind.WORD, Kind.SYMBOL) and self.value.upper() == word
+
+    def moved(self, offset: int) -> Token:
+        """Return the token in a text that has more before it."""
+        return replace(self, start=self.start + offset, stop=self.stop + offset)
 
     @property
     def shown(self) -> str:

@@ -1,38 +1,21 @@
-"""Write statements as text.
+"""Write types, tables and views as text.
 
-Runs on the driver. Invariant: what is written is read again as an equal statement. Names stand in backticks.
+Runs on the driver. Invariant: what is written is read again as an equal value. Names stand in backticks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.language.statements import (
-    AlterTable,
     Column,
     ComputedColumn,
-    CreateDatabase,
-    CreateFunction,
     CreateTable,
     CreateView,
-    Describe,
-    DescribeJob,
-    Drop,
-    Explain,
-    Insert,
     MetadataColumn,
     Name,
     Options,
-    ResetOption,
-    Select,
-    SetOption,
-    Show,
-    Statement,
-    StatementSet,
-    StopJob,
-    Use,
     Watermark,
 )
 
@@ -51,7 +34,7 @@ def type_text(kind: FlinkType) -> str:
     """Return the text of a type."""
     inner = ""
     if kind.name == "ROW":
-        fields = (f"{quoted_name(f.name)} {type_text(f.type)}{_after(f.comment)}" for f in kind.fields)
+        fields = (f"{quoted_name(f.name)} {type_text(f.type)}{after(f.comment)}" for f in kind.fields)
         inner = f"<{', '.join(fields)}>"
     elif kind.elements:
         inner = f"<{', '.join(map(type_text, kind.elements))}>"
@@ -61,35 +44,39 @@ def type_text(kind: FlinkType) -> str:
     return f"{kind.name}{inner}{unit}{'' if kind.nullable else ' NOT NULL'}"
 
 
-def statement_text(statement: Statement) -> str:
-    """Return the text of a statement without a `;` at its end."""
-    return _WRITERS[type(statement)](statement)
+def statement_text(created: CreateTable | CreateView) -> str:
+    """Return the text of the statement that creates a table or view, without a `;` at its end."""
+    return _table(created) if isinstance(created, CreateTable) else _view(created)
 
 
-def _after(text: str | None, word: str = "") -> str:
+def after(text: str | None, word: str = "") -> str:
+    """Return a text in quotes behind a word; "" without a text."""
     return "" if text is None else f" {word}{quoted_text(text)}"
 
 
-def _name(name: Name) -> str:
+def name_text(name: Name) -> str:
+    """Return a name in backticks, with points between its parts."""
     return ".".join(map(quoted_name, name.parts))
 
 
-def _names(names: Iterable[str]) -> str:
+def names_text(names: Iterable[str]) -> str:
+    """Return names in brackets."""
     return f"({', '.join(map(quoted_name, names))})"
 
 
-def _options(options: Options) -> str:
+def options_text(options: Options) -> str:
+    """Return options in brackets."""
     return f"({', '.join(f'{quoted_text(key)} = {quoted_text(value)}' for key, value in options)})"
 
 
 def _column(column: Column) -> str:
-    comment = _after(column.comment, "COMMENT ")
+    comment = after(column.comment, "COMMENT ")
     name = quoted_name(column.name)
     if isinstance(column, ComputedColumn):
         return f"{name} AS {column.expression.text}{comment}"
     written = f"{name} {type_text(column.type)}"
     if isinstance(column, MetadataColumn):
-        written += f" METADATA{_after(column.key, 'FROM ')}{' VIRTUAL' if column.virtual else ''}"
+        written += f" METADATA{after(column.key, 'FROM ')}{' VIRTUAL' if column.virtual else ''}"
     return f"{written}{comment}"
 
 
@@ -98,128 +85,38 @@ def _watermark(mark: Watermark) -> str:
     return f"WATERMARK FOR {column} AS {mark.expression.text}"
 
 
-def _elements(columns: Iterable[Column], watermark: Watermark | None, key: tuple[str, ...]) -> str:
+def elements_text(columns: Iterable[Column], watermark: Watermark | None, key: tuple[str, ...]) -> str:
+    """Return the columns, the watermark and the key of a table."""
     parts = [_column(column) for column in columns]
     if watermark is not None:
         parts.append(_watermark(watermark))
     if key:
-        parts.append(f"PRIMARY KEY {_names(key)} NOT ENFORCED")
+        parts.append(f"PRIMARY KEY {names_text(key)} NOT ENFORCED")
     return ",\n  ".join(parts)
 
 
-def _created(kind: str, statement: Any) -> str:
-    temporary = "TEMPORARY " if getattr(statement, "temporary", False) else ""
-    exists = "IF NOT EXISTS " if statement.if_not_exists else ""
-    return f"CREATE {temporary}{kind} {exists}{_name(statement.name)}"
+def created_text(kind: str, name: Name, *, temporary: bool, if_not_exists: bool) -> str:
+    """Return the beginning of CREATE, up to the name."""
+    exists = "IF NOT EXISTS " if if_not_exists else ""
+    return f"CREATE {'TEMPORARY ' if temporary else ''}{kind} {exists}{name_text(name)}"
 
 
-def _create_table(table: CreateTable) -> str:
-    text = _created("TABLE", table)
-    if elements := _elements(table.columns, table.watermark, table.primary_key):
+def _table(table: CreateTable) -> str:
+    text = created_text("TABLE", table.name, temporary=table.temporary, if_not_exists=table.if_not_exists)
+    if elements := elements_text(table.columns, table.watermark, table.primary_key):
         text += f" (\n  {elements}\n)"
-    text += _after(table.comment, "COMMENT ")
+    text += after(table.comment, "COMMENT ")
     if table.partitioned_by:
-        text += f" PARTITIONED BY {_names(table.partitioned_by)}"
+        text += f" PARTITIONED BY {names_text(table.partitioned_by)}"
     if table.options:
-        text += f" WITH {_options(table.options)}"
+        text += f" WITH {options_text(table.options)}"
     if table.like is not None:
         words = " ".join(f"{word} {part}" for word, part in table.like.options)
-        text += f" LIKE {_name(table.like.table)}{f' ({words})' if words else ''}"
+        text += f" LIKE {name_text(table.like.table)}{f' ({words})' if words else ''}"
     return text if table.query is None else f"{text} AS {table.query.text}"
 
 
-def _create_view(view: CreateView) -> str:
-    columns = f" {_names(view.columns)}" if view.columns else ""
-    return f"{_created('VIEW', view)}{columns}{_after(view.comment, 'COMMENT ')} AS {view.query.text}"
-
-
-def _create_function(function: CreateFunction) -> str:
-    declared = " DETERMINISTIC" if function.is_deterministic else ""
-    return f"{_created('FUNCTION', function)} AS {quoted_text(function.path)} LANGUAGE PYTHON{declared}"
-
-
-def _create_database(database: CreateDatabase) -> str:
-    return f"{_created('DATABASE', database)}{_after(database.comment, 'COMMENT ')}"
-
-
-def _insert(insert: Insert) -> str:
-    hints = f" /*+ OPTIONS{_options(insert.hints)} */" if insert.hints else ""
-    columns = f" {_names(insert.columns)}" if insert.columns else ""
-    word = "OVERWRITE" if insert.overwrite else "INTO"
-    conflict = f" ON CONFLICT DO {insert.on_conflict.action}" if insert.on_conflict is not None else ""
-    return f"INSERT {word} {_name(insert.table)}{hints}{columns} {insert.query.text}{conflict}"
-
-
-def _statement_set(statements: StatementSet) -> str:
-    return f"EXECUTE {_set_body(statements)}"
-
-
-def _set_body(statements: StatementSet) -> str:
-    return f"STATEMENT SET BEGIN {' '.join(f'{_insert(each)};' for each in statements.inserts)} END"
-
-
-def _set(option: SetOption) -> str:
-    return (
-        "SET" if option.key is None else f"SET {quoted_text(option.key)} = {quoted_text(option.value or '')}"
-    )
-
-
-def _reset(option: ResetOption) -> str:
-    return f"RESET{_after(option.key)}"
-
-
-def _show(show: Show) -> str:
-    between = " FROM " if not show.what.startswith("CREATE") else " "
-    name = "" if show.name is None else f"{between}{_name(show.name)}"
-    return f"SHOW {show.what}{name}{_after(show.like, 'LIKE ')}"
-
-
-def _stop_job(stop: StopJob) -> str:
-    return f"STOP JOB {quoted_text(stop.job)}{' WITH SAVEPOINT' if stop.with_savepoint else ''}"
-
-
-def _explain(explain: Explain) -> str:
-    details = f" {', '.join(explain.details)}" if explain.details else ""
-    inner = explain.statement
-    body = _set_body(inner) if isinstance(inner, StatementSet) else statement_text(inner)
-    return f"EXPLAIN{details} {body}"
-
-
-def _drop(drop: Drop) -> str:
-    temporary = "TEMPORARY " if drop.temporary else ""
-    return f"DROP {temporary}{drop.kind} {'IF EXISTS ' if drop.if_exists else ''}{_name(drop.name)}"
-
-
-def _alter(alter: AlterTable) -> str:
-    head = f"ALTER TABLE {'IF EXISTS ' if alter.if_exists else ''}{_name(alter.name)}"
-    if alter.rename_to is not None:
-        return f"{head} RENAME TO {_name(alter.rename_to)}"
-    if alter.rename_column is not None:
-        old, new = alter.rename_column
-        return f"{head} RENAME {quoted_name(old)} TO {quoted_name(new)}"
-    if alter.reset_options:
-        return f"{head} RESET ({', '.join(map(quoted_text, alter.reset_options))})"
-    if elements := _elements(alter.add, alter.add_watermark, alter.add_primary_key):
-        return f"{head} ADD ({elements})"
-    return f"{head} SET {_options(alter.set_options)}"
-
-
-_WRITERS: dict[type, Callable[[Any], str]] = {
-    CreateTable: _create_table,
-    CreateView: _create_view,
-    CreateFunction: _create_function,
-    CreateDatabase: _create_database,
-    Select: lambda select: str(select.query.text),
-    Insert: _insert,
-    StatementSet: _statement_set,
-    SetOption: _set,
-    ResetOption: _reset,
-    Show: _show,
-    Describe: lambda describe: f"DESCRIBE {_name(describe.name)}",
-    DescribeJob: lambda describe: f"DESCRIBE JOB {quoted_text(describe.job)}",
-    StopJob: _stop_job,
-    Explain: _explain,
-    Drop: _drop,
-    Use: lambda use: f"USE {_name(use.name)}",
-    AlterTable: _alter,
-}
+def _view(view: CreateView) -> str:
+    text = created_text("VIEW", view.name, temporary=view.temporary, if_not_exists=view.if_not_exists)
+    columns = f" {names_text(view.columns)}" if view.columns else ""
+    return f"{text}{columns}{after(view.comment, 'COMMENT ')} AS {view.query.text}"

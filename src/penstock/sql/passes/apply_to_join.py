@@ -13,7 +13,6 @@ from penstock.sql.plan.expressions import Column
 from penstock.sql.plan.nodes import (
     Aggregate,
     Apply,
-    Assignment,
     Distinct,
     Join,
     Limit,
@@ -22,9 +21,9 @@ from penstock.sql.plan.nodes import (
     Project,
     Rank,
     Sort,
+    copies,
 )
-from penstock.sql.plan.rewrite import columns_of, nodes_in, transformed
-from penstock.sql.plan.types import BOOLEAN
+from penstock.sql.plan.rewrite import columns_of, nodes_in, transformed_below
 
 _ONLY_EQUAL = "a query compares with the rows outside by = only, in its own WHERE."
 _NEEDS_EQUAL = (
@@ -38,9 +37,7 @@ def apply_to_join(plan: Output, context: PassContext) -> Output:
 
     As in Flink, a row without partners has no groups, or NULL behind LEFT JOIN, also for COUNT.
     """
-    found = transformed(plan, lambda node: _joined(node, context) if isinstance(node, Apply) else node)
-    assert isinstance(found, Output)  # noqa: S101 - a node stays of its kind
-    return found
+    return transformed_below(plan, lambda node: _joined(node, context) if isinstance(node, Apply) else node)
 
 
 def _joined(node: Apply, context: PassContext) -> Node:
@@ -50,11 +47,8 @@ def _joined(node: Apply, context: PassContext) -> Node:
         return node  # Spark runs it
     if not found.outer:
         context.refuse(node.offset, _NEEDS_EQUAL)
-    conditions = tuple(
-        context.call("=", "({0} = {1})", pair, BOOLEAN) for pair in zip(found.outer, found.inner, strict=True)
-    )
-    made = Join(node.left, found.node, node.kind, conditions, node.offset)
-    return Project(made, tuple(Assignment(each, each) for each in columns_of(node)))
+    made = Join(node.left, found.node, node.kind, context.equal(found.outer, found.inner), node.offset)
+    return Project(made, copies(columns_of(node)))
 
 
 def _decorrelated(node: Node, apply: Apply, context: PassContext) -> Decorrelated:
@@ -66,7 +60,7 @@ def _decorrelated(node: Node, apply: Apply, context: PassContext) -> Decorrelate
         return decorrelated(node, context, _ONLY_EQUAL)
     if isinstance(node, Project):
         found = _decorrelated(node.input, apply, context)
-        kept = tuple(Assignment(each, each) for each in found.inner if each not in columns_of(node))
+        kept = copies(each for each in found.inner if each not in columns_of(node))
         return replace(found, node=replace(node, input=found.node, outputs=(*node.outputs, *kept)))
     return _first_rows(node, apply, context)
 

@@ -6,6 +6,7 @@ ids. The operator nearest to the output is `1`, the operators that it reads are 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -33,7 +34,7 @@ OF_SPARK = "spark-"
 
 def assign_state_ids(plan: Output) -> Output:
     """Return a plan in which each operator with a state has an id."""
-    return replace(plan, input=_assigned(plan.input, "", _numbers()))
+    return replace(plan, input=_assigned(plan.input, "", itertools.count(1)))
 
 
 def has_operators(states: Iterable[str]) -> bool:
@@ -47,7 +48,7 @@ def states_of(plan: Output, traits: TraitsOf) -> dict[str, str]:
     Projections, conditions and names do not count, so a change of them leaves the answer. The operators of
     penstock have their ids. The nodes of Spark have numbers in the order of the plan.
     """
-    found, numbers = {}, _numbers()
+    found, numbers = {}, itertools.count(1)
     for each in nodes_in(plan):
         tables = ", ".join(sorted(node.source.name for node in nodes_in(each) if isinstance(node, Scan)))
         if isinstance(each, Stateful) and each.state_id:
@@ -64,18 +65,11 @@ def _is_kept_by_spark(node: Node, traits: TraitsOf) -> bool:
     return isinstance(node, (Aggregate, Limit)) and traits(node.input).is_stream
 
 
-def _numbers() -> Iterator[int]:
-    number = 0
-    while True:
-        number += 1
-        yield number
-
-
 def _assigned(node: Node, parent: str, numbers: Iterator[int]) -> Node:
     if isinstance(node, Stateful) and not isinstance(node.operator, GatheredAggregation):
         path = f"{parent}.{next(numbers)}".lstrip(".")
         name = NAMES[type(node.operator).__name__]
-        own = _numbers()
+        own = itertools.count(1)
         inputs = tuple(replace(each, node=_assigned(each.node, path, own)) for each in node.inputs)
         return replace(node, inputs=inputs, state_id=f"{path}-{name}")
     return with_inputs(node, tuple(_assigned(each, parent, numbers) for each in inputs_of(node)))

@@ -41,8 +41,8 @@ def check_changelogs(plan: Output, context: PassContext) -> Output:
     for node in every_node(plan):
         if isinstance(node, ToChangelog):
             changed = context.traits(node.input).changed
-            if changed is not None and not _tells_updates(node.input):
-                context.refuse(node.offset, _DIVIDED.format(name=changed.name))
+            if changed and not _tells_updates(node.input):
+                context.refuse(node.offset, _DIVIDED.format(name=changed))
     return plan
 
 

@@ -220,7 +220,7 @@ def _refuse(taint: _Taint, node: Node, context: PassContext) -> None:
     script = script_of(taint.offset, context.script)
     line, column = script.line_and_column(max(taint.offset, 0))
     if not context.accepts_varying(f"line {line}, column {column}: {_warning(taint.call)}"):
-        context.refuse(taint.offset, _refusal(taint.call, changed.name if changed is not None else ""))
+        context.refuse(taint.offset, _refusal(taint.call, changed or ""))
 
 
 def _refusal(call: VaryingCall, cause: str) -> str:

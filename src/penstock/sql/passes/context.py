@@ -5,16 +5,17 @@ Runs on the driver. Invariant: a pass makes a column by `column`, so that its id
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NoReturn
 
 from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.language.source import Source, script_of
 from penstock.sql.plan.expressions import Call, Column, Expression, Function
-from penstock.sql.plan.nodes import Assignment, Node, Project
+from penstock.sql.plan.nodes import Assignment, Node, Project, copies
 from penstock.sql.plan.rewrite import columns_of, with_new_columns
 from penstock.sql.plan.traits import TraitsOf
+from penstock.sql.plan.types import BOOLEAN
 
 
 @dataclass
@@ -54,24 +55,23 @@ class PassContext:
         function = Function(len(args), len(args), text)
         return Call(name, function, args, self.type_of(function, args) if kind is None else kind)
 
+    def equal(self, ones: Iterable[Expression], others: Iterable[Expression]) -> tuple[Expression, ...]:
+        """Return comparisons by =."""
+        pairs = zip(ones, others, strict=True)
+        return tuple(self.call("=", "({0} = {1})", pair, BOOLEAN) for pair in pairs)
+
     def with_expressions(
         self, node: Node, expressions: tuple[Expression, ...], name: str
     ) -> tuple[Node, tuple[Column, ...]]:
         """Return rows that also have these values as columns, and these columns."""
-        if all(isinstance(each, Column) for each in expressions):
-            return node, tuple(each for each in expressions if isinstance(each, Column))
-        made = [
-            Assignment(each, each)
-            if isinstance(each, Column)
-            else Assignment(self.column(name, each.type), each)
-            for each in expressions
-        ]
-        kept = [Assignment(each, each) for each in columns_of(node)]
-        own = [each for each in made if each.column != each.expression]
-        return Project(node, (*kept, *own)), tuple(each.column for each in made)
+        columns = tuple(
+            each if isinstance(each, Column) else self.column(name, each.type) for each in expressions
+        )
+        made = [Assignment(*each) for each in zip(columns, expressions, strict=True) if each[0] != each[1]]
+        return Project(node, (*copies(columns_of(node)), *made)) if made else node, columns
 
-    def copied(self, node: Node) -> Copy:
-        """Return the same rows under new columns, so that they may stand in the plan twice."""
+    def copied(self, node: Node) -> tuple[Node, dict[Column, Column]]:
+        """Return the same rows under new columns, so that they may stand in the plan twice, and these."""
         names: dict[Column, Column] = {}
 
         def of(column: Column) -> Column:
@@ -79,17 +79,4 @@ class PassContext:
                 names[column] = self.column(column.name, column.type)
             return names[column]
 
-        return Copy(with_new_columns(node, of), names)
-
-    @staticmethod
-    def copied_column(copy: Copy, column: Column) -> Column:
-        """Return the column of a copy that stands for one of the original."""
-        return copy.names[column]
-
-
-@dataclass(frozen=True)
-class Copy:
-    """A copy of a plan, and the new column for each of the old ones."""
-
-    node: Node
-    names: dict[Column, Column]
+        return with_new_columns(node, of), names

@@ -23,6 +23,7 @@ from penstock.sql.plan.nodes import (
     TableFunction,
     Unnest,
     Window,
+    copies,
 )
 from penstock.sql.plan.rewrite import columns_in, columns_of, free_columns
 
@@ -72,7 +73,7 @@ def _pulled(node: Node, outside: frozenset[Column], context: PassContext) -> Dec
             return _of_filter(node, outside, context)
         case Project():
             found = _pulled(node.input, outside, context)
-            kept = tuple(Assignment(each, each) for each in found.inner if each not in columns_of(node))
+            kept = copies(each for each in found.inner if each not in columns_of(node))
             return replace(found, node=replace(node, input=found.node, outputs=(*node.outputs, *kept)))
         case Aggregate():
             return _of_aggregate(node, outside, context)
@@ -88,21 +89,13 @@ def _pulled(node: Node, outside: frozenset[Column], context: PassContext) -> Dec
             made = replace(node, left=left.node, right=right.node)
             is_of_all = left.is_of_all or right.is_of_all
             return Decorrelated(made, (*left.outer, *right.outer), (*left.inner, *right.inner), is_of_all)
-        case Window() | Unnest() | TableFunction():
+        case Window() | Unnest() | TableFunction() | Over():
             found = _pulled(node.input, outside, context)
+            beside = "beside a comparison with the rows outside is not served."
             if found.outer and isinstance(node, Window) and node.spans.kind == "SESSION":
-                context.refuse(
-                    node.offset, "SESSION beside a comparison with the rows outside is not served."
-                )
-            return replace(found, node=replace(node, input=found.node))
-        case Over():
-            found = _pulled(node.input, outside, context)
-            if found.outer:
-                context.refuse(
-                    node.offset,
-                    "OVER beside a comparison with the rows outside is not served. Put it in a query "
-                    "in FROM.",
-                )
+                context.refuse(node.offset, f"SESSION {beside}")
+            if found.outer and isinstance(node, Over):
+                context.refuse(node.offset, f"OVER {beside} Put it in a query in FROM.")
             return replace(found, node=replace(node, input=found.node))
         case _:
             return Decorrelated(node)
@@ -110,14 +103,8 @@ def _pulled(node: Node, outside: frozenset[Column], context: PassContext) -> Dec
 
 def _of_filter(node: Filter, outside: frozenset[Column], context: PassContext) -> Decorrelated:
     found = _pulled(node.input, outside, context)
-    kept: list[Expression] = []
-    pairs: list[tuple[Expression, Expression]] = []
-    for each in node.conditions:
-        pair = _pair(each, outside)
-        if pair is None:
-            kept.append(each)
-        else:
-            pairs.append(pair)
+    pairs = [pair for each in node.conditions if (pair := _pair(each, outside)) is not None]
+    kept = [each for each in node.conditions if _pair(each, outside) is None]
     made = replace(node, input=found.node, conditions=tuple(kept)) if kept else found.node
     made, inner = context.with_expressions(made, tuple(theirs for _, theirs in pairs), "compared")
     outer = (*found.outer, *(mine for mine, _ in pairs))

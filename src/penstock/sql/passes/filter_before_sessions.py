@@ -13,7 +13,7 @@ from penstock.sql.passes.context import PassContext
 from penstock.sql.passes.engine.groups import grouped_window
 from penstock.sql.plan.expressions import Column, Expression, QueryCall, walk
 from penstock.sql.plan.nodes import Aggregate, Filter, Node, Output, Project, Window
-from penstock.sql.plan.rewrite import columns_in, columns_of, transformed
+from penstock.sql.plan.rewrite import columns_in, columns_of, transformed_below
 
 
 def filter_before_sessions(plan: Output, context: PassContext) -> Output:
@@ -26,9 +26,7 @@ def filter_before_sessions(plan: Output, context: PassContext) -> Output:
         below, moved = _without_conditions(node.input, window)
         return replace(node, input=_with_conditions(below, moved)) if moved else node
 
-    found = transformed(plan, change)
-    assert isinstance(found, Output)  # noqa: S101 - a node stays of its kind
-    return found
+    return transformed_below(plan, change)
 
 
 def _without_conditions(node: Node, window: Column) -> tuple[Node, tuple[Expression, ...]]:

@@ -1,18 +1,17 @@
-"""Passes over plans.
+"""Tables are read with the columns that the query uses, and other columns are not computed.
 
-Runs on the driver. Invariant: a pass gives a plan with the same rows.
+Runs on the driver. Invariant: the rows stay the same.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.sql.plan.expressions import Column
+from penstock.sql.plan.expressions import Column, Expression, QueryCall, QueryKind, rewritten, walk
 from penstock.sql.plan.nodes import (
     Aggregate,
     Apply,
     AsOfJoin,
-    Assignment,
     Changelog,
     Join,
     Node,
@@ -21,21 +20,23 @@ from penstock.sql.plan.nodes import (
     Project,
     Rank,
     Scan,
+    copies,
 )
 from penstock.sql.plan.rewrite import (
     columns_of,
+    expressions_of,
     free_columns,
     inputs_of,
+    nodes_in,
     used_by,
+    with_expressions,
     with_inputs,
 )
 
 
 def prune_columns(plan: Output) -> Output:
     """Return a plan whose tables are read with the columns that the query uses."""
-    found = _pruned(plan, frozenset(plan.columns))
-    assert isinstance(found, Output)  # noqa: S101 - a node stays of its kind
-    return found
+    return replace(plan, input=_pruned(plan.input, frozenset(plan.columns)))
 
 
 def _pruned(node: Node, wanted: frozenset[Column]) -> Node:
@@ -57,7 +58,26 @@ def _pruned(node: Node, wanted: frozenset[Column]) -> Node:
             node = replace(node, calls=tuple(each for each in node.calls if each.column in wanted))
         case _:
             pass
+    node = _with_pruned_queries(node)
     return _with_pruned_inputs(node, wanted | used_by(node))
+
+
+def _with_pruned_queries(node: Node) -> Node:
+    """Return a node whose expressions have queries that make their own columns only."""
+    if not any(isinstance(part, QueryCall) for each in expressions_of(node) for part in walk(each)):
+        return node
+
+    def change(part: Expression) -> Expression | None:
+        if not isinstance(part, QueryCall):
+            return None
+        is_exists = part.kind is QueryKind.EXISTS
+        if is_exists and any(isinstance(each, Aggregate) and not each.keys for each in nodes_in(part.plan)):
+            return part  # Spark has to see the aggregate, which has one row whatever it is of
+        outputs = () if is_exists else part.outputs
+        values = tuple(rewritten(each, change) for each in part.values)
+        return replace(part, plan=_pruned(part.plan, frozenset(outputs)), outputs=outputs, values=values)
+
+    return with_expressions(node, lambda each: rewritten(each, change))
 
 
 def _with_pruned_inputs(node: Node, wanted: frozenset[Column]) -> Node:
@@ -77,4 +97,4 @@ def _narrowed(node: Node, wanted: frozenset[Column]) -> Node:
     """Return rows with the wanted columns alone."""
     columns = columns_of(node)
     kept = tuple(each for each in columns if each in wanted)
-    return node if len(kept) == len(columns) else Project(node, tuple(Assignment(e, e) for e in kept))
+    return node if len(kept) == len(columns) else Project(node, copies(kept))

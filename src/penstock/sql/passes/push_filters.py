@@ -11,14 +11,12 @@ from dataclasses import replace
 from penstock.sql.passes.context import PassContext
 from penstock.sql.plan.expressions import Call, Column, Expression, QueryCall, Varies, rewritten, walk
 from penstock.sql.plan.nodes import Filter, Join, JoinKind, Node, Output, Project, Watermark
-from penstock.sql.plan.rewrite import columns_in, columns_of, transformed
+from penstock.sql.plan.rewrite import columns_in, columns_of, transformed_below
 
 
 def push_filters(plan: Output, context: PassContext) -> Output:
     """Return a plan whose conditions stand as low as they can."""
-    found = transformed(plan, lambda node: _pushed(node) if isinstance(node, Filter) else node)
-    assert isinstance(found, Output)  # noqa: S101 - a node stays of its kind
-    return found
+    return transformed_below(plan, lambda node: _pushed(node) if isinstance(node, Filter) else node)
 
 
 def _pushed(node: Filter) -> Node:

@@ -8,15 +8,13 @@ from __future__ import annotations
 from penstock.sql.passes.context import PassContext
 from penstock.sql.plan.expressions import Call, Column, Expression, Literal
 from penstock.sql.plan.nodes import Filter, Limit, Node, Output, Over, Rank, Sort
-from penstock.sql.plan.rewrite import transformed
+from penstock.sql.plan.rewrite import transformed_below
 from penstock.sql.plan.types import BIGINT, BOOLEAN
 
 
 def rank_to_top(plan: Output, context: PassContext) -> Output:
     """Return a plan in which the first rows of a stream are nodes of their own."""
-    found = transformed(plan, lambda node: _ranked(node, context))
-    assert isinstance(found, Output)  # noqa: S101 - a node stays of its kind
-    return found
+    return transformed_below(plan, lambda node: _ranked(node, context))
 
 
 def _ranked(node: Node, context: PassContext) -> Node:

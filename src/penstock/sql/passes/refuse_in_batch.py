@@ -5,6 +5,8 @@ Runs on the driver. Invariant: the plan of a batch is run by Spark alone.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from penstock.sql.passes.context import PassContext
 from penstock.sql.passes.engine.inputs import defined
 from penstock.sql.plan.expressions import Call, Column, Expression
@@ -42,9 +44,7 @@ def refuse_in_batch(plan: Output, context: PassContext) -> Output:
             case _:
                 return node
 
-    found = transformed_with_queries(plan, change)
-    assert isinstance(found, Output)  # noqa: S101 - a node stays of its kind
-    return found
+    return replace(plan, input=transformed_with_queries(plan.input, change))
 
 
 def _is_clock(time: Expression, rows: Node) -> bool:

@@ -23,8 +23,9 @@ from penstock.sql.plan.nodes import (
     SetKind,
     SetOperation,
     Unnest,
+    copies,
 )
-from penstock.sql.plan.rewrite import transformed
+from penstock.sql.plan.rewrite import columns_of, transformed_below
 from penstock.sql.plan.types import BIGINT, BOOLEAN, INT
 
 _KEPT = {SetKind.INTERSECT: "({0} > 0 AND {1} > 0)", SetKind.EXCEPT: "({0} > 0 AND {1} = 0)"}
@@ -34,9 +35,7 @@ _COUNTED = FlinkType("ARRAY", elements=(INT,))
 
 def sets_to_groups(plan: Output, context: PassContext) -> Output:
     """Return a plan in which streams have only UNION ALL of the set operations."""
-    found = transformed(plan, lambda node: _grouped(node, context))
-    assert isinstance(found, Output)  # noqa: S101 - a node stays of its kind
-    return found
+    return transformed_below(plan, lambda node: _grouped(node, context))
 
 
 def _grouped(node: Node, context: PassContext) -> Node:
@@ -55,23 +54,24 @@ def _grouped(node: Node, context: PassContext) -> Node:
 
 def distinct(node: Node, columns: tuple[Column, ...], offset: int) -> Node:
     """Return the different rows, under their own columns."""
-    return Aggregate(node, tuple(Assignment(each, each) for each in columns), (), offset=offset)
+    return Aggregate(node, copies(columns), (), offset=offset)
 
 
 def _counted(node: SetOperation, context: PassContext) -> Node:
     """Return INTERSECT or EXCEPT: how often each row is on both sides says how often it stays."""
     side = context.column("side", INT)
-    union = SetOperation(
-        _with_side(node.left, node.lefts, 0, context),
-        _with_side(node.right, node.rights, 1, context),
-        SetKind.UNION,
+    left = _with_side(node.left, node.lefts, 0, context)
+    right = _with_side(node.right, node.rights, 1, context)
+    union = replace(
+        node,
+        left=left,
+        right=right,
+        kind=SetKind.UNION,
         is_all=True,
         columns=(*node.columns, side),
-        lefts=(),
-        rights=(),
-        offset=node.offset,
+        lefts=columns_of(left),
+        rights=columns_of(right),
     )
-    union = replace(union, lefts=_columns(union.left), rights=_columns(union.right))
     counts = tuple(
         AggregateOutput(
             context.column(f"n{number}", BIGINT),
@@ -79,10 +79,9 @@ def _counted(node: SetOperation, context: PassContext) -> Node:
         )
         for number in (0, 1)
     )
-    keys = tuple(Assignment(each, each) for each in node.columns)
-    groups = Aggregate(union, keys, counts, offset=node.offset)
+    shown = copies(node.columns)
+    groups = Aggregate(union, shown, counts, offset=node.offset)
     both: tuple[Expression, ...] = tuple(each.column for each in counts)
-    shown = tuple(Assignment(each, each) for each in node.columns)
     if not node.is_all:
         return Project(
             Filter(groups, (context.call(node.kind.value, _KEPT[node.kind], both, BOOLEAN),)), shown
@@ -93,11 +92,7 @@ def _counted(node: SetOperation, context: PassContext) -> Node:
 
 def _with_side(node: Node, columns: tuple[Column, ...], number: int, context: PassContext) -> Node:
     side = Assignment(context.column("side", INT), Literal(str(number), INT, number))
-    return Project(node, (*(Assignment(each, each) for each in columns), side))
-
-
-def _columns(node: Node) -> tuple[Column, ...]:
-    return tuple(each.column for each in node.outputs) if isinstance(node, Project) else ()
+    return Project(node, (*copies(columns), side))
 
 
 def _one_of(side: Column, number: int, context: PassContext) -> Expression:

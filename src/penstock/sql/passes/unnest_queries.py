@@ -7,6 +7,7 @@ COUNT of no rows as a value is NULL, unless the query compares its rows with tho
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from penstock.sql.passes.context import PassContext
@@ -35,16 +36,18 @@ from penstock.sql.plan.nodes import (
     Output,
     Project,
     Sort,
+    copies,
 )
 from penstock.sql.plan.rewrite import (
     columns_of,
     expressions_of,
     nodes_in,
     transformed,
+    transformed_below,
     with_expressions,
     with_inputs,
 )
-from penstock.sql.plan.types import BIGINT, BOOLEAN, INT
+from penstock.sql.plan.types import BIGINT, BOOLEAN, INT, NULL
 
 _HAS_ROWS, _HAS_NULL = 1, 2
 """What the query of NOT IN has; 0 without rows."""
@@ -67,8 +70,7 @@ def unnest_queries(plan: Output, context: PassContext) -> Output:
             changed.append(node)
         return made
 
-    found = transformed(plan, change)
-    assert isinstance(found, Output)  # noqa: S101 - a node stays of its kind
+    found = transformed_below(plan, change)
     # A query may have queries of its own, which are in the plan after it was joined.
     return unnest_queries(found, context) if changed else found
 
@@ -128,12 +130,7 @@ def _filtered(node: Filter, context: PassContext) -> Node:
     plain = tuple(each for each in others if not _has_query(each))
     with_values = tuple(each for each in others if _has_query(each))
     made: Node = Filter(node.input, plain) if plain else node.input
-    never_null = frozenset(
-        each.args[0]
-        for each in plain
-        if isinstance(each, Call) and each.name == "NOT" and _is_null(each.args[0])
-    )
-    checked = frozenset(each.args[0] for each in never_null if isinstance(each, Call))
+    checked = _checked(plain)
     for each in kept:
         made, more = _joined(made, each, checked, context)
         with_values += more
@@ -141,11 +138,13 @@ def _filtered(node: Filter, context: PassContext) -> Node:
         return made
     columns = columns_of(made)
     made, values = _with_value_columns(made, with_values, context)
-    return Project(Filter(made, values), tuple(Assignment(each, each) for each in columns))
+    return Project(Filter(made, values), copies(columns))
 
 
-def _is_null(condition: Expression) -> bool:
-    return isinstance(condition, Call) and condition.name == "IS NULL"
+def _checked(conditions: tuple[Expression, ...]) -> frozenset[Expression]:
+    """Return the values that conditions leave no NULL in."""
+    inner = (each.args[0] for each in conditions if isinstance(each, Call) and each.name == "NOT")
+    return frozenset(each.args[0] for each in inner if isinstance(each, Call) and each.name == "IS NULL")
 
 
 def _has_query(expression: Expression) -> bool:
@@ -167,12 +166,11 @@ def _joined(
     if found.is_of_all:
         context.refuse(query.offset, _OF_ALL)
     outputs = query.outputs if query.kind is QueryKind.IN else ()
-    pairs = [*zip(query.values, outputs, strict=True), *zip(found.outer, found.inner, strict=True)]
-    if not pairs:
+    conditions = context.equal((*query.values, *found.outer), (*outputs, *found.inner))
+    if not conditions:
         context.refuse(
             query.offset, "EXISTS of a stream needs a comparison by = of its rows with the rows outside."
         )
-    conditions = tuple(context.call("=", "({0} = {1})", (mine, theirs), BOOLEAN) for mine, theirs in pairs)
     kind = JoinKind.ANTI if kept.is_negated else JoinKind.SEMI
     more: tuple[Expression, ...] = ()
     if query.kind is QueryKind.IN and kept.is_negated:
@@ -185,9 +183,8 @@ def _condition_on_nulls(
 ) -> tuple[Expression, ...]:
     """Return a condition: a NULL stays if the query has no row, and others stay if it has no NULL."""
     inside = _never_null(found.node)
-    if all(isinstance(each, Literal) or each in checked for each in query.values) and all(
-        each in inside for each in query.outputs
-    ):
+    given = (each in checked or (isinstance(each, Literal) and each.type != NULL) for each in query.values)
+    if all(given) and inside.issuperset(query.outputs):
         return ()
     if found.outer or len(query.values) > 1:
         context.refuse(
@@ -203,12 +200,10 @@ def _condition_on_nulls(
             "twice, and may give other rows the second time. Add ORDER BY, or write `IS NOT NULL` for both "
             "sides.",
         )
-    copied = context.copied(query.plan)
-    column = context.copied_column(copied, query.outputs[0])
-    value = context.call(
-        "CASE", f"CASE WHEN {{0}} IS NULL THEN {_HAS_NULL} ELSE {_HAS_ROWS} END", (column,), INT
-    )
-    node, (made,) = context.with_expressions(copied.node, (value,), "has")
+    copied, names = context.copied(query.plan)
+    text = f"CASE WHEN {{0}} IS NULL THEN {_HAS_NULL} ELSE {_HAS_ROWS} END"
+    value = context.call("CASE", text, (names[query.outputs[0]],), INT)
+    node, (made,) = context.with_expressions(copied, (value,), "has")
     largest = context.column("has", INT)
     top = Aggregate(
         node, (), (AggregateOutput(largest, AggregateCall("MAX", (made,), INT)),), offset=query.offset
@@ -226,13 +221,8 @@ def _condition_on_nulls(
 def _never_null(node: Node) -> frozenset[Column]:
     """Return the columns of a query that its own conditions leave no NULL in."""
     if isinstance(node, Filter):
-        own = {
-            each.args[0].args[0]
-            for each in node.conditions
-            if isinstance(each, Call) and each.name == "NOT" and _is_null(each.args[0])
-            if isinstance(each.args[0], Call)
-        }
-        return frozenset(each for each in own if isinstance(each, Column)) | _never_null(node.input)
+        own = frozenset(each for each in _checked(node.conditions) if isinstance(each, Column))
+        return own | _never_null(node.input)
     if isinstance(node, Project):
         below = _never_null(node.input)
         return frozenset(
@@ -248,47 +238,35 @@ def _never_null(node: Node) -> frozenset[Column]:
 
 
 def _with_values(node: Project | Aggregate, queries: list[QueryCall], context: PassContext) -> Node:
-    if any(each.kind is not QueryKind.VALUE for each in queries):
-        wrong = next(each for each in queries if each.kind is not QueryKind.VALUE)
-        context.refuse(
-            wrong.offset, f"{wrong.kind.name} of a query stands in WHERE of a stream only. Use a JOIN."
-        )
-    made, values = _value_columns(node.input, queries, context)
-
-    def change(part: Expression) -> Expression | None:
-        return values.get(part) if isinstance(part, QueryCall) else None
-
-    return with_inputs(with_expressions(node, lambda each: rewritten(each, change)), (made,))
+    said = "of a query stands in WHERE of a stream only. Use a JOIN."
+    made, change = _value_columns(node.input, queries, said, context)
+    return with_inputs(with_expressions(node, change), (made,))
 
 
 def _with_value_columns(
     node: Node, conditions: tuple[Expression, ...], context: PassContext
 ) -> tuple[Node, tuple[Expression, ...]]:
     queries = [part for each in conditions for part in walk(each) if isinstance(part, QueryCall)]
-    wrong = next((each for each in queries if each.kind is not QueryKind.VALUE), None)
-    if wrong is not None:
-        context.refuse(
-            wrong.offset,
-            f"{wrong.kind.name} of a query stands alone or behind NOT in WHERE of a stream, and is joined "
-            "by AND.",
-        )
-    made, values = _value_columns(node, queries, context)
-
-    def change(part: Expression) -> Expression | None:
-        return values.get(part) if isinstance(part, QueryCall) else None
-
-    return made, tuple(rewritten(each, change) for each in conditions)
+    said = "of a query stands alone or behind NOT in WHERE of a stream, and is joined by AND."
+    made, change = _value_columns(node, queries, said, context)
+    return made, tuple(map(change, conditions))
 
 
 def _value_columns(
-    node: Node, queries: list[QueryCall], context: PassContext
-) -> tuple[Node, dict[Expression, Expression]]:
-    """Return rows with the values of queries, and the expression of each."""
+    node: Node, queries: list[QueryCall], said: str, context: PassContext
+) -> tuple[Node, Callable[[Expression], Expression]]:
+    """Return rows with the values of queries, and what puts these into an expression.
+
+    Raises:
+        SqlError: a query is not a value. `said` is the end of the message.
+    """
     found: dict[Expression, Expression] = {}
     for each in queries:
+        if each.kind is not QueryKind.VALUE:
+            context.refuse(each.offset, f"{each.kind.name} {said}")
         if each not in found:
             node, found[each] = _value(node, each, context)
-    return node, found
+    return node, lambda value: rewritten(value, found.get)
 
 
 def _value(node: Node, query: QueryCall, context: PassContext) -> tuple[Node, Expression]:
@@ -306,9 +284,7 @@ def _value(node: Node, query: QueryCall, context: PassContext) -> tuple[Node, Ex
         made, value = _of_rows(found, query, context)
     else:
         made, value = _of_aggregates(found, groups, query, context)
-    conditions = tuple(
-        context.call("=", "({0} = {1})", pair, BOOLEAN) for pair in zip(found.outer, found.inner, strict=True)
-    )
+    conditions = context.equal(found.outer, found.inner)
     return Join(node, made, JoinKind.LEFT, conditions, query.offset), value
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from penstock.sql.passes.context import PassContext
 from penstock.sql.plan.expressions import Column
 from penstock.sql.plan.nodes import AsOfJoin, Filter, Node, Output, Project, Rank, Watermark
-from penstock.sql.plan.rewrite import columns_of, transformed
+from penstock.sql.plan.rewrite import columns_of, transformed_below
 
 
 def version_times(plan: Output, context: PassContext) -> Output:
@@ -21,9 +21,7 @@ def version_times(plan: Output, context: PassContext) -> Output:
             return node
         return replace(node, version=_time(node.right))
 
-    found = transformed(plan, change)
-    assert isinstance(found, Output)  # noqa: S101 - a node stays of its kind
-    return found
+    return transformed_below(plan, change)
 
 
 def _time(node: Node) -> Column | None:

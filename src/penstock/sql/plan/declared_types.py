@@ -7,25 +7,8 @@ from __future__ import annotations
 
 from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.plan.texts import quoted
+from penstock.sql.plan.types import spark_text
 
-_SAME = {
-    "STRING": "STRING",
-    "CHAR": "STRING",
-    "VARCHAR": "STRING",
-    "BOOLEAN": "BOOLEAN",
-    "BYTES": "BINARY",
-    "BINARY": "BINARY",
-    "VARBINARY": "BINARY",
-    "TINYINT": "TINYINT",
-    "SMALLINT": "SMALLINT",
-    "INT": "INT",
-    "BIGINT": "BIGINT",
-    "FLOAT": "FLOAT",
-    "DOUBLE": "DOUBLE",
-    "DATE": "DATE",
-    "TIMESTAMP": "TIMESTAMP_NTZ",
-    "TIMESTAMP_LTZ": "TIMESTAMP",
-}
 _REFUSED = {
     "TIME": "TIME is not served, because Kafka's formats have no type for it in Spark. Use STRING.",
     "MULTISET": "MULTISET is not served, because Spark has no such type. Use ARRAY.",
@@ -48,15 +31,12 @@ def spark_type(kind: FlinkType) -> str:
         raise ValueError(
             f"{kind.name}({kind.args[0]}) is not served: Spark keeps microseconds. Use {kind.name}(6)."
         )
-    if kind.name == "DECIMAL":
-        precision, scale = (*kind.args, 0)[:2] if kind.args else (10, 0)
-        return f"DECIMAL({precision},{scale})"
     if kind.name == "ROW":
         fields = ", ".join(f"{quoted(each.name)}: {_inner(each.type)}" for each in kind.fields)
         return f"STRUCT<{fields}>"
     if kind.elements:
         return f"{kind.name}<{', '.join(map(spark_type, kind.elements))}>"
-    return _SAME[kind.name]
+    return spark_text(kind).upper()
 
 
 def _inner(kind: FlinkType) -> str:

@@ -260,6 +260,13 @@ def walk(expression: Expression) -> Iterator[Expression]:
         yield from walk(each)
 
 
+def conjuncts(condition: Expression) -> tuple[Expression, ...]:
+    """Return the parts of a condition that AND joins."""
+    if isinstance(condition, Call) and condition.name == "AND":
+        return tuple(part for each in condition.args for part in conjuncts(each))
+    return (condition,)
+
+
 def rewritten(expression: Expression, change: Callable[[Expression], Expression | None]) -> Expression:
     """Return an expression with parts replaced. `change` gives the new part; None: look into the old one."""
     found = change(expression)

@@ -7,7 +7,7 @@ query whose surroundings have it.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -34,7 +34,6 @@ class Source:
     Attributes:
         key: what the session knows it by, with the options of its hint.
         name: as it was written.
-        columns: the names and types of the stored columns come with `Scan`; these are all of them.
         is_stream: whether its rows have no end.
         changelog: of its rows, after a correct changelog was made of its records.
         changed_by: the name of what changes rows, for messages and EXPLAIN; "" for APPEND.
@@ -107,6 +106,11 @@ class Assignment:
 
     column: Column
     expression: Expression
+
+
+def copies(columns: Iterable[Column]) -> tuple[Assignment, ...]:
+    """Return columns as they are, for a projection that keeps them."""
+    return tuple(Assignment(each, each) for each in columns)
 
 
 @dataclass(frozen=True)
@@ -248,7 +252,7 @@ class Aggregate:
         keys: the columns of GROUP BY. Without any all rows are one group.
         calls: the aggregates.
         sets: the grouping sets, as places in `keys`; () if all keys are one set.
-        grouping: the number of the set that a group is in; None unless GROUPING is called.
+        groupings: the columns of GROUPING, each with the places in `keys` that it is about.
     """
 
     input: Node

@@ -5,67 +5,43 @@ Runs on the driver. Invariant: a changed plan is a new plan. Nodes that do not c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
-from typing import TypeVar, assert_never
+from typing import Any, assert_never, get_args
 
+from penstock.sql.plan import nodes
 from penstock.sql.plan.expressions import (
     AggregateCall,
     Column,
     Expression,
     OverCall,
     QueryCall,
+    SortItem,
     rewritten,
     walk,
 )
-from penstock.sql.plan.nodes import (
-    Aggregate,
-    AggregateOutput,
-    Apply,
-    AsOfJoin,
-    Assignment,
-    Distinct,
-    Filter,
-    FromChangelog,
-    Join,
-    JoinKind,
-    Limit,
-    MarkedWindows,
-    Node,
-    Output,
-    Over,
-    OverOutput,
-    PlainTimes,
-    Project,
-    Rank,
-    Scan,
-    SetOperation,
-    Sort,
-    Stateful,
-    TableFunction,
-    TimedChanges,
-    ToChangelog,
-    Unnest,
-    Upserts,
-    Values,
-    Watermark,
-    Window,
-)
+from penstock.sql.plan.nodes import AggregateOutput, Assignment, JoinKind, Node, OverOutput
 
-C = TypeVar("C", AggregateCall, OverCall)
 _INPUTS = ("input", "left", "right")
+_HAS_EXPRESSION = re.compile(r"\b(?:Expression|Assignment|AggregateOutput|OverOutput|SortItem)\b")
+_EXPRESSION_FIELDS: dict[type, tuple[str, ...]] = {
+    kind: tuple(each.name for each in fields(kind) if _HAS_EXPRESSION.search(str(each.type)))
+    for kind in get_args(Node)
+}
+"""The fields of each kind of node that hold expressions over the rows that it reads."""
 
 
 def inputs_of(node: Node) -> tuple[Node, ...]:
     """Return the nodes that a node reads."""
-    if isinstance(node, Stateful):
+    if isinstance(node, nodes.Stateful):
         return tuple(each.node for each in node.inputs)
     return tuple(getattr(node, each.name) for each in fields(node) if each.name in _INPUTS)
 
 
 def with_inputs(node: Node, inputs: tuple[Node, ...]) -> Node:
     """Return a node that reads others."""
-    if isinstance(node, Stateful):
+    if isinstance(node, nodes.Stateful):
         pairs = zip(node.inputs, inputs, strict=True)
         return replace(node, inputs=tuple(replace(each, node=one) for each, one in pairs))
     names = [each.name for each in fields(node) if each.name in _INPUTS]
@@ -94,43 +70,50 @@ def every_node(node: Node) -> Iterator[Node]:
 def columns_of(node: Node) -> tuple[Column, ...]:
     """Return the columns that the rows of a node have."""
     match node:
-        case Scan() | Values() | SetOperation() | Distinct() | Output():
+        case nodes.Scan() | nodes.Values() | nodes.SetOperation() | nodes.Distinct() | nodes.Output():
             return node.columns
-        case Project():
+        case nodes.Project():
             return tuple(each.column for each in node.outputs)
-        case Filter() | Sort() | Limit() | PlainTimes() | Upserts() | TimedChanges():
+        case (
+            nodes.Filter()
+            | nodes.Sort()
+            | nodes.Limit()
+            | nodes.PlainTimes()
+            | nodes.Upserts()
+            | nodes.TimedChanges()
+        ):
             return columns_of(node.input)
-        case MarkedWindows():
+        case nodes.MarkedWindows():
             return tuple(each for each in columns_of(node.input) if each != node.window)
-        case ToChangelog():
+        case nodes.ToChangelog():
             return (node.column, *columns_of(node.input))
-        case FromChangelog():
+        case nodes.FromChangelog():
             return tuple(each for each in columns_of(node.input) if each != node.column)
-        case Stateful():
+        case nodes.Stateful():
             return tuple(column for _, column in node.columns)
-        case Watermark():
+        case nodes.Watermark():
             return tuple(node.column if each == node.time else each for each in columns_of(node.input))
-        case Join() if node.kind in (JoinKind.SEMI, JoinKind.ANTI):
+        case nodes.Join() if node.kind in (JoinKind.SEMI, JoinKind.ANTI):
             return columns_of(node.left)
-        case Join() | AsOfJoin() | Apply():
+        case nodes.Join() | nodes.AsOfJoin() | nodes.Apply():
             return (*columns_of(node.left), *columns_of(node.right))
-        case Unnest():
+        case nodes.Unnest():
             own = (*node.columns, *([node.number] if node.number is not None else []))
             return (*columns_of(node.input), *own)
-        case TableFunction():
+        case nodes.TableFunction():
             return (*columns_of(node.input), *node.columns)
-        case Window():
+        case nodes.Window():
             return (*columns_of(node.input), node.column)
-        case Aggregate():
+        case nodes.Aggregate():
             groupings = (column for column, _ in node.groupings)
             return (
                 *(each.column for each in node.keys),
                 *(each.column for each in node.calls),
                 *groupings,
             )
-        case Over():
+        case nodes.Over():
             return (*columns_of(node.input), *(each.column for each in node.calls))
-        case Rank():
+        case nodes.Rank():
             return (*columns_of(node.input), *([node.rank] if node.rank is not None else []))
         case _:
             assert_never(node)
@@ -138,39 +121,18 @@ def columns_of(node: Node) -> tuple[Column, ...]:
 
 def expressions_of(node: Node) -> tuple[Expression, ...]:
     """Return the expressions of a node over the rows that it reads."""
-    match node:
-        case Scan() | SetOperation() | Distinct() | Limit() | Output() | Apply():
-            return ()
-        case Stateful() | MarkedWindows() | PlainTimes() | Upserts() | TimedChanges():
-            return ()
-        case ToChangelog() | FromChangelog():
-            return ()
-        case Values():
-            return tuple(cell for row in node.rows for cell in row)
-        case Watermark():
-            return (node.time,)
-        case Project():
-            return tuple(each.expression for each in node.outputs)
-        case Filter() | Join():
-            return node.conditions
-        case AsOfJoin():
-            return (*node.conditions, node.time)
-        case Unnest():
-            return (node.expression,)
-        case TableFunction():
-            return node.args
-        case Window():
-            return (node.time, *node.partition)
-        case Aggregate():
-            return (*(each.expression for each in node.keys), *(each.call for each in node.calls))
-        case Over():
-            return tuple(each.call for each in node.calls)
-        case Rank():
-            return (*node.partition, *(each.expression for each in node.order))
-        case Sort():
-            return tuple(each.expression for each in node.items)
-        case _:
-            assert_never(node)
+    parts = (getattr(node, name) for name in _EXPRESSION_FIELDS[type(node)])
+    return tuple(found for part in parts for found in _expressions_in(part))
+
+
+def _expressions_in(part: Any) -> Iterator[Expression]:
+    if isinstance(part, tuple):
+        for each in part:
+            yield from _expressions_in(each)
+    elif isinstance(part, (Assignment, SortItem)):
+        yield part.expression
+    else:
+        yield part.call if isinstance(part, (AggregateOutput, OverOutput)) else part
 
 
 def columns_in(expression: Expression) -> frozenset[Column]:
@@ -192,21 +154,21 @@ def used_by(node: Node) -> frozenset[Column]:
 def kept_by(node: Node) -> frozenset[Column]:
     """Return the columns that a node takes as they are, without an expression."""
     match node:
-        case SetOperation():
+        case nodes.SetOperation():
             return frozenset((*node.lefts, *node.rights))
-        case Distinct() | Output():
+        case nodes.Distinct() | nodes.Output():
             return frozenset(node.columns)
-        case Stateful():
+        case nodes.Stateful():
             return frozenset(column for each in node.inputs for _, column in each.columns)
-        case MarkedWindows():
+        case nodes.MarkedWindows():
             return frozenset((*node.ends, *node.times, *([node.window] if node.window is not None else [])))
-        case TimedChanges():
+        case nodes.Watermark() | nodes.TimedChanges():
             return frozenset((node.time,))
-        case Upserts():
+        case nodes.Upserts():
             return frozenset(node.keys)
-        case FromChangelog():
+        case nodes.FromChangelog():
             return frozenset((node.column, *(node.time[:1] if node.time is not None else ())))
-        case AsOfJoin() if node.version is not None:
+        case nodes.AsOfJoin() if node.version is not None:
             return frozenset((node.version,))
         case _:
             return frozenset()
@@ -243,6 +205,11 @@ def transformed_with_queries(node: Node, change: Callable[[Node], Node]) -> Node
     return transformed(node, changed)
 
 
+def transformed_below(plan: nodes.Output, change: Callable[[Node], Node]) -> nodes.Output:
+    """Return a plan in which each node below its output was changed; see `transformed`."""
+    return replace(plan, input=transformed(plan.input, change))
+
+
 def substituted(node: Node, values: Mapping[Column, Expression]) -> Node:
     """Return a plan in which free columns are other expressions."""
 
@@ -259,46 +226,21 @@ def substituted(node: Node, values: Mapping[Column, Expression]) -> Node:
 
 def with_expressions(node: Node, change: Callable[[Expression], Expression]) -> Node:
     """Return a node with each of its expressions changed."""
-    match node:
-        case Scan() | SetOperation() | Distinct() | Limit() | Output() | Apply() | Watermark():
-            return node
-        case Stateful() | MarkedWindows() | PlainTimes() | Upserts() | TimedChanges():
-            return node
-        case ToChangelog() | FromChangelog():
-            return node
-        case Values():
-            return replace(node, rows=tuple(tuple(map(change, row)) for row in node.rows))
-        case Project():
-            outputs = (replace(each, expression=change(each.expression)) for each in node.outputs)
-            return replace(node, outputs=tuple(outputs))
-        case Filter() | Join():
-            return replace(node, conditions=tuple(map(change, node.conditions)))
-        case AsOfJoin():
-            return replace(node, conditions=tuple(map(change, node.conditions)), time=change(node.time))
-        case Unnest():
-            return replace(node, expression=change(node.expression))
-        case TableFunction():
-            return replace(node, args=tuple(map(change, node.args)))
-        case Window():
-            return replace(node, time=change(node.time), partition=tuple(map(change, node.partition)))
-        case Aggregate():
-            keys = (replace(each, expression=change(each.expression)) for each in node.keys)
-            calls = (replace(each, call=_same(each.call, change(each.call))) for each in node.calls)
-            return replace(node, keys=tuple(keys), calls=tuple(calls))
-        case Over():
-            overs = (replace(each, call=_same(each.call, change(each.call))) for each in node.calls)
-            return replace(node, calls=tuple(overs))
-        case Rank():
-            order = (replace(each, expression=change(each.expression)) for each in node.order)
-            return replace(node, partition=tuple(map(change, node.partition)), order=tuple(order))
-        case Sort():
-            items = (replace(each, expression=change(each.expression)) for each in node.items)
-            return replace(node, items=tuple(items))
-        case _:
-            assert_never(node)
+
+    def changed(part: Any) -> Any:
+        if isinstance(part, tuple):
+            return tuple(map(changed, part))
+        if isinstance(part, (Assignment, SortItem)):
+            return replace(part, expression=change(part.expression))
+        if isinstance(part, (AggregateOutput, OverOutput)):
+            return replace(part, call=_same(part.call, change(part.call)))
+        return change(part)
+
+    names = _EXPRESSION_FIELDS[type(node)]
+    return replace(node, **{name: changed(getattr(node, name)) for name in names}) if names else node
 
 
-def _same(old: C, new: Expression) -> C:
+def _same(old: AggregateCall | OverCall, new: Expression) -> Any:
     """Return the new form of a call, which has to be a call of the same kind."""
     if type(new) is not type(old):
         raise TypeError(f"expected a changed {type(old).__name__}, got {new}.")
@@ -331,18 +273,10 @@ def with_new_columns(node: Node, of: Callable[[Column], Column]) -> Node:
 
     def changed(each: Node) -> Node:
         each = with_expressions(each, lambda old: rewritten(old, value))
-        if isinstance(each, Scan):
+        if isinstance(each, nodes.Scan):
             # The stored name of a column is its own; only the id is new.
             return replace(each, columns=tuple(map(of, each.columns)))
-        parts = {
-            part.name: own(getattr(each, part.name)) for part in fields(each) if part.name in _OWN_COLUMNS
-        }
+        parts = {part.name: own(getattr(each, part.name)) for part in fields(each)}
         return replace(each, **parts)  # type: ignore[arg-type]  # each is of the kind that it was
 
     return transformed(node, changed)
-
-
-_OWN_COLUMNS = (
-    *("columns", "outputs", "column", "keys", "calls", "groupings", "lefts", "rights", "number", "time"),
-    *("window", "ends", "times", "struct", "keep", "rank", "version"),
-)

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import fields
 
 from penstock.sql.language.flink_types import FlinkType
+from penstock.sql.language.write import type_text
+from penstock.sql.plan import nodes
 from penstock.sql.plan.expressions import (
     AggregateCall,
     Call,
@@ -20,38 +22,11 @@ from penstock.sql.plan.expressions import (
     QueryCall,
     SortItem,
 )
-from penstock.sql.plan.nodes import (
-    Aggregate,
-    AsOfJoin,
-    Changelog,
-    Distinct,
-    Filter,
-    FromChangelog,
-    Join,
-    Limit,
-    MarkedWindows,
-    Node,
-    Output,
-    Over,
-    PlainTimes,
-    Project,
-    Rank,
-    Scan,
-    SetOperation,
-    Sort,
-    Stateful,
-    TableFunction,
-    TimedChanges,
-    ToChangelog,
-    Unnest,
-    Upserts,
-    Values,
-    Watermark,
-    Window,
-)
+from penstock.sql.plan.nodes import Changelog, Node
 from penstock.sql.plan.rewrite import inputs_of
 from penstock.sql.plan.traits import Traits, TraitsOf
 
+_CASTS = ("CAST", "TRY_CAST")
 _KINDS = {Changelog.APPEND: "[I]", Changelog.UPSERT: "[I,UA,D]", Changelog.RETRACT: "[I,UB,UA,D]"}
 
 
@@ -95,51 +70,51 @@ class _Shown:
 
     def _node(self, node: Node) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915 - a case a kind
         match node:
-            case Scan():
+            case nodes.Scan():
                 wanted = f", where {node.wanted}" if node.wanted else ""
                 return f"Scan({node.source.name}: {', '.join(map(self._read, node.columns))}{wanted})"
-            case Watermark():
+            case nodes.Watermark():
                 return f"Watermark({self._name(node.column)} - {node.delay_ms} ms)"
-            case Values():
+            case nodes.Values():
                 return f"Values({len(node.rows)} rows: {self._names_of(node.columns)})"
-            case Project():
+            case nodes.Project():
                 return f"Project({', '.join(self._assigned(e.column, e.expression) for e in node.outputs)})"
-            case Filter():
+            case nodes.Filter():
                 return f"Filter({self._all(node.conditions)})"
-            case Join():
+            case nodes.Join():
                 return f"Join({node.kind.value}: {self._all(node.conditions)})"
-            case AsOfJoin():
+            case nodes.AsOfJoin():
                 return f"AsOfJoin({node.kind.value}, {self._text(node.time)}: {self._all(node.conditions)})"
-            case Unnest():
+            case nodes.Unnest():
                 outer = ", outer" if node.is_outer else ""
                 return f"Unnest({self._text(node.expression)}{outer}: {self._names_of(node.columns)})"
-            case TableFunction():
+            case nodes.TableFunction():
                 return f"TableFunction({node.said}: {self._names_of(node.columns)})"
-            case Window():
+            case nodes.Window():
                 spans = node.spans
                 lengths = f"{spans.kind} {spans.size}/{spans.slide} ms"
                 return f"Window({lengths} of {self._text(node.time)}: {self._name(node.column)})"
-            case Aggregate():
+            case nodes.Aggregate():
                 keys = ", ".join(self._assigned(e.column, e.expression) for e in node.keys)
                 calls = ", ".join(self._assigned(e.column, e.call) for e in node.calls)
                 sets = f", sets={[list(each) for each in node.sets]}" if node.sets else ""
                 return f"Aggregate(keys=[{keys}], calls=[{calls}]{sets})"
-            case Over():
+            case nodes.Over():
                 return f"Over({', '.join(self._assigned(e.column, e.call) for e in node.calls)})"
-            case Rank():
+            case nodes.Rank():
                 by = ", ".join(map(self._text, node.partition))
                 rank = "" if node.rank is None else f" AS {self._name(node.rank)}"
                 return f"Rank({node.count} of [{by}] by [{self._order(node.order)}]{rank})"
-            case SetOperation():
+            case nodes.SetOperation():
                 every = " ALL" if node.is_all else ""
                 return f"{node.kind.value}{every}({self._names_of(node.columns)})"
-            case Distinct():
+            case nodes.Distinct():
                 return f"Distinct({self._names_of(node.columns)})"
-            case Sort():
+            case nodes.Sort():
                 return f"Sort({self._order(node.items)})"
-            case Limit():
+            case nodes.Limit():
                 return f"Limit({node.count}{f', skip {node.skipped}' if node.skipped else ''})"
-            case Stateful():
+            case nodes.Stateful():
                 state = f", state {node.state_id}" if node.state_id else ""
                 arguments = ", ".join(
                     f"{each.name}={getattr(node.operator, each.name)!r}" for each in fields(node.operator)
@@ -149,21 +124,21 @@ class _Shown:
                     for each in node.inputs
                 )
                 return f"{type(node.operator).__name__}({arguments}) of ({reads}){state}"
-            case MarkedWindows():
+            case nodes.MarkedWindows():
                 return f"MarkedWindows({self._names_of((*node.ends, *node.times))})"
-            case PlainTimes():
+            case nodes.PlainTimes():
                 return f"PlainTimes({'' if node.keep is None else f'but {self._name(node.keep)}'})"
-            case Upserts():
+            case nodes.Upserts():
                 return f"Upserts({self._names_of(node.keys)})"
-            case TimedChanges():
+            case nodes.TimedChanges():
                 return f"TimedChanges({self._name(node.time)})"
-            case ToChangelog():
+            case nodes.ToChangelog():
                 codes = ", ".join(f"{kind}={code!r}" for kind, code in node.codes)
                 return f"ToChangelog({self._name(node.column)}: {codes})"
-            case FromChangelog():
+            case nodes.FromChangelog():
                 kinds = ", ".join(f"{code!r}={kind}" for code, kind in node.kinds)
                 return f"FromChangelog({self._name(node.column)}: {kinds})"
-            case Output():
+            case nodes.Output():
                 pairs = zip(node.names, node.columns, strict=True)
                 return f"Output({', '.join(f'{name}={self._name(column)}' for name, column in pairs)})"
             case _:
@@ -178,6 +153,13 @@ class _Shown:
     def _order(self, items: Iterable[SortItem]) -> str:
         return ", ".join(f"{self._text(e.expression)}{' DESC' if e.is_descending else ''}" for e in items)
 
+    def _call(self, call: Call) -> str:
+        args = ", ".join(map(self._text, call.args))
+        if call.name.startswith("."):
+            return f"{args}{call.name}"
+        kind = f" AS {type_text(call.type)}" if call.name in _CASTS else ""
+        return f"{call.name}({args}{kind})"
+
     def _text(self, value: Expression) -> str:
         match value:
             case Column():
@@ -185,7 +167,7 @@ class _Shown:
             case Literal():
                 return value.text
             case Call():
-                return f"{value.name}({', '.join(map(self._text, value.args))})"
+                return self._call(value)
             case AggregateCall():
                 distinct = "DISTINCT " if value.is_distinct else ""
                 kept = "" if value.condition is None else f" FILTER {self._text(value.condition)}"

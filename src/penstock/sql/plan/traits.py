@@ -6,45 +6,14 @@ claims something. A claim that cannot be derived is not made.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import assert_never
+from typing import TypeVar, assert_never
 
+from penstock.sql.plan import nodes
 from penstock.sql.plan.expressions import Call, Column, Expression, Literal
 from penstock.sql.plan.hidden import OFFSETS
-from penstock.sql.plan.nodes import (
-    Aggregate,
-    Apply,
-    AsOfJoin,
-    Changelog,
-    Distinct,
-    Filter,
-    FromChangelog,
-    Input,
-    Join,
-    JoinKind,
-    Limit,
-    MarkedWindows,
-    Node,
-    Output,
-    Over,
-    PlainTimes,
-    Project,
-    Rank,
-    Scan,
-    SetKind,
-    SetOperation,
-    Sort,
-    Stateful,
-    TableFunction,
-    TimedChanges,
-    ToChangelog,
-    Unnest,
-    Upserts,
-    Values,
-    Watermark,
-    Window,
-)
+from penstock.sql.plan.nodes import Assignment, Changelog, Input, JoinKind, Node
 from penstock.sql.plan.operators import (
     END_OF,
     Aggregation,
@@ -61,14 +30,7 @@ from penstock.sql.plan.rewrite import columns_of, inputs_of
 from penstock.sql.plan.types import spark_text
 
 Key = frozenset[Column]
-
-
-@dataclass(frozen=True)
-class Changed:
-    """What changes rows: the name of a node, for messages and EXPLAIN, and its offset in the script."""
-
-    name: str
-    offset: int
+V = TypeVar("V")
 
 
 @dataclass(frozen=True)
@@ -98,7 +60,7 @@ class Traits:
     Attributes:
         is_stream: whether they have no end.
         changelog: how they change.
-        changed: what changes them; None for APPEND.
+        changed: the name of the node that changes them, for messages; "" for APPEND.
         key: columns by which all rows differ, () for at most one row; None if none are known.
         times: of APPEND rows of a stream, the columns with a watermark.
         changing_time: of rows that change, the column over which windows are, and the delay of its watermark.
@@ -111,7 +73,7 @@ class Traits:
 
     is_stream: bool
     changelog: Changelog
-    changed: Changed | None
+    changed: str
     key: Key | None
     times: Mapping[Column, Mark]
     changing_time: tuple[Column, int] | None
@@ -132,6 +94,10 @@ class Traits:
         mark = self.times.get(value)
         return None if mark is None or mark.is_mixed else mark.delay_ms
 
+    def part_of_window(self, value: Expression) -> str | None:
+        """Return which part of a window that closes a value is; None for another value."""
+        return self.windows.get(value) if isinstance(value, Column) else None
+
     @property
     def time(self) -> tuple[Column, int] | None:
         """Return a column with the only watermark, and its delay."""
@@ -143,7 +109,7 @@ class Traits:
 STATIC = Traits(
     is_stream=False,
     changelog=Changelog.APPEND,
-    changed=None,
+    changed="",
     key=None,
     times={},
     changing_time=None,
@@ -171,72 +137,71 @@ class TraitsOf:
 
     def _of(self, node: Node) -> Traits:  # noqa: PLR0915 - one case for each kind of node
         match node:
-            case Scan():
+            case nodes.Scan():
                 return _of_scan(node)
-            case Values():
+            case nodes.Values():
                 return STATIC
-            case Watermark():
+            case nodes.Watermark():
                 below = _renamed(self(node.input), {node.time: node.column})
                 if below.changes:
                     return replace(below, changing_time=(node.column, node.delay_ms))
                 return replace(below, times={node.column: Mark(node.column.id, node.delay_ms)})
-            case Project():
+            case nodes.Project():
                 return _projected(self(node.input), node)
-            case Filter():
+            case nodes.Filter():
                 return replace(self(node.input), is_pairs=False)
-            case Join():
+            case nodes.Join():
                 return self._of_join(node)
-            case AsOfJoin():
+            case nodes.AsOfJoin():
                 left = self(node.left)
                 return _only(left, key=left.key)
-            case Apply():
+            case nodes.Apply():
                 return _only(self(node.left))
-            case Unnest() | TableFunction():
+            case nodes.Unnest() | nodes.TableFunction():
                 below = self(node.input)
-                key = below.key if isinstance(node, Unnest) and node.is_single else None
+                key = below.key if isinstance(node, nodes.Unnest) and node.is_single else None
                 return replace(_only(below, key=key), times=below.times, windows=below.windows)
-            case Window():
+            case nodes.Window():
                 return self._of_window(node)
-            case Aggregate():
+            case nodes.Aggregate():
                 return self._of_aggregate(node)
-            case Over() | Rank():
+            case nodes.Over() | nodes.Rank():
                 below = self(node.input)
                 return _only(below, key=below.key)
-            case SetOperation():
+            case nodes.SetOperation():
                 return self._of_set_operation(node)
-            case Distinct():
+            case nodes.Distinct():
                 below = self(node.input)
                 return _only(below, key=frozenset(node.columns))
-            case Sort():
+            case nodes.Sort():
                 return self(node.input)
-            case Limit():
+            case nodes.Limit():
                 return replace(self(node.input), is_pairs=False)
-            case Stateful():
+            case nodes.Stateful():
                 return self._of_stateful(node)
-            case MarkedWindows():
+            case nodes.MarkedWindows():
                 return self._of_marked(node)
-            case PlainTimes():
+            case nodes.PlainTimes():
                 below = self(node.input)
                 kept = {column: delay for column, delay in below.times.items() if column == node.keep}
                 return replace(below, times=kept, windows={})
-            case TimedChanges() | Output():
+            case nodes.TimedChanges() | nodes.Output():
                 return self(node.input)
-            case ToChangelog():
+            case nodes.ToChangelog():
                 below = self(node.input)
                 times = {} if below.changes else below.times  # a row that is taken back has its old time
-                return replace(_only(below), changelog=Changelog.APPEND, changed=None, times=times)
-            case FromChangelog():
+                return replace(_only(below), changelog=Changelog.APPEND, changed="", times=times)
+            case nodes.FromChangelog():
                 below = self(node.input)
-                changed = Changed("FROM_CHANGELOG", node.offset)
                 time = below.time if node.time is None else node.time
-                made = replace(_only(below), changelog=Changelog.RETRACT, changed=changed)
+                made = replace(_only(below), changelog=Changelog.RETRACT, changed="FROM_CHANGELOG")
                 return replace(made, changing_time=time)
-            case Upserts():
+            case nodes.Upserts():
                 below = self(node.input)
                 return replace(
                     below,
                     changelog=Changelog.UPSERT,
-                    changed=Changed("Deduplicate", -1),
+                    changed="Deduplicate",
                     key=frozenset(node.keys),
                     times={},
                     changing_time=below.time,
@@ -245,29 +210,24 @@ class TraitsOf:
             case _:
                 assert_never(node)
 
-    def _of_join(self, node: Join) -> Traits:
+    def _of_join(self, node: nodes.Join) -> Traits:
         left, right = self(node.left), self(node.right)
         if node.kind in (JoinKind.SEMI, JoinKind.ANTI):
             return replace(_only(left, key=left.key), is_stream=left.is_stream or right.is_stream)
-        return Traits(
-            is_stream=left.is_stream or right.is_stream,
-            changelog=left.changelog if left.changes else right.changelog,
-            changed=left.changed or right.changed,
+        return replace(
+            _of_both(left, right),
             key=_key_of_join(node, left.key, right.key),
             times=_mixed({**left.times, **right.times}),
-            changing_time=None,
             windows={**left.windows, **right.windows},
             spans={**left.spans, **right.spans},
             in_ms=left.in_ms | right.in_ms,
-            offsets=None,
-            is_pairs=False,
         )
 
-    def _of_window(self, node: Window) -> Traits:
+    def _of_window(self, node: nodes.Window) -> Traits:
         below = self(node.input)
         is_closed = isinstance(node.time, Column) and (
             node.time in below.times
-            or (isinstance(node.input, TimedChanges) and node.input.delay_ms is not None)
+            or (isinstance(node.input, nodes.TimedChanges) and node.input.delay_ms is not None)
         )
         windows = {**below.windows, **({node.column: "struct"} if is_closed else {})}
         key = below.key
@@ -276,52 +236,30 @@ class TraitsOf:
         spans = {**below.spans, node.column: node.spans.kind}
         return replace(below, windows=windows, spans=spans, key=key, offsets=None)
 
-    def _of_aggregate(self, node: Aggregate) -> Traits:
+    def _of_aggregate(self, node: nodes.Aggregate) -> Traits:
         below = self(node.input)
         columns = frozenset(each.column for each in node.keys if not _is_always_0(each.expression))
-        windows = {
-            each.column: below.windows[each.expression]
-            for each in node.keys
-            if isinstance(each.expression, Column) and each.expression in below.windows
-        }
-        spans = {
-            each.column: below.spans[each.expression]
-            for each in node.keys
-            if isinstance(each.expression, Column) and each.expression in below.spans
-        }
-        found = _only(below, key=None if node.sets else columns, windows=windows)
-        return replace(found, spans=spans)
+        copied = _copies_in(node.keys)
+        found = _only(below, key=None if node.sets else columns, windows=_of_copies(below.windows, copied))
+        return replace(found, spans=_of_copies(below.spans, copied))
 
-    def _of_set_operation(self, node: SetOperation) -> Traits:
+    def _of_set_operation(self, node: nodes.SetOperation) -> Traits:
         left, right = self(node.left), self(node.right)
-        key = None
-        if not (node.kind is SetKind.UNION and node.is_all):
-            key = None if node.is_all else frozenset(node.columns)
-        same = [
-            (column, left.windows.get(one), right.windows.get(other))
-            for column, one, other in zip(node.columns, node.lefts, node.rights, strict=True)
-        ]
-        return Traits(
-            is_stream=left.is_stream or right.is_stream,
-            changelog=left.changelog if left.changes else right.changelog,
-            changed=left.changed or right.changed,
-            key=key,
-            times=_mixed(
-                {
-                    column: left.times[one]
-                    for column, one, other in zip(node.columns, node.lefts, node.rights, strict=True)
-                    if one in left.times and other in right.times
-                }
-            ),
-            changing_time=None,
+        sides = [*zip(node.columns, node.lefts, node.rights, strict=True)]
+        same = [(column, left.windows.get(one), right.windows.get(other)) for column, one, other in sides]
+        times = {
+            column: left.times[one]
+            for column, one, other in sides
+            if one in left.times and other in right.times
+        }
+        return replace(
+            _of_both(left, right),
+            key=None if node.is_all else frozenset(node.columns),
+            times=_mixed(times),
             windows={column: one for column, one, other in same if one is not None and one == other},
-            spans={},
-            in_ms=frozenset(),
-            offsets=None,
-            is_pairs=False,
         )
 
-    def _of_stateful(self, node: Stateful) -> Traits:
+    def _of_stateful(self, node: nodes.Stateful) -> Traits:
         below = [self(each) for each in inputs_of(node)]
         name = _NAMES.get(type(node.operator).__name__, type(node.operator).__name__)
         if isinstance(node.operator, RegularJoin):
@@ -329,16 +267,15 @@ class TraitsOf:
         is_append = node.changelog is Changelog.APPEND or node.is_inserts
         if isinstance(node.operator, (OverRows, SessionRows)):
             return self._of_waiting(node, node.operator, below[0])
-        kept = dict(node.columns) if isinstance(node.operator, GatheredAggregation) else {}
-        names = {column: kept[label] for label, column in node.inputs[0].columns if label in kept}
+        names = _shown(node) if isinstance(node.operator, GatheredAggregation) else {}
         key = _key_of_operator(node, [each.key for each in below])
         return replace(
             STATIC,
-            windows={names[each]: part for each, part in below[0].windows.items() if each in names},
-            spans={names[each]: kind for each, kind in below[0].spans.items() if each in names},
+            windows=_of_copies(below[0].windows, names.items()),
+            spans=_of_copies(below[0].spans, names.items()),
             is_stream=any(each.is_stream for each in below),
             changelog=Changelog.APPEND if is_append else node.changelog,
-            changed=None if is_append else Changed(name, node.offset),
+            changed="" if is_append else name,
             key=key,
             changing_time=None if is_append else _kept_time(node, below[0]),
             is_pairs=not is_append
@@ -347,23 +284,21 @@ class TraitsOf:
             and not _adds_rows(node),
         )
 
-    def _of_waiting(self, node: Stateful, operator: OverRows | SessionRows, below: Traits) -> Traits:
+    def _of_waiting(self, node: nodes.Stateful, operator: OverRows | SessionRows, below: Traits) -> Traits:
         """Return the traits of rows that have waited for the watermark; see `native.watermark_behind`."""
-        outputs, inputs = dict(node.columns), dict(node.inputs[0].columns)
         keeps_time = _keeps_rows(node.inputs[0].node)
-        shown = {column: outputs[label] for label, column in inputs.items() if label in outputs}
         found = replace(STATIC, is_stream=True, key=_key_of_operator(node, [below.key]))
         if isinstance(operator, SessionRows):
-            stop = outputs[END_OF]
+            stop = dict(node.columns)[END_OF]
             is_known = keeps_time and operator.delay_ms > 0
             mark = Mark(stop.id, operator.delay_ms)
             return replace(found, times={stop: mark}, windows={stop: "end"}) if is_known else found
-        time = shown.get(inputs[operator.time])
+        time = _shown(node).get(dict(node.inputs[0].columns)[operator.time])
         if time is None or not keeps_time:
             return found
         return replace(found, times={time: Mark(time.id, operator.delay_ms, waits=not operator.delay_ms)})
 
-    def _of_marked(self, node: MarkedWindows) -> Traits:
+    def _of_marked(self, node: nodes.MarkedWindows) -> Traits:
         below = self(node.input)
         parts = {**dict.fromkeys(node.ends, "end"), **dict.fromkeys(node.times, "time")}
         if node.struct is not None:
@@ -377,9 +312,9 @@ class TraitsOf:
 
 def _keeps_rows(node: Node) -> bool:
     """Return whether all rows that the watermark has followed are there."""
-    while isinstance(node, Project):
+    while isinstance(node, nodes.Project):
         node = node.input
-    return isinstance(node, Watermark)
+    return isinstance(node, nodes.Watermark)
 
 
 _JOINS = {"semi": "LeftSemiJoin", "anti": "LeftAntiJoin"}
@@ -393,7 +328,7 @@ _NAMES = {
 }
 
 
-def _of_scan(node: Scan) -> Traits:
+def _of_scan(node: nodes.Scan) -> Traits:
     source = node.source
     by_name = {each.name.lower(): each for each in node.columns}
     key = [by_name.get(name.lower()) for name in source.keys]
@@ -403,10 +338,35 @@ def _of_scan(node: Scan) -> Traits:
         STATIC,
         is_stream=source.is_stream,
         changelog=source.changelog,
-        changed=Changed(source.changed_by, node.offset) if source.changelog is not Changelog.APPEND else None,
+        changed=source.changed_by,
         key=known if known and len(known) == len(source.keys) else None,
         offsets=(places[0], places[1]) if len(places) == len(OFFSETS) else None,
     )
+
+
+def _of_both(left: Traits, right: Traits) -> Traits:
+    """Return what is known of rows of two sides together."""
+    return replace(
+        STATIC,
+        is_stream=left.is_stream or right.is_stream,
+        changelog=left.changelog if left.changes else right.changelog,
+        changed=left.changed or right.changed,
+    )
+
+
+def _shown(node: nodes.Stateful, number: int = 0) -> dict[Column, Column]:
+    """Return the columns of an input that an operator shows, each with its own one."""
+    outputs = dict(node.columns)
+    return {column: outputs[label] for label, column in node.inputs[number].columns if label in outputs}
+
+
+def _copies_in(outputs: Iterable[Assignment]) -> list[tuple[Column, Column]]:
+    return [(each.expression, each.column) for each in outputs if isinstance(each.expression, Column)]
+
+
+def _of_copies(known: Mapping[Column, V], copied: Iterable[tuple[Column, Column]]) -> dict[Column, V]:
+    """Return what is known of columns for their copies."""
+    return {new: known[old] for old, new in copied if old in known}
 
 
 def _mixed(times: Mapping[Column, Mark]) -> dict[Column, Mark]:
@@ -443,32 +403,29 @@ def _renamed(below: Traits, names: Mapping[Column, Column]) -> Traits:
     )
 
 
-def _projected(below: Traits, node: Project) -> Traits:
+def _projected(below: Traits, node: nodes.Project) -> Traits:
     """Return the traits behind a projection."""
-    copies = [(each.expression, each.column) for each in node.outputs if isinstance(each.expression, Column)]
-    kept: dict[Column, Column] = {}
-    for old, new in copies:
-        kept.setdefault(old, new)
-    windows = {new: below.windows[old] for old, new in copies if old in below.windows}
+    copied = _copies_in(node.outputs)
+    kept = dict(reversed(copied))  # the first copy of each
+    windows = _of_copies(below.windows, copied)
     for each in node.outputs:
         value = each.expression
         if not isinstance(value, Call):
             continue
-        if value.name in _PARTS and below.windows.get(_only_column(value)) == "struct":
+        if value.name in _PARTS and below.part_of_window(value.args[0]) == "struct":
             windows[each.column] = _PARTS[value.name]
-        stop = value.args[1] if _is_made_window(value) else None
-        if isinstance(stop, Column) and below.windows.get(stop) == "end":
+        if _is_made_window(value) and below.part_of_window(value.args[1]) == "end":
             windows[each.column] = "struct"
     time, offsets = below.changing_time, below.offsets
     return replace(
         below,
         key=_projected_key(below.key, {**_of_windows(node, below.spans), **kept}),
         spans={
-            **{new: below.spans[old] for old, new in copies if old in below.spans},
+            **_of_copies(below.spans, copied),
             **{e.column: "SESSION" for e in node.outputs if _is_made_window(e.expression)},
         },
         in_ms=frozenset(kept[each] for each in below.in_ms if each in kept) | _whole_ms(node, below.spans),
-        times={new: below.times[old] for old, new in copies if old in below.times},
+        times=_of_copies(below.times, copied),
         changing_time=(kept[time[0]], time[1]) if time is not None and time[0] in kept else None,
         windows=windows,
         offsets=(
@@ -487,27 +444,28 @@ def _is_made_window(value: Expression) -> bool:
     return isinstance(value, Call) and value.name == MADE_WINDOW
 
 
-def _whole_ms(node: Project, spans: Mapping[Column, str]) -> frozenset[Column]:
+def _part_and_window(value: Expression) -> tuple[str, Column] | None:
+    """Return the part of a window that a value is, and the window; None for another value."""
+    if isinstance(value, Call) and value.name in _PARTS and isinstance(value.args[0], Column):
+        return _PARTS[value.name], value.args[0]
+    return None
+
+
+def _whole_ms(node: nodes.Project, spans: Mapping[Column, str]) -> frozenset[Column]:
     """Return the columns that are starts or ends of windows. A session begins at the time of a row."""
+    found = ((each.column, _part_and_window(each.expression)) for each in node.outputs)
     return frozenset(
-        each.column
-        for each in node.outputs
-        if isinstance(each.expression, Call)
-        and each.expression.name in _PARTS
-        and spans.get(_only_column(each.expression), "SESSION") != "SESSION"
+        column for column, part in found if part is not None and spans.get(part[1], "SESSION") != "SESSION"
     )
 
 
-def _of_windows(node: Project, spans: Mapping[Column, str]) -> dict[Column, Column]:
+def _of_windows(node: nodes.Project, spans: Mapping[Column, str]) -> dict[Column, Column]:
     """Return a column that stands for each window: its end or its start. CUMULATE has equal starts."""
     found: dict[Column, Column] = {}
     for each in node.outputs:
-        value = each.expression
-        if not (isinstance(value, Call) and value.name in _PARTS):
-            continue
-        window = _only_column(value)
-        if window in spans and (_PARTS[value.name] == "end" or spans[window] != "CUMULATE"):
-            found.setdefault(window, each.column)
+        part = _part_and_window(each.expression)
+        if part is not None and part[1] in spans and (part[0] == "end" or spans[part[1]] != "CUMULATE"):
+            found.setdefault(part[1], each.column)
     return found
 
 
@@ -519,37 +477,30 @@ def _projected_key(key: Key | None, kept: Mapping[Column, Column]) -> Key | None
     )
 
 
-def _key_of_operator(node: Stateful, keys: list[Key | None]) -> Key | None:
+def _key_of_operator(node: nodes.Stateful, keys: list[Key | None]) -> Key | None:
     """Return the columns by which the rows of an operator differ."""
     outputs = dict(node.columns)
     operator = node.operator
     if isinstance(operator, (Aggregation, GatheredAggregation)):
         if isinstance(operator, GatheredAggregation):
-            kept = {column: outputs[label] for label, column in node.inputs[0].columns if label in outputs}
-            below = keys[0]
-            return (
-                frozenset(kept[each] for each in below)
-                if below is not None and below <= kept.keys()
-                else None
-            )
+            return _projected_key(keys[0], _shown(node))
         found = [outputs[label] for label in operator.keys if label in outputs]
         if len(operator.keys) == 1 and not found:
             return frozenset()  # all rows are one group
         return frozenset(found) if len(found) == len(operator.keys) else None
     if isinstance(operator, RegularJoin):
         return _key_of_regular_join(node, operator, keys)
-    shown = {column: outputs[label] for label, column in node.inputs[0].columns if label in outputs}
+    shown = _shown(node)
     if isinstance(operator, (Deduplication, Top)):
         group = _shown_key(operator.keys, node.inputs[0], shown)
         if isinstance(operator, Deduplication) or operator.count == 1:
             return group
         if operator.rank is not None and operator.rank in outputs:
             return None if group is None else group | {outputs[operator.rank]}
-    below = keys[0]
-    return frozenset(shown[each] for each in below) if below is not None and below <= shown.keys() else None
+    return _projected_key(keys[0], shown)
 
 
-def _distributed_by(node: Stateful) -> Key:
+def _distributed_by(node: nodes.Stateful) -> Key:
     """Return the columns of the first input that say which task a row of the operator is in."""
     operator, inputs = node.operator, dict(node.inputs[0].columns)
     labels = (
@@ -557,20 +508,19 @@ def _distributed_by(node: Stateful) -> Key:
         if isinstance(operator, RegularJoin)
         else getattr(operator, "keys", ())
     )
-    outputs = dict(node.columns)
-    shown = {column: outputs[label] for label, column in node.inputs[0].columns if label in outputs}
+    outputs, shown = dict(node.columns), _shown(node)
     found = (outputs.get(label) or shown.get(inputs[label], inputs[label]) for label in labels)
     return frozenset(each for each in found if each not in _constants(node.inputs[0].node))
 
 
-def _adds_rows(node: Stateful) -> bool:
+def _adds_rows(node: nodes.Stateful) -> bool:
     """Return whether a join gives rows of its right side alone, which have no key of the left one."""
     return isinstance(node.operator, RegularJoin) and node.operator.how in ("right", "full")
 
 
 def _constants(node: Node) -> frozenset[Column]:
     """Return the columns of a projection that have one value."""
-    if not isinstance(node, Project):
+    if not isinstance(node, nodes.Project):
         return frozenset()
     return frozenset(each.column for each in node.outputs if isinstance(each.expression, Literal))
 
@@ -583,16 +533,9 @@ def _shown_key(labels: tuple[str, ...], rows: Input, shown: Mapping[Column, Colu
     return None if None in found else known
 
 
-def _key_of_regular_join(node: Stateful, operator: RegularJoin, keys: list[Key | None]) -> Key | None:
-    outputs = dict(node.columns)
+def _key_of_regular_join(node: nodes.Stateful, operator: RegularJoin, keys: list[Key | None]) -> Key | None:
     lefts, rights = (dict(each.columns) for each in node.inputs)
-    sides = []
-    for labels, key in ((lefts, keys[0]), (rights, keys[1])):
-        shown = {column: outputs[label] for label, column in labels.items() if label in outputs}
-        sides.append(
-            frozenset(shown[each] for each in key) if key is not None and key <= shown.keys() else None
-        )
-    left, right = sides
+    left, right = (_projected_key(key, _shown(node, number)) for number, key in enumerate(keys))
     if operator.how in ("semi", "anti"):
         return left
     ones = {lefts[label] for label, _ in operator.on}
@@ -604,17 +547,13 @@ def _key_of_regular_join(node: Stateful, operator: RegularJoin, keys: list[Key |
     return left | right if left is not None and right is not None else None
 
 
-def _kept_time(node: Stateful, below: Traits) -> tuple[Column, int] | None:
+def _kept_time(node: nodes.Stateful, below: Traits) -> tuple[Column, int] | None:
     """Return the time over which windows of the operator's rows are: that of the rows that it picks."""
     if not isinstance(node.operator, (Deduplication, Top, Normalization, KeptValues)):
         return None
-    time, outputs = below.changing_time or below.time, dict(node.columns)
-    if time is None:
-        return None
-    for label, column in node.inputs[0].columns:
-        if column == time[0] and label in outputs:
-            return outputs[label], time[1]
-    return None
+    time = below.changing_time or below.time
+    shown = None if time is None else _shown(node).get(time[0])
+    return None if time is None or shown is None else (shown, time[1])
 
 
 ALWAYS_0 = "always_0"
@@ -624,12 +563,7 @@ MADE_WINDOW = "made_window"
 _PARTS = {"window_end": "end", "window_time": "time", "window_start": "start"}
 
 
-def _only_column(call: Call) -> Column:
-    found = call.args[0]
-    return found if isinstance(found, Column) else Column(-1, "", found.type)
-
-
-def _key_of_join(node: Join, left: Key | None, right: Key | None) -> Key | None:
+def _key_of_join(node: nodes.Join, left: Key | None, right: Key | None) -> Key | None:
     """Return the columns by which the pairs differ."""
     lefts, rights = {*columns_of(node.left)}, {*columns_of(node.right)}
     ones: set[Column] = set()
@@ -641,18 +575,10 @@ def _key_of_join(node: Join, left: Key | None, right: Key | None) -> Key | None:
             for one in each.args:
                 assert isinstance(one, Column)  # noqa: S101 - asked above
                 (ones if one in lefts else others if one in rights else set()).add(one)
-    if (
-        left is not None
-        and right is not None
-        and right <= others
-        and node.kind in (JoinKind.INNER, JoinKind.LEFT)
-    ):
+    if left is None or right is None:
+        return None
+    if right <= others and node.kind in (JoinKind.INNER, JoinKind.LEFT):
         return left
-    if (
-        left is not None
-        and right is not None
-        and left <= ones
-        and node.kind in (JoinKind.INNER, JoinKind.RIGHT)
-    ):
+    if left <= ones and node.kind in (JoinKind.INNER, JoinKind.RIGHT):
         return right
-    return left | right if left is not None and right is not None else None
+    return left | right

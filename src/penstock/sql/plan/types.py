@@ -39,6 +39,8 @@ _FROM_SPARK = {
     for flink, spark in _TO_SPARK.items()
     if flink not in ("CHAR", "VARCHAR", "BINARY", "VARBINARY")
 }
+_OF_SPARK = "RAW"
+"""A type of Spark that SQL does not have. `unit` is its name."""
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _DIGITS_MAX = 6
 INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
@@ -64,6 +66,10 @@ def spark_text(kind: FlinkType) -> str:
         return f"struct<{','.join(f'{_shown(each.name)}:{spark_text(each.type)}' for each in kind.fields)}>"
     if kind.name in ("ARRAY", "MAP"):
         return f"{kind.name.lower()}<{','.join(map(spark_text, kind.elements))}>"
+    if kind.name == _OF_SPARK:
+        raise ValueError(
+            f"SQL has no type for Spark's {kind.unit!r}. Leave the column out, or CAST it in a view of Spark."
+        )
     if kind.name not in _TO_SPARK:
         raise ValueError(f"Spark has no type for {kind.name}.")
     return _TO_SPARK[kind.name]
@@ -80,6 +86,17 @@ def from_spark(text: str) -> FlinkType:
     if rest:
         raise ValueError(f"cannot read Spark's type {text!r} from {rest!r} on.")
     return kind
+
+
+def type_of_column(text: str) -> FlinkType:
+    """Return the type that a column of Spark has, which only a query that uses the column has to know.
+
+    `spark_text` refuses one that SQL does not have.
+    """
+    try:
+        return from_spark(text)
+    except ValueError:
+        return FlinkType(_OF_SPARK, unit=text)
 
 
 def text_of_spark(kind: Any) -> str:

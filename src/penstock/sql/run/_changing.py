@@ -6,47 +6,38 @@ table has now.
 
 from __future__ import annotations
 
-from enum import Enum
-
 from penstock.sql.connectors.described import Jdbc, Kafka
 from penstock.sql.language.statements import MetadataColumn
+from penstock.sql.plan.nodes import Changelog
 from penstock.sql.run.catalog import Table
 
 
-class Changes(Enum):
-    """How the rows of a table change it."""
-
-    INSERTS = "inserts"
-    UPSERTS = "upserts"
-    ALL = "all"
-
-
-def changes_of(table: Table) -> Changes:
+def changes_of(table: Table) -> Changelog:
     """Return how the rows of a table change it.
 
     A table with a column for the row kind gives the changes as rows that are only inserted.
     """
     connector = table.connector
     if has_kind_column(table) or not isinstance(connector, Kafka):
-        return Changes.INSERTS
+        return Changelog.APPEND
     if connector.config.is_upsert:
-        return Changes.UPSERTS
-    return Changes.ALL if connector.config.changelog_format is not None else Changes.INSERTS
+        return Changelog.UPSERT
+    return Changelog.RETRACT if connector.config.changelog_format is not None else Changelog.APPEND
 
 
-def written_as(table: Table) -> Changes:
+def written_as(table: Table) -> Changelog:
     """Return which rows a table takes. A table of a database with a primary key takes changes by its key."""
     if isinstance(table.connector, Jdbc) and table.definition.primary_key:
-        return Changes.UPSERTS
+        return Changelog.UPSERT
     return changes_of(table)
 
 
 def taken(table: Table) -> str:
     """Return in words which rows a table takes."""
     kind = written_as(table)
-    if kind is Changes.UPSERTS:
+    if kind is Changelog.UPSERT:
         return f"inserts, updates and deletes by its PRIMARY KEY ({', '.join(table.definition.primary_key)})"
-    if kind is Changes.ALL or table.connector.takes_all_changes:
+    if kind is Changelog.RETRACT or table.connector.takes_all_changes:
         return "all changes"
     return "rows that are only inserted"
 
@@ -54,7 +45,7 @@ def taken(table: Table) -> str:
 def has_kind_column(table: Table) -> bool:
     """Return whether the table declares a column for the row kind."""
     return any(
-        isinstance(column, MetadataColumn) and (column.key or column.name) == "row-kind"
+        isinstance(column, MetadataColumn) and column.metadata_key == "row-kind"
         for column in table.definition.columns
     )
 
@@ -75,7 +66,7 @@ def check_changing(table: Table, connector: Kafka, *, is_read: bool, is_batch: b
         raise ValueError(
             "a table of 'upsert-kafka' needs PRIMARY KEY (...) NOT ENFORCED: the key of its records."
         )
-    if changes_of(table) is Changes.ALL and is_read and is_batch and not key:
+    if changes_of(table) is Changelog.RETRACT and is_read and is_batch and not key:
         raise ValueError(
             f"a batch of the format '{name}' needs PRIMARY KEY (...) NOT ENFORCED, which says which row a "
             "change belongs to."

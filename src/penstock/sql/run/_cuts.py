@@ -36,29 +36,40 @@ WINDOWS = "windows"
 """The name of the cut of windows of rows that change."""
 INSERTS, ALL = "[I]", "[I,UB,UA,D]"
 _UPDATES, _NO_PAIRS = "[I,UB,UA]", "[I,D]"
-_WHY: dict[type, str] = {
-    Aggregation: "Spark streams GROUP BY and DISTINCT without the rows that they replace",
-    Deduplication: "Spark does not stream ROW_NUMBER()",
-    Top: "Spark streams neither ROW_NUMBER() nor ORDER BY with LIMIT",
-    RegularJoin: "Spark streams neither joins of rows that change nor outer joins without times",
-    KeptValues: "a row that goes has to go with the time with which it came",
-    OverRows: "Spark does not stream OVER",
-    SessionRows: "Spark streams sessions of groups only",
-    TimeSort: "Spark streams ORDER BY only behind an aggregation that gives all of its rows again",
-    VersionJoin: "Spark has no join with the version that was valid at a time",
+_TOLD: dict[type, tuple[str, str]] = {
+    Aggregation: (
+        "Spark streams GROUP BY and DISTINCT without the rows that they replace",
+        "one entry for each group; for MIN, MAX and DISTINCT also each different value. It grows with the "
+        "groups that have rows",
+    ),
+    Deduplication: ("Spark does not stream ROW_NUMBER()", "one row of each key. It grows with the keys"),
+    Top: (
+        "Spark streams neither ROW_NUMBER() nor ORDER BY with LIMIT",
+        "all rows of each group, because a row of the top may go. It grows with the rows that are there",
+    ),
+    RegularJoin: (
+        "Spark streams neither joins of rows that change nor outer joins without times",
+        "all rows of both sides. It grows with the rows that are there",
+    ),
+    KeptValues: (
+        "a row that goes has to go with the time with which it came",
+        "all rows with their times. It grows with the rows that are there",
+    ),
+    OverRows: (
+        "Spark does not stream OVER",
+        "the rows of each key that later frames need, and rows that wait for the watermark",
+    ),
+    SessionRows: ("Spark streams sessions of groups only", "the rows of sessions that are not over"),
+    TimeSort: (
+        "Spark streams ORDER BY only behind an aggregation that gives all of its rows again",
+        "rows that wait for the watermark",
+    ),
+    VersionJoin: (
+        "Spark has no join with the version that was valid at a time",
+        "rows that wait for the watermark, and the versions of each key. It grows with the keys",
+    ),
 }
-_KEEPS: dict[type, str] = {
-    Aggregation: "one entry for each group; for MIN, MAX and DISTINCT also each different value. It "
-    "grows with the groups that have rows",
-    Deduplication: "one row of each key. It grows with the keys",
-    Top: "all rows of each group, because a row of the top may go. It grows with the rows that are there",
-    RegularJoin: "all rows of both sides. It grows with the rows that are there",
-    KeptValues: "all rows with their times. It grows with the rows that are there",
-    OverRows: "the rows of each key that later frames need, and rows that wait for the watermark",
-    SessionRows: "the rows of sessions that are not over",
-    TimeSort: "rows that wait for the watermark",
-    VersionJoin: "rows that wait for the watermark, and the versions of each key. It grows with the keys",
-}
+"""Why an operator is there, and what it keeps."""
 _KEEPS_OF_INSERTS = "the first rows of each group. It grows with the groups"
 _IN_TIME = (OverRows, SessionRows, TimeSort, VersionJoin)
 """Operators that leave out rows that are later than the watermark, or join them with other versions."""
@@ -186,8 +197,7 @@ def told_changes(node: ToChangelog, traits: TraitsOf, script: ScriptSource) -> l
     ]
     if not made or not traits(node.input).changes:
         return []
-    changed = traits(made[0]).changed
-    name = changed.name if changed is not None else ""
+    name = traits(made[0]).changed
     return [
         f"{_where(node.offset, script)}: TO_CHANGELOG gives the changes of {name}, which are the difference "
         "that each micro-batch makes. Its rows depend on the size of the micro-batches. The table that they "
@@ -208,10 +218,8 @@ def cut_of(
         ttls: how long the rows of each input are kept; None for ever.
         changes: whether the rows of the operator change.
     """
-    kind = type(step)
-    why = _WHY.get(kind, "Spark does not stream it")
-    keeps = _KEEPS.get(kind, "see docs/changelogs.md")
-    if kind is Top and not any(inputs):
+    why, keeps = _TOLD[type(step)]
+    if isinstance(step, Top) and not any(inputs):
         keeps = _KEEPS_OF_INSERTS
     keeps += _until(ttls)
     reads = tuple(ALL if each else INSERTS for each in inputs)

@@ -6,27 +6,18 @@ Runs on the driver. Invariant: a type of Spark that Flink does not have is refus
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from penstock.sql.connectors.described import Connector, Files, Jdbc, Kafka
-from penstock.sql.language.flink_types import Field, FlinkType
+from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.language.statements import ComputedColumn, MetadataColumn
 from penstock.sql.language.write import type_text
+from penstock.sql.plan.types import declared, from_spark, text_of_spark
 from penstock.sql.run.catalog import Table
 
-_NAMES = {
-    "string": "STRING",
-    "boolean": "BOOLEAN",
-    "binary": "BYTES",
-    "tinyint": "TINYINT",
-    "smallint": "SMALLINT",
-    "int": "INT",
-    "bigint": "BIGINT",
-    "float": "FLOAT",
-    "double": "DOUBLE",
-    "date": "DATE",
-}
-_TIMES = {"timestamp_ntz": "TIMESTAMP", "timestamp": "TIMESTAMP_LTZ"}
+_NO_COLUMNS = ("NULL", "INTERVAL", "VARIANT")
+"""Types of values that a column of a table cannot have."""
 
 
 def flink_type(kind: Any) -> FlinkType:
@@ -35,22 +26,24 @@ def flink_type(kind: Any) -> FlinkType:
     Raises:
         ValueError: Flink has no such type.
     """
-    name = kind.simpleString()
-    if name in _NAMES:
-        return FlinkType(_NAMES[name])
-    if name in _TIMES:
-        return FlinkType(_TIMES[name], (6,))
-    if name.startswith("decimal"):
-        return FlinkType("DECIMAL", (kind.precision, kind.scale))
-    if name.startswith("array"):
-        return FlinkType("ARRAY", elements=(flink_type(kind.elementType),))
-    if name.startswith("map"):
-        return FlinkType("MAP", elements=(flink_type(kind.keyType), flink_type(kind.valueType)))
-    if name.startswith("struct"):
-        return FlinkType(
-            "ROW", fields=tuple(Field(each.name, flink_type(each.dataType)) for each in kind.fields)
-        )
-    raise ValueError(f"Flink has no type for {name.upper()} of Spark. Use CAST(... AS ...).")
+    try:
+        return _of_column(from_spark(text_of_spark(kind)))
+    except ValueError:
+        name = kind.simpleString().upper()
+        raise ValueError(f"Flink has no type for {name} of Spark. Use CAST(... AS ...).") from None
+
+
+def _of_column(kind: FlinkType) -> FlinkType:
+    """Return a type with the digits of its times, also inside.
+
+    Raises:
+        ValueError: a column cannot have it.
+    """
+    if kind.name in _NO_COLUMNS:
+        raise ValueError(f"{kind.name} is not a type of a column.")
+    elements = tuple(map(_of_column, kind.elements))
+    fields = tuple(replace(each, type=_of_column(each.type)) for each in kind.fields)
+    return replace(declared(kind), elements=elements, fields=fields)
 
 
 def described(table: Table) -> Iterator[tuple[str, ...]]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import SqlError
@@ -32,8 +32,8 @@ from penstock.sql.run import _tables as tables
 from penstock.sql.run._changing import written_as
 from penstock.sql.run._lines import line
 from penstock.sql.run._options import WRONG, is_about, located
-from penstock.sql.run._queries import Queries
-from penstock.sql.run._rows import INSERTS, Rows
+from penstock.sql.run._queries import Found, Queries
+from penstock.sql.run._rows import Rows
 from penstock.sql.run._sinks import (
     check_conflict,
     check_updates,
@@ -62,11 +62,7 @@ class Write:
     rows: Any
     table: Table
     insert: Insert
-    sql: str = ""
-    plan: str = ""
-    definitions: Mapping[str, str] = field(default_factory=dict)
-    states: Mapping[str, str] = field(default_factory=dict)
-    known: Rows = INSERTS
+    found: Found
     is_in_utc: bool = False
     """Whether it runs in UTC although the session is in another zone."""
 
@@ -126,8 +122,10 @@ class Inserts:
             wants_offsets = has_last_rows(table)
             targets = list(insert.columns) or [each.name for each in stored_columns(table.definition)]
             free = of_no_key(table, targets)
-            with self._queries.states_in(folder), self._changes_first(insert, key, folder, source):
-                found = self._queries.query(insert.query, source, wants_offsets=wants_offsets, free=free)
+            with self._changes_first(insert, key, folder, source):
+                found = self._queries.query(
+                    insert.query, source, checkpoint=folder, wants_offsets=wants_offsets, free=free
+                )
             check_updates(table, found.rows, changes)
             if self._queries.views.foreign_zone is not None:
                 tables.check_local_target(table, self._queries.views.foreign_zone)
@@ -144,18 +142,7 @@ class Inserts:
         except WRONG as error:
             here, there = (source, insert.table.offset), (table.source, table.definition.name.offset)
             raise located(error, *([] if is_about(error, dict(insert.hints)) else [there]), here) from None
-        return Write(
-            key,
-            rows,
-            table,
-            insert,
-            found.sql,
-            found.plan,
-            found.definitions,
-            found.states,
-            found.rows,
-            self._queries.views.foreign_zone is not None,
-        )
+        return Write(key, rows, table, insert, found, is_in_utc=self._queries.views.foreign_zone is not None)
 
     @contextmanager
     def _changes_first(self, insert: Insert, key: Key, folder: str | None, source: Source) -> Iterator[None]:
@@ -194,9 +181,10 @@ class Inserts:
         queries: list[Any] = []
         try:
             for write, folder in zip(streams, folders, strict=True):
-                start = self._start_in_one_thread if has_operators(write.states) else self._start_stream
-                with self._zone_of(write), without_reused_shuffles(self._spark):
-                    queries.append(start(write, folder, source))
+                in_one_thread = has_operators(write.found.states)
+                planned = planned_in_one_thread(self._spark) if in_one_thread else nullcontext()
+                with self._zone_of(write), without_reused_shuffles(self._spark), planned:
+                    queries.append(self._start_stream(write, folder, source))
                 if folder is not None:
                     self._started[folder] = queries[-1]
         except BaseException:
@@ -249,7 +237,7 @@ class Inserts:
             query = _checkpoints.described(write.insert, write.key)
             try:
                 notes[folder] = _checkpoints.compare(
-                    folder, query, write.definitions, write.states, may_change=self._may_change
+                    folder, query, write.found.definitions, write.found.states, may_change=self._may_change
                 )
             except ValueError as error:
                 raise source.error(str(error), write.offset) from None
@@ -309,10 +297,6 @@ class Inserts:
             jdbc.write_batch(connector.settings, write.table.definition.primary_key, write.rows)
         else:
             writer.format("penstock").options(**connector.options).save()
-
-    def _start_in_one_thread(self, write: Write, folder: str | None, source: Source) -> Any:
-        with planned_in_one_thread(self._spark):
-            return self._start_stream(write, folder, source)
 
     def _start_stream(self, write: Write, folder: str | None, source: Source) -> Any:
         from pyspark.errors import AnalysisException  # noqa: PLC0415 - lazy

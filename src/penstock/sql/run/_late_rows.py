@@ -12,7 +12,8 @@ from penstock.options.table import EVENT_TIME_COLUMN
 from penstock.sql.connectors.described import Kafka
 from penstock.sql.connectors.options import WrongOptionError
 from penstock.sql.language.statements import MetadataColumn, PhysicalColumn
-from penstock.sql.run._changing import Changes, changes_of
+from penstock.sql.plan.nodes import Changelog
+from penstock.sql.run._changing import changes_of
 from penstock.sql.run._tables import delay_ms
 from penstock.sql.run.catalog import Table
 
@@ -49,11 +50,11 @@ def late_rows(table: Table, *, is_of_changes: bool = False) -> str | None:
     mark, connector = table.definition.watermark, table.connector
     if mark is None or not isinstance(connector, Kafka):
         return None
-    if changes_of(table) is not Changes.INSERTS and not is_of_changes:
+    if changes_of(table) is not Changelog.APPEND and not is_of_changes:
         return None
     column = next(each for each in table.definition.columns if each.name == mark.column)
     name, delay = str(table.definition.name), delay_ms(table)
-    is_of_record = isinstance(column, MetadataColumn) and (column.key or column.name) == "timestamp"
+    is_of_record = isinstance(column, MetadataColumn) and column.metadata_key == "timestamp"
     is_of_value = isinstance(column, PhysicalColumn) and column.type.name == "TIMESTAMP_LTZ"
     config = connector.config.stream
     by = config.table.event_time if config.table is not None else None

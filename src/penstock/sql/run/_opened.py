@@ -14,20 +14,16 @@ from penstock.changelog.row_kinds import ROW_KIND
 from penstock.sql.connectors.described import Kafka
 from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.language.statements import Column, ComputedColumn, MetadataColumn, Options, PhysicalColumn
+from penstock.sql.passes.engine.choose import OF_SEVERAL_TOPICS
 from penstock.sql.plan.hidden import KIND, OFFSET, OFFSETS, PARTITION
 from penstock.sql.plan.nodes import Changelog, Source
 from penstock.sql.plan.texts import quoted
 from penstock.sql.run import _tables as tables
-from penstock.sql.run._changing import Changes, changes_of
+from penstock.sql.run._changing import changes_of
 from penstock.sql.run.catalog import Table
 
 WANTED = "scan.filter"
 _OF_EACH_RECORD = ("offset", "headers", "leader-epoch")
-_KINDS = {
-    Changes.INSERTS: Changelog.APPEND,
-    Changes.UPSERTS: Changelog.UPSERT,
-    Changes.ALL: Changelog.RETRACT,
-}
 
 
 def source_of(declared: Table, hinted: Options, *, is_batch: bool, drops_duplicates: bool) -> Source:
@@ -43,11 +39,11 @@ def source_of(declared: Table, hinted: Options, *, is_batch: bool, drops_duplica
     connector, changes, keys = table.connector, changes_of(table), table.definition.primary_key
     name = str(table.definition.name)
     is_stream = not is_batch and connector.is_streamed
-    is_inserts = changes is Changes.INSERTS
+    is_inserts = changes is Changelog.APPEND
     is_normalized = not is_inserts and (
-        changes is Changes.UPSERTS or not is_stream or (drops_duplicates and bool(keys))
+        changes is Changelog.UPSERT or not is_stream or (drops_duplicates and bool(keys))
     )
-    kind = _KINDS[changes] if is_stream else Changelog.APPEND
+    kind = changes if is_stream else Changelog.APPEND
     node = "ChangelogNormalize" if is_normalized else "TableSourceScan"
     return Source(
         (declared, hinted),
@@ -81,10 +77,10 @@ def opened(table: Table, spark: Any, *, streaming: bool, has_offsets: bool) -> A
         ValueError: the rows are put in order by offsets, and these are of several topics.
     """
     changes, connector = changes_of(table), table.connector
-    is_normalized = changes is not Changes.INSERTS and not streaming
+    is_normalized = changes is not Changelog.APPEND and not streaming
     if is_normalized and isinstance(connector, Kafka) and not connector.has_one_topic:
         raise ValueError(OF_SEVERAL_TOPICS)
-    hidden = {KIND: "row-kind"} if changes is not Changes.INSERTS else {}
+    hidden = {KIND: "row-kind"} if changes is not Changelog.APPEND else {}
     if is_normalized or has_offsets:
         hidden.update({PARTITION: "partition", OFFSET: "offset"})
     frame = tables.open_table(spark, table, streaming=streaming, hidden=hidden)
@@ -119,7 +115,7 @@ def with_columns(table: Table, types: Mapping[str, Sequence[FlinkType]]) -> Tabl
     always = (*definition.primary_key, connector.event_time_column)
     kept: list[Column] = []
     for each in stored:
-        is_kind = isinstance(each, MetadataColumn) and (each.key or each.name) == "row-kind"
+        is_kind = isinstance(each, MetadataColumn) and each.metadata_key == "row-kind"
         if each.name in always or is_kind:
             kept.append(each)
         elif each.name in types:
@@ -147,7 +143,7 @@ def varying_metadata(table: Table) -> tuple[tuple[str, str], ...]:
     """Return the columns in which a record that deletes a row has other values than the row had: metadata."""
     found = []
     for column in table.definition.columns:
-        key = (column.key or column.name) if isinstance(column, MetadataColumn) else ""
+        key = column.metadata_key if isinstance(column, MetadataColumn) else ""
         if key in _OF_EACH_RECORD or key.endswith(("timestamp", "source.properties")):
             found.append((column.name, f"METADATA FROM '{key}'"))
     return tuple(found)
@@ -157,9 +153,3 @@ def time_of(table: Table) -> tuple[str, int] | None:
     """Return the column of the watermark and its delay in milliseconds."""
     mark = table.definition.watermark
     return None if mark is None else (mark.column, tables.delay_ms(table))
-
-
-OF_SEVERAL_TOPICS = (
-    "the last row of a PRIMARY KEY is found by the offsets of the records, and offsets of different topics "
-    "cannot be compared. Make a table for each topic."
-)

@@ -14,24 +14,15 @@ from typing import Any
 from penstock.errors import OptionError, SchemaError, StateError
 from penstock.spark.connect import is_connect
 from penstock.spark.native import watermark_count
-from penstock.sql.bind.context import (
-    ComputedColumn,
-    Context,
-    SourceTable,
-    SourceView,
-    StoredColumn,
-    UnknownTypeError,
-    UserFunction,
-)
+from penstock.sql.bind.context import Context, SourceTable, SourceView, UnknownTypeError, UserFunction
 from penstock.sql.bind.query import bind_query
 from penstock.sql.connectors.described import Kafka
 from penstock.sql.emit.spark_sql import Made, SparkSql
 from penstock.sql.functions.zones import SET_UTC, NeedsUtcError, depends_on_zone, has_zone
-from penstock.sql.language.flink_types import FlinkType
+from penstock.sql.language.flink_types import Field, FlinkType
 from penstock.sql.language.source import Source as ScriptSource
 from penstock.sql.language.source import script_of
-from penstock.sql.language.statements import ComputedColumn as DeclaredComputed
-from penstock.sql.language.statements import Fragment, Options
+from penstock.sql.language.statements import Column, ComputedColumn, Fragment, Options
 from penstock.sql.passes.assign_state_ids import NAMES
 from penstock.sql.passes.context import PassContext
 from penstock.sql.passes.engine.inputs import with_offsets
@@ -40,7 +31,7 @@ from penstock.sql.plan.hidden import HIDDEN, OFFSETS
 from penstock.sql.plan.nodes import Output, Scan, Source, Stateful
 from penstock.sql.plan.rewrite import every_node
 from penstock.sql.plan.traits import TraitsOf
-from penstock.sql.plan.types import declared, from_spark, text_of_spark
+from penstock.sql.plan.types import declared, text_of_spark, type_of_column
 from penstock.sql.run import _tables as tables
 from penstock.sql.run._checkpoints import definition_of
 from penstock.sql.run._late_rows import check_drift
@@ -62,8 +53,8 @@ class Planner:
         catalog: the tables, views and functions of the session.
         settings: of the session.
         views: Spark.
-        state_folder: gives the folder of an operator's state, by its id.
-        accepts_varying: whether a value that may vary is accepted; it gets the warning.
+        states: gives the folder of the states of the query.
+        warn: takes the warning of a value that may vary and is accepted.
         opened: the views of tables that this statement has opened.
         definitions: of the views, tables and functions that the query uses, by their names.
         reads: the tables that the query names, each with the options of its hint, and what is known of it.
@@ -73,14 +64,16 @@ class Planner:
     catalog: Catalog
     settings: Settings
     views: SparkViews
-    state_folder: Callable[[str], str]
-    accepts_varying: Callable[[str], bool]
+    states: Callable[[], str]
+    warn: Callable[[str], None]
     opened: dict[Any, str]
     definitions: dict[str, str] = field(default_factory=dict)
     reads: dict[tuple[tuple[str, ...], Options], Source] = field(default_factory=dict)
     has_interval_join: bool = False
     _script: ScriptSource = field(default_factory=lambda: ScriptSource(""))
     _offset: int = 0
+    _database: str = ""
+    """Where the session finds names without a database."""
     _columns: dict[Any, dict[str, list[FlinkType]]] = field(default_factory=dict)
     """The columns that the scans of a table read, with their types. A batch reads a table once, so all
     scans see the same rows."""
@@ -106,6 +99,8 @@ class Planner:
         found = self.catalog.find(parts)
         if found is None:
             return self._table_of_spark(parts)
+        if len(parts) == 1 and self.catalog.database != self._database:  # in a view of another database
+            parts = (self.catalog.database, *parts)
         self.definitions[".".join(self.catalog.key(parts))] = definition_of(found)
         if not isinstance(found, Table):
             view = found.definition
@@ -165,7 +160,7 @@ class Planner:
         # The view may be a SELECT of this session that has an interval join. Connect does not show it.
         if frame.isStreaming and not is_connect(self.views.spark):
             self.has_interval_join |= watermark_count(frame) > 1
-        return SourceTable(source, tuple(StoredColumn(column, from_spark(kind)) for column, kind in kinds))
+        return SourceTable(source, tuple(Field(column, type_of_column(kind)) for column, kind in kinds))
 
     def within(self, database: str) -> AbstractContextManager[None]:
         """Return a context in which names without a database are those of this one."""
@@ -209,7 +204,7 @@ class Planner:
             wants_offsets: whether the rows are wanted with the places of their records, if they have some.
             free: for each column, whether a clock may stand in it although the rows change.
         """
-        self._script, self._offset = script, fragment.offset
+        self._script, self._offset, self._database = script, fragment.offset, self.catalog.database
         context = Context(self, script)
         bound = bind_query(fragment, script, context)
         passes = PassContext(
@@ -221,7 +216,7 @@ class Planner:
             free=free,
             wants_offsets=wants_offsets,
             keeps_varying=not self.settings.ignores_varying,
-            accepts_varying=self.accepts_varying,
+            accepts_varying=self._accepts_varying,
             traits=traits,
         )
         if wants_offsets:
@@ -234,6 +229,11 @@ class Planner:
                 for each in node.columns:
                     types.setdefault(each.name, []).append(each.type)
         return plan
+
+    def _accepts_varying(self, message: str) -> bool:
+        if self.settings.ignores_varying:
+            self.warn(message)
+        return self.settings.ignores_varying
 
     def text(self, plan: Output, traits: TraitsOf) -> str:
         """Return a plan in Spark's SQL, over views of its tables and operators."""
@@ -278,8 +278,8 @@ class Planner:
 
     def _made(self, node: Made, queries: Sequence[str]) -> str:
         frames = [self.views.analysed(query) for query in queries]
-        is_stateful = isinstance(node, Stateful) and bool(node.state_id)
-        state = self.state_folder(node.state_id) if isinstance(node, Stateful) and is_stateful else None
+        state_id = node.state_id if isinstance(node, Stateful) else ""
+        state = f"{self.states()}/{state_id}" if state_id else None
         try:
             return self.views.named(made(node, frames, state, self.settings.ttl))
         except StateError as error:
@@ -300,7 +300,5 @@ def _with_offsets(plan: Output, context: PassContext) -> Output:
     return replace(plan, input=rows, columns=(*plan.columns, *pair), names=(*plan.names, *OFFSETS))
 
 
-def _column_of(column: Any) -> StoredColumn | ComputedColumn:
-    if isinstance(column, DeclaredComputed):
-        return ComputedColumn(column.name, column.expression)
-    return StoredColumn(column.name, declared(column.type))
+def _column_of(column: Column) -> Field | ComputedColumn:
+    return column if isinstance(column, ComputedColumn) else Field(column.name, declared(column.type))

@@ -6,11 +6,10 @@ starts.
 
 from __future__ import annotations
 
-import contextlib
-import copy
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeVar
 
 from penstock.errors import OptionError, SchemaError
@@ -26,6 +25,7 @@ from penstock.sql.plan.hidden import HIDDEN, OFFSETS
 from penstock.sql.plan.nodes import Filter, Join, Node, Output, Project, Scan, Watermark
 from penstock.sql.plan.rewrite import nodes_in
 from penstock.sql.plan.show import shown
+from penstock.sql.plan.texts import quoted
 from penstock.sql.plan.traits import TraitsOf
 from penstock.sql.run._cuts import Notes, note_plan
 from penstock.sql.run._explain import plan_text
@@ -33,7 +33,7 @@ from penstock.sql.run._join_keys import forgets_by_one_side
 from penstock.sql.run._options import located
 from penstock.sql.run._planned import Planner
 from penstock.sql.run._rows import Rows
-from penstock.sql.run._states import States, TemporaryFolders, beside
+from penstock.sql.run._states import TemporaryFolders, beside
 from penstock.sql.run._views import SparkViews
 from penstock.sql.run.catalog import Catalog
 from penstock.sql.run.settings import Settings
@@ -52,6 +52,7 @@ class Found:
         plan: as EXPLAIN shows it.
         definitions: of the views, tables and functions that the query uses, by their names.
         states: what each operator with a state does, by its id.
+        notes: of its plan, for EXPLAIN and warnings.
     """
 
     frame: Any
@@ -60,6 +61,7 @@ class Found:
     plan: str
     definitions: Mapping[str, str]
     states: Mapping[str, str]
+    notes: Notes
 
 
 class Queries:
@@ -71,8 +73,6 @@ class Queries:
         self._settings = settings
         self._opened: dict[Any, str] = {}
         """The views of tables of this statement."""
-        self._states: States | None = None
-        self._notes = Notes()
         self._temporary = TemporaryFolders()
 
     def in_its_zone(self, work: Callable[[], T]) -> T:
@@ -81,95 +81,66 @@ class Queries:
         Raises:
             SqlError: a query needs UTC, and has a part that depends on the zone of the session.
         """
-        notes = copy.deepcopy(self._notes)
         try:
             return work()
         except NeedsUtcError as error:
             # The plans of Spark Connect are made again later, when the session is in its own zone.
             if is_connect(self.views.spark):
                 raise error.refusal from None
-        vars(self._notes).update(vars(notes))
         with self.views.in_utc():
             return work()
-
-    @contextlib.contextmanager
-    def noting(self) -> Iterator[Notes]:
-        """Return a context in which the tables and the cuts of queries are noted, for EXPLAIN."""
-        self._notes = notes = Notes()
-        try:
-            yield notes
-        finally:
-            self._notes = Notes()
-
-    @contextlib.contextmanager
-    def states_in(self, checkpoint: str | None) -> Iterator[None]:
-        """Return a context in which a query is planned that has this folder of checkpoints.
-
-        Without one, states are in temporary folders of this machine. The operators of the query leave Spark's
-        options as they are: who starts the query has to call `planned_in_one_thread`.
-        """
-        self._states = None if checkpoint is None else beside(checkpoint)
-        try:
-            with left_to_the_start():
-                yield
-        finally:
-            self._states = None
 
     def query(
         self,
         fragment: Fragment,
         source: Source,
         *,
+        checkpoint: str | None = None,
         wants_offsets: bool = False,
         free: tuple[bool, ...] = (),
     ) -> Found:
         """Return the rows of a query, checked; see `Planner.plan`.
 
+        The operators of the query leave Spark's options as they are: who starts the query has to call
+        `planned_in_one_thread`.
+
+        Args:
+            fragment: its text.
+            source: the script that has it.
+            checkpoint: its folder of checkpoints. Without one, states are in a temporary folder.
+            wants_offsets: see `Planner.plan`.
+            free: see `Planner.plan`.
+
         Raises:
             SqlError: the query is wrong or not served.
         """
-        traits, planner = TraitsOf(), self._planner()
+        traits, notes = TraitsOf(), Notes()
+        folders = self._temporary.new if checkpoint is None else lambda: beside(checkpoint)
+        planner = Planner(
+            self._catalog, self._settings, self.views, cache(folders), notes.varying.append, self._opened
+        )
         try:
-            plan = planner.plan(fragment, source, traits, wants_offsets=wants_offsets, free=free)
-            sql = planner.text(plan, traits)
+            with left_to_the_start():
+                plan = planner.plan(fragment, source, traits, wants_offsets=wants_offsets, free=free)
+                sql = planner.text(plan, traits)
         except (OptionError, SchemaError, WrongOptionError) as error:  # of a hint
             raise located(error, (source, fragment.offset)) from None
         frame = self._frame(sql, source, fragment.offset)
-        note_plan(self._notes, plan, planner.reads, traits, source, self._settings.ttl)
+        note_plan(notes, plan, planner.reads, traits, source, self._settings.ttl)
         if planner.has_interval_join or _has_interval_join(plan, traits):
             self._check_join_keys(frame, source, fragment.offset)
         if self.views.foreign_zone is not None:
             frame = local_rows(frame)
         states = {} if self._settings.is_batch else states_of(plan, traits)
-        return Found(frame, _rows_of(plan, traits), sql, shown(plan, traits), planner.definitions, states)
-
-    def fields(self, name: Name, source: Source) -> list[Any]:
-        """Return the fields of a table or view, as Spark has them."""
-        text = ".".join("`" + each.replace("`", "``") + "`" for each in name.parts)
-        query = Fragment(f"SELECT * FROM {text}", 0)
-        with self.states_in(None):
-            frame = self.query(query, Source(query.text)).frame
-        return [each for each in frame.schema.fields if each.name not in HIDDEN]
-
-    def _planner(self) -> Planner:
-        return Planner(
-            self._catalog,
-            self._settings,
-            self.views,
-            self._state_folder,
-            self._accepts_varying,
-            self._opened,
+        return Found(
+            frame, _rows_of(plan, traits), sql, shown(plan, traits), planner.definitions, states, notes
         )
 
-    def _state_folder(self, state_id: str) -> str:
-        if self._states is None:
-            self._states = self._temporary.states()
-        return self._states.folder(state_id)
-
-    def _accepts_varying(self, message: str) -> bool:
-        if self._settings.ignores_varying:
-            self._notes.varying.append(message)
-        return self._settings.ignores_varying
+    def fields(self, name: Name) -> list[Any]:
+        """Return the fields of a table or view, as Spark has them."""
+        query = Fragment(f"SELECT * FROM {'.'.join(map(quoted, name.parts))}")
+        frame = self.query(query, Source(query.text)).frame
+        return [each for each in frame.schema.fields if each.name not in HIDDEN]
 
     def forget(self) -> None:
         """Open tables again from now on. A view keeps the ends that its topics had at its first read."""
@@ -182,9 +153,8 @@ class Queries:
         self._temporary.remove()
 
     def _check_join_keys(self, frame: Any, source: Source, offset: int) -> None:
-        plan = (
-            plan_text(frame) if frame.isStreaming else None
-        )  # None on Spark Connect, which does not show it
+        # None on Spark Connect, which does not show it
+        plan = plan_text(frame) if frame.isStreaming else None
         if plan is not None and forgets_by_one_side(plan):
             raise source.error(
                 "a condition behind an interval join says that a column with a WATERMARK = another time. "

@@ -8,34 +8,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from penstock.sql.plan.hidden import KIND, OFFSETS
-from penstock.sql.plan.traits import Changed
-
 
 @dataclass(frozen=True)
 class Rows:
     """What is known of the rows of a query.
 
     Attributes:
-        changes: the part of the query that changes rows it gave before; None if rows are append-only.
+        changes: the name of the node that changes rows it gave before; None if rows are append-only.
         keys: columns by which all rows differ, in lower case; None if none are known. () is at most one row.
         is_together: whether the rows of each of `keys` are in one task and in order.
-        has_place: whether the columns of OFFSETS are there.
+        has_place: whether the columns of `hidden.OFFSETS` are there.
         in_ms: columns of `keys` that are times of whole milliseconds.
         is_read: whether each task has the rows of one table as it was read, in its order.
     """
 
-    changes: Changed | None = None
+    changes: str | None = None
     keys: frozenset[str] | None = None
     is_together: bool = False
     has_place: bool = False
     in_ms: frozenset[str] = frozenset()
     is_read: bool = False
-
-    @property
-    def hidden(self) -> tuple[str, ...]:
-        """Return the hidden columns."""
-        return (*((KIND,) if self.changes is not None else ()), *(OFFSETS if self.has_place else ()))
 
     def renamed(self, names: Mapping[str, str]) -> Rows:
         """Return what is known after a projection; `names` has the new name of each column that stays."""

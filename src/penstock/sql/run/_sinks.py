@@ -12,9 +12,9 @@ from typing import Any
 from penstock.spark.map_rows import map_rows
 from penstock.sql.connectors.described import Jdbc
 from penstock.sql.plan.hidden import KIND, OFFSETS
+from penstock.sql.plan.nodes import Changelog
 from penstock.sql.plan.texts import INTEGERS, quoted
-from penstock.sql.plan.traits import Changed
-from penstock.sql.run._changing import Changes, has_kind_column, written_as
+from penstock.sql.run._changing import has_kind_column, written_as
 from penstock.sql.run._net import NetChanges
 from penstock.sql.run._places import InPlace
 from penstock.sql.run._rows import Rows
@@ -26,13 +26,13 @@ _MILLISECONDS, _MICROSECONDS = 3, 6
 """The digits of a second."""
 
 
-def check_updates(table: Table, rows: Rows, changes: Changes) -> None:
+def check_updates(table: Table, rows: Rows, changes: Changelog) -> None:
     """Check that a table takes the updates of a query.
 
     Raises:
         ValueError: it only takes new rows. The message is that of Flink.
     """
-    if rows.changes is None or changes is not Changes.INSERTS or table.connector.takes_all_changes:
+    if rows.changes is None or changes is not Changelog.APPEND or table.connector.takes_all_changes:
         return
     hint = (
         "Leave out its column for the row kind"
@@ -40,14 +40,11 @@ def check_updates(table: Table, rows: Rows, changes: Changes) -> None:
         else "Write into a table of 'upsert-kafka' or 'jdbc' with a PRIMARY KEY, into a format such as "
         "'debezium-json' or into 'print'"
     )
+    kind = "update" if rows.changes in _ONLY_UPDATES else "update and delete"
     raise ValueError(
-        f"Table sink '{table.definition.name}' doesn't support consuming {_kind_of(rows.changes)} changes "
-        f"which is produced by node {rows.changes.name}. {hint}."
+        f"Table sink '{table.definition.name}' doesn't support consuming {kind} changes "
+        f"which is produced by node {rows.changes}. {hint}."
     )
-
-
-def _kind_of(feature: Changed) -> str:
-    return "update" if feature.name in _ONLY_UPDATES else "update and delete"
 
 
 def cut_columns(
@@ -147,7 +144,7 @@ def fitted(frame: Any, rows: Rows, table: Table, cut: frozenset[str] = frozenset
         return frame.drop(*OFFSETS)
     if rows.changes is not None and not differ:
         raise ValueError(
-            f"the rows of the query change ({rows.changes.name}), and {_known(rows)}. So rows of one PRIMARY "
+            f"the rows of the query change ({rows.changes}), and {_known(rows)}. So rows of one PRIMARY "
             f"KEY ({', '.join(keys)}) of '{table.definition.name}' would overwrite one another in any order. "
             f"Use the columns by which the rows differ as PRIMARY KEY.{hint}"
         )
@@ -167,7 +164,7 @@ def fitted(frame: Any, rows: Rows, table: Table, cut: frozenset[str] = frozenset
 
 def has_last_rows(table: Table) -> bool:
     """Return whether the last row of each PRIMARY KEY stays in the table, so that the order counts."""
-    return written_as(table) is Changes.UPSERTS
+    return written_as(table) is Changelog.UPSERT
 
 
 def of_no_key(table: Table, targets: list[str]) -> tuple[bool, ...]:

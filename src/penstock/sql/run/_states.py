@@ -32,20 +32,9 @@ class OtherStateError(ValueError):
         self.path = path
 
 
-class States:
-    """Gives the operators of one query their folders."""
-
-    def __init__(self, base: str) -> None:
-        self._base = base
-
-    def folder(self, state_id: str) -> str:
-        """Return the folder of an operator with an id."""
-        return f"{self._base}/{state_id}"
-
-
-def beside(checkpoint: str) -> States:
-    """Return the folders of a query with a folder of checkpoints."""
-    return States(f"{checkpoint}/{_BESIDE}")
+def beside(checkpoint: str) -> str:
+    """Return the folder of the states of a query with a folder of checkpoints."""
+    return f"{checkpoint}/{_BESIDE}"
 
 
 class TemporaryFolders:
@@ -54,9 +43,9 @@ class TemporaryFolders:
     def __init__(self) -> None:
         self._made: list[str] = []
 
-    def states(self) -> States:
+    def new(self) -> str:
         self._made.append(tempfile.mkdtemp(prefix="penstock-sql-"))
-        return States(self._made[-1])
+        return self._made[-1]
 
     def remove(self) -> None:
         for folder in self._made:

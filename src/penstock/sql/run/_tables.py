@@ -148,7 +148,7 @@ def declared_types(table: CreateTable) -> list[tuple[str, str, dict[str, str]]]:
         if isinstance(column, PhysicalColumn):
             parts.append((column.name, _declared(column.type, column.name), {}))
         elif isinstance(column, MetadataColumn):
-            key = column.key or column.name
+            key = column.metadata_key
             declared = _METADATA_TYPES.get(key) or _declared(column.type, column.name)
             parts.append((column.name, declared, {MARK: key}))
     return parts
@@ -222,7 +222,7 @@ def stored_texts(table: Table) -> list[str]:
     texts = []
     for column in table.definition.columns:
         name = quoted(column.name)
-        if isinstance(column, MetadataColumn) and (column.key or column.name) in _METADATA_TYPES:
+        if isinstance(column, MetadataColumn) and column.metadata_key in _METADATA_TYPES:
             texts.append(f"CAST({name} AS {_declared(column.type, column.name)}) AS {name}")
         elif not isinstance(column, ComputedColumn):
             texts.append(name)
@@ -257,7 +257,7 @@ def check_local(table: Table, zone: str) -> None:
     for column in table.definition.columns:
         if isinstance(column, ComputedColumn):
             continue  # its expression is checked where it is translated
-        is_metadata = isinstance(column, MetadataColumn) and "time" in (column.key or column.name)
+        is_metadata = isinstance(column, MetadataColumn) and "time" in column.metadata_key
         if not is_zoned(column.type) and (not is_metadata or _is_local(column)):
             continue
         if mark is not None and mark.column == column.name:
@@ -269,7 +269,7 @@ def check_local(table: Table, zone: str) -> None:
 
 def _is_local(column: PhysicalColumn | MetadataColumn) -> bool:
     """Return whether a metadata column is the time of the record, as a local time."""
-    key = (column.key or column.name) if isinstance(column, MetadataColumn) else ""
+    key = column.metadata_key if isinstance(column, MetadataColumn) else ""
     return (key == "timestamp" and column.type.name == "TIMESTAMP") or key == "timestamp-type"
 
 
@@ -293,7 +293,7 @@ def check_local_target(table: Table, zone: str) -> None:
         ValueError: a column is TIMESTAMP_LTZ, or the time of a record.
     """
     for column in stored_columns(table.definition):
-        is_metadata = isinstance(column, MetadataColumn) and (column.key or column.name) == "timestamp"
+        is_metadata = isinstance(column, MetadataColumn) and column.metadata_key == "timestamp"
         if is_metadata or is_zoned(column.type):
             raise ValueError(
                 depends_on_zone(f"the column '{column.name}' of '{table.definition.name}'", zone)
@@ -381,5 +381,5 @@ def metadata_option(table: CreateTable, columns: Iterable[str] = ()) -> str:
     for column in written:
         if "=" in column.name or ";" in column.name:
             raise ValueError(f"the metadata column '{column.name}' may not have ';' or '=' in its name.")
-    named = [f"{column.name} = {column.key or column.name}" for column in written]
+    named = [f"{column.name} = {column.metadata_key}" for column in written]
     return "; ".join([*named, *([f"{KIND} = row-kind"] if KIND in columns else [])])

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from penstock.sql.connectors.described import Connector, described, kind_of
+from penstock.sql.connectors.described import Connector, described
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import (
     AlterTable,
@@ -42,11 +42,6 @@ class Table:
     def connector(self) -> Connector:
         """Return what the options say, or raise what `described` raises."""
         return described(self.definition)
-
-    @property
-    def kind(self) -> type[Connector] | None:
-        """Return which connector the table has, without a check of its options."""
-        return kind_of(dict(self.definition.options))
 
     def hinted(self, options: Options) -> Table:
         """Return the table with the options of a hint, which replace its own ones."""

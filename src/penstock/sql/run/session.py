@@ -177,7 +177,7 @@ class Session:
         if len(found) != 1 or not isinstance(found[0].statement, Select):
             raise source.error("expected one query.", found[1].offset if len(found) > 1 else 0)
         self._begin()
-        return self._query(found[0].statement.query, source)
+        return self._query(found[0].statement.query, source)[0]
 
     def stop(self) -> None:
         """Stop all jobs of this session, remove its views from Spark, and undo SET of Spark's options.
@@ -191,17 +191,15 @@ class Session:
             for job in self.jobs:
                 stack.callback(job.stop)
 
-    def _query(self, query: Fragment, source: Source) -> Any:
-        """Return the rows of a query. Changes have the column `row_kind`."""
-        return self._noted(query, source)[0]
+    def _query(self, query: Fragment, source: Source) -> tuple[Any, Rows]:
+        """Return the rows of a query, and what is known of them. Warnings of a stream are logged.
 
-    def _noted(self, query: Fragment, source: Source) -> tuple[Any, Rows]:
-        """Return the rows of a query, and what is known of them. Warnings of a stream are logged."""
-        with self._queries.noting() as notes:
-            found = self._found(query, source)
+        Changes have the column `row_kind`.
+        """
+        found = self._found(query, source)
         frame = self._for_user(found)
         if frame.isStreaming:
-            self._warn(("", notes))
+            self._warn(("", found.notes))
         return frame, found.rows
 
     def _for_user(self, found: Found) -> Any:
@@ -213,16 +211,12 @@ class Session:
         return _with_kind(found.frame)
 
     def _found(self, query: Fragment, source: Source) -> Found:
-        def find() -> Found:
-            with self._queries.states_in(None):
-                return self._queries.query(query, source)
-
-        return self._queries.in_its_zone(find)
+        return self._queries.in_its_zone(lambda: self._queries.query(query, source))
 
     # ---- statements
 
     def select(self, statement: Select, source: Source) -> Result:
-        frame, rows = self._noted(statement.query, source)
+        frame, rows = self._query(statement.query, source)
         return Result(columns=tuple(frame.columns), frame=frame, is_changing=rows.changes is not None)
 
     def insert(self, statement: Insert, source: Source) -> Result:
@@ -236,10 +230,9 @@ class Session:
         make_active(self.spark)
         writes, streams = [], []
         for insert in inserts:
-            with self._queries.noting() as notes:
-                writes.append(self._inserts.prepare(insert, source, in_set=in_set))
+            writes.append(self._inserts.prepare(insert, source, in_set=in_set))
             if writes[-1].rows.isStreaming:
-                streams.append((writes[-1].name, notes))
+                streams.append((writes[-1].name, writes[-1].found.notes))
         self._warn(*streams)
         started = self._inserts.start(writes, source, in_set=in_set)
         queries, parts = [query for query, _ in started], [part for _, part in started]
@@ -414,7 +407,7 @@ class Session:
 
         if found is None and self._views.table(statement.name.parts) is None:
             raise ValueError(f"there is no table or view '{statement.name}'.")
-        fields = self._queries.in_its_zone(lambda: self._queries.fields(statement.name, source))
+        fields = self._queries.in_its_zone(lambda: self._queries.fields(statement.name))
         rows = [(field.name, type_text(flink_type(field.dataType)), "TRUE", "", "", "") for field in fields]
         return Result(columns=columns, rows=tuple(rows))
 
@@ -433,24 +426,22 @@ class Session:
         self, statement: Select | Insert, source: Source, streams: list[tuple[str, Notes]]
     ) -> Explanation:
         """Return the explanation of one statement, and add an INSERT of a stream to `streams`."""
-        with self._queries.noting() as notes:
-            if isinstance(statement, Insert):
-                write = self._inserts.prepare(statement, source, is_explained=True)
-                found, frame = self._explained_write(write), write.rows
-                sql, rows, plan = write.sql, write.known, write.plan
-            else:
-                query = self._found(statement.query, source)
-                found, frame, sql, rows = Explanation("SELECT"), query.frame, query.sql, query.rows
-                plan = query.plan
+        if isinstance(statement, Insert):
+            write = self._inserts.prepare(statement, source, is_explained=True)
+            found, query, frame = self._explained_write(write), write.found, write.rows
+        else:
+            found, query = Explanation("SELECT"), self._found(statement.query, source)
+            frame = query.frame
+        notes = query.notes
         reads = add_reads(found, notes, self._catalog)
         if frame.isStreaming:
-            add_changes(found, notes, rows)
+            add_changes(found, notes, query.rows)
             found.add("Warnings", warnings_of(notes, self._catalog))
             if isinstance(statement, Insert):
                 found.add("Changes", [f"{statement.table} takes {taken(write.table)}"])
                 streams.append((write.name, notes))
-        found.add("Plan", plan.splitlines())
-        found.add(SQL_OF_SPARK, [sql])
+        found.add("Plan", query.plan.splitlines())
+        found.add(SQL_OF_SPARK, [query.sql])
         with without_reused_shuffles(self.spark):
             add_plan(found, frame, reads, notes.cuts)
         return found

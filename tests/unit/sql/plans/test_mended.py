@@ -28,7 +28,7 @@ from penstock.sql.plan.nodes import (
     Watermark,
 )
 from penstock.sql.plan.rewrite import columns_of
-from penstock.sql.plan.types import BIGINT, BOOLEAN
+from penstock.sql.plan.types import BIGINT, BOOLEAN, NULL
 from tests.unit.sql.plans.checked import check_stream
 from tests.unit.sql.plans.histories import CLICKS, EVENTS, SECOND_US, START_US, TIME, Happening, History
 from tests.unit.sql.plans.random_plans import SPANS, Parts, call, compared, number, output, same
@@ -119,3 +119,13 @@ def test_query_in_a_query(is_negated: bool) -> None:
             query = call("NOT", "(NOT {0})", (query,), BOOLEAN)
         node = Project(Filter(rows, (query,)), same((own,)))
     check(node, event_of(0), event_of(1, 2, source="clicks"), event_of(2, 2), event_of(2, source="clicks"))
+
+
+def test_null_is_not_in_a_query_only_if_the_query_has_no_row() -> None:
+    parts = Parts()
+    inner, outer = (parts.scan(each) for each in (CLICKS, EVENTS))
+    key = columns_of(inner)[0]
+    has_key = call("NOT", "(NOT {0})", (call("IS NULL", "({0} IS NULL)", (key,), BOOLEAN),), BOOLEAN)
+    query = QueryCall(QueryKind.IN, Filter(inner, (has_key,)), (key,), (Literal("NULL", NULL),))
+    node = Filter(outer, (call("NOT", "(NOT {0})", (query,), BOOLEAN),))
+    check(node, event_of(0), event_of(1, source="clicks"), event_of(2))

@@ -316,12 +316,7 @@ class Calls(Values):
         return self.call(node, f"TIMESTAMPDIFF {unit}", text, [first, second], INT)
 
     def _row(self, node: exp.Expr, args: list[exp.Expr]) -> Expression:
-        return self.call(
-            node,
-            "ROW",
-            _struct,
-            list(map(self.bind, args)),
-        )
+        return self.call(node, "ROW", _struct, list(map(self.bind, args)))
 
     def _round(self, node: exp.Expr, args: list[exp.Expr]) -> Expression:
         if len(args) not in (1, 2) or (len(args) == 2 and not str(args[1].this).isdigit()):

@@ -64,7 +64,7 @@ class Operators(Base):
         if name.lower() not in known:
             self.refuse(node, _no_field(name, row))
         function = FieldOf(1, 1, lambda args: f"{args[0].text}.{quoted(name)}", field=name)
-        return self.called(node, "", function, [row], known[name.lower()])
+        return self.called(node, f".{name}", function, [row], known[name.lower()])
 
     def _literal(self, node: exp.Expr) -> Expression:
         if node.args.get("is_string"):

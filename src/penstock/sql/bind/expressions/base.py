@@ -114,6 +114,17 @@ class Base:
         except ValueError as error:
             self.refuse(node, f"{name}: {error}" if name else str(error))
 
+    def condition(self, node: exp.Expr, clause: str) -> Expression:
+        """Return the condition of a clause.
+
+        Raises:
+            SqlError: the expression is not one of BOOLEAN.
+        """
+        found = self.bind(node)
+        if kind_of(found) not in ("boolean", "void"):
+            self.refuse(node, f"{clause} takes a condition, got {kind_of(found).upper()}.")
+        return found
+
     def refuse(self, node: exp.Expr, message: str) -> NoReturn:
         """Raise the error for a part of the query."""
         self.place.refuse(node, message)

@@ -11,39 +11,11 @@ from typing import assert_never
 
 from penstock.sql.passes.context import PassContext
 from penstock.sql.passes.engine import groups, joins, ranks, times
-from penstock.sql.passes.engine.inputs import input_with, labelled, with_offsets
-from penstock.sql.plan.expressions import Call, Column, Expression, walk
-from penstock.sql.plan.nodes import (
-    Aggregate,
-    Apply,
-    AsOfJoin,
-    Changelog,
-    Distinct,
-    Filter,
-    FromChangelog,
-    Join,
-    Limit,
-    MarkedWindows,
-    Node,
-    Output,
-    Over,
-    PlainTimes,
-    Project,
-    Rank,
-    Scan,
-    SetKind,
-    SetOperation,
-    Sort,
-    Stateful,
-    TableFunction,
-    TimedChanges,
-    ToChangelog,
-    Unnest,
-    Upserts,
-    Values,
-    Watermark,
-    Window,
-)
+from penstock.sql.passes.engine.inputs import defined, input_with, labelled, with_offsets
+from penstock.sql.plan import nodes
+from penstock.sql.plan.expressions import Call, Column, walk
+from penstock.sql.plan.hidden import OFFSETS
+from penstock.sql.plan.nodes import Changelog, Node, SetKind
 from penstock.sql.plan.operators import Normalization
 from penstock.sql.plan.rewrite import inputs_of, with_inputs
 from penstock.sql.plan.traits import Traits
@@ -77,12 +49,18 @@ _CHANGES_TWICE = (
 )
 
 
-def _place(node: Filter) -> int:
+OF_SEVERAL_TOPICS = (
+    "the last row of a PRIMARY KEY is found by the offsets of the records, and offsets of different topics "
+    "cannot be compared. Make a table for each topic."
+)
+
+
+def _place(node: nodes.Filter) -> int:
     parts = (each for condition in node.conditions for each in walk(condition))
     return max((each.offset for each in parts if isinstance(each, (Call, Column))), default=-1)
 
 
-def choose_engine(plan: Output, context: PassContext) -> Output:
+def choose_engine(plan: nodes.Output, context: PassContext) -> nodes.Output:
     """Return a plan in which each node of a stream has its engine."""
     return replace(plan, input=_Chosen(context).of(plan.input))
 
@@ -99,137 +77,128 @@ class _Chosen:
             is_raw: whether the rows are wanted as versions of their keys, for FOR SYSTEM_TIME AS OF.
             session: the window of SESSION that the groups above are of.
         """
-        if isinstance(node, Aggregate):
+        if isinstance(node, nodes.Aggregate):
             session = groups.grouped_window(node)
-        goes_on = isinstance(node, (Project, Filter, Watermark)) or (is_raw and isinstance(node, Rank))
+        goes_on = isinstance(node, (nodes.Project, nodes.Filter, nodes.Watermark)) or (
+            is_raw and isinstance(node, nodes.Rank)
+        )
         inputs = tuple(
             self.of(
                 each,
-                is_raw=(is_raw and goes_on) or (isinstance(node, AsOfJoin) and place == 1),
-                session=session if isinstance(node, (Aggregate, Project, Filter)) else None,
+                is_raw=(is_raw and goes_on) or (isinstance(node, nodes.AsOfJoin) and place == 1),
+                session=session if isinstance(node, (nodes.Aggregate, nodes.Project, nodes.Filter)) else None,
             )
             for place, each in enumerate(inputs_of(node))
         )
         node = with_inputs(node, inputs)
-        if not self._context.traits(node).is_stream:
-            if isinstance(node, FromChangelog):
+        if not self._context.traits(node).is_stream and not isinstance(node, nodes.AsOfJoin):
+            if isinstance(node, nodes.FromChangelog):
                 self._context.refuse(node.offset, _STATIC_CHANGES)
             return node
-        if isinstance(node, Window):
+        if isinstance(node, nodes.Window):
             return self._window(node, is_grouped=node.column == session)
         return self._chosen(node, is_raw=is_raw)
 
     def _chosen(self, node: Node, *, is_raw: bool) -> Node:  # noqa: RET503 - assert_never does not return
         context = self._context
         match node:
-            case Scan():
+            case nodes.Scan():
                 return node if is_raw else self._normalized(node)
-            case Join():
+            case nodes.Join():
                 return joins.join(node, context)
-            case AsOfJoin():
+            case nodes.AsOfJoin():
                 return times.as_of(node, context)
-            case Aggregate():
+            case nodes.Aggregate():
                 return groups.aggregate(node, context)
-            case Over():
+            case nodes.Over():
                 return times.over(node, context)
-            case Rank():
+            case nodes.Rank():
                 return ranks.versions(node, context) if is_raw else ranks.rank(node, context)
-            case Filter() if is_raw and context.traits(node.input).changes:
+            case nodes.Filter() if is_raw and context.traits(node.input).changes:
                 context.refuse(_place(node), _NO_CONDITION)
-            case Sort():
+            case nodes.Sort():
                 return times.sort(node, context)
-            case Limit() if context.traits(node.input).changes and node.count is not None:
+            case nodes.Limit() if context.traits(node.input).changes and node.count is not None:
                 # Spark would count changes, and cut the later ones off.
-                return ranks.rank(Rank(node.input, (), (), node.count, None, node.offset), context)
-            case SetOperation():
+                return ranks.rank(nodes.Rank(node.input, (), (), node.count, None, node.offset), context)
+            case nodes.SetOperation():
                 return self._union(node)
-            case FromChangelog():
+            case nodes.FromChangelog():
                 return self._changing(node)
-            case Distinct() | Apply():
+            case nodes.Distinct() | nodes.Apply():
                 raise TypeError(f"an earlier pass has to replace {type(node).__name__} of a stream.")
             case (
-                Values()
-                | Watermark()
-                | Window()
-                | Project()
-                | Filter()
-                | Unnest()
-                | TableFunction()
-                | Limit()
-                | ToChangelog()
-                | Output()
+                nodes.Values()
+                | nodes.Watermark()
+                | nodes.Window()
+                | nodes.Project()
+                | nodes.Filter()
+                | nodes.Unnest()
+                | nodes.TableFunction()
+                | nodes.Limit()
+                | nodes.ToChangelog()
+                | nodes.Output()
+                | nodes.Stateful()
+                | nodes.MarkedWindows()
+                | nodes.PlainTimes()
+                | nodes.Upserts()
+                | nodes.TimedChanges()
             ):
-                return node
-            case Stateful() | MarkedWindows() | PlainTimes() | Upserts() | TimedChanges():
                 return node
             case _:
                 assert_never(node)
 
-    def _changing(self, node: FromChangelog) -> Node:
+    def _changing(self, node: nodes.FromChangelog) -> Node:
         """Return rows that change. Spark's own watermark ends before them. Windows set it again."""
         below = self._context.traits(node.input)
-        if below.changed is not None:
-            self._context.refuse(node.offset, _CHANGES_TWICE.format(name=below.changed.name))
-        rows = PlainTimes(node.input, None) if below.times or below.windows else node.input
+        if below.changes:
+            self._context.refuse(node.offset, _CHANGES_TWICE.format(name=below.changed))
+        rows = nodes.PlainTimes(node.input, None) if below.times or below.windows else node.input
         return replace(node, input=rows, time=below.time)
 
-    def _normalized(self, node: Scan) -> Node:
+    def _normalized(self, node: nodes.Scan) -> Node:
         """Return a correct changelog of the records of a table."""
         if not node.source.is_normalized:
             return node
         if not node.source.has_offsets:
-            self._context.refuse(
-                node.offset,
-                "the last row of a PRIMARY KEY is found by the offsets of the records, and offsets of "
-                "different topics cannot be compared. Make a table for each topic.",
-            )
-        context, shown = self._context, node.columns
-        rows, places = with_offsets(node, context, is_for_operator=True)
-        labels = labelled("c", shown)
-        columns: list[tuple[str, Expression]] = [
-            *labels,
-            *zip(("__partition", "__offset"), places, strict=True),
-        ]
+            self._context.refuse(node.offset, OF_SEVERAL_TOPICS)
+        rows, places = with_offsets(node, self._context, is_for_operator=True)
+        labels = labelled("c", node.columns)
         by_name = {column.name: label for label, column in labels}
         operator = Normalization(tuple(by_name[name] for name in node.source.keys))
-        return Stateful(
-            operator, (input_with(rows, columns, context),), labels, Changelog.RETRACT, offset=node.offset
-        )
+        rows_in = input_with(rows, [*labels, *zip(OFFSETS, places, strict=True)], self._context)
+        return nodes.Stateful(operator, (rows_in,), labels, Changelog.RETRACT, offset=node.offset)
 
-    def _window(self, node: Window, *, is_grouped: bool) -> Node:
+    def _window(self, node: nodes.Window, *, is_grouped: bool) -> Node:
         context = self._context
         below = context.traits(node.input)
         if below.changes:
             node = groups.timed(node, context)
-            return MarkedWindows(node, None, (), (), node.column) if is_made(node.spans) else node
-        is_of_window = isinstance(node.time, Column) and below.windows.get(node.time) == "time"
-        if is_of_window:
-            node = replace(node, input=groups.marked(node.input, context))
-            is_of_window = bool(context.traits(node.input).times)
-        if is_of_window:
-            pass  # Spark knows when the windows below are over
-        elif not (isinstance(node.time, Column) and node.time in below.times):
+            return nodes.MarkedWindows(node, None, (), (), node.column) if is_made(node.spans) else node
+        is_timed = node.time in below.times
+        if isinstance(node.time, Column) and below.part_of_window(node.time) == "time":
+            node = replace(node, input=groups.marked(node.input, context, node.time))
+            is_timed = is_timed or node.time in context.traits(node.input).times
+        if not is_timed:
             self._refuse_time(node)
         if node.spans.kind == "SESSION":
             return node if is_grouped else times.sessions(node, context)
         if is_made(node.spans):
-            return MarkedWindows(node, None, (), (), node.column)
+            return nodes.MarkedWindows(node, None, (), (), node.column)
         return node
 
-    def _refuse_time(self, node: Window) -> None:
+    def _refuse_time(self, node: nodes.Window) -> None:
         time = node.time
-        offset = max(getattr(time, "offset", -1), -1)
+        offset = getattr(time, "offset", -1)
         offset = offset if offset >= 0 else node.offset
         column = time.name if isinstance(time, Column) else ""
         name = f"'{column}'" if column else "this expression"
-        from penstock.sql.passes.engine.inputs import defined  # noqa: PLC0415
-
         found = defined(node.input, time) if isinstance(time, Column) else time
         if isinstance(found, Call) and found.name == "PROCTIME":
             self._context.refuse(offset, _PROCTIME.format(name=name))
         self._context.refuse(offset, _NO_WATERMARK.format(name=name, column=column or "ts"))
 
-    def _union(self, node: SetOperation) -> Node:
+    def _union(self, node: nodes.SetOperation) -> Node:
         """Return UNION ALL. Spark takes a column for a time with a watermark only if both sides have one.
 
         It asks the first side alone what a column means, and would drop rows of the second one as late.
@@ -255,11 +224,11 @@ class _Chosen:
         shown = {*left.times} <= {*node.lefts} and {*right.times} <= {*node.rights}
         if same and shown:
             return node
-        sides = [
-            PlainTimes(side, None) if context.traits(side).times or context.traits(side).windows else side
-            for side in (node.left, node.right)
-        ]
-        return replace(node, left=sides[0], right=sides[1])
+        return replace(node, left=self._plain(node.left), right=self._plain(node.right))
+
+    def _plain(self, side: Node) -> Node:
+        known = self._context.traits(side)
+        return nodes.PlainTimes(side, None) if known.times or known.windows else side
 
 
 def _known_to_spark(column: Column, traits: Traits) -> tuple[bool, bool, str | None]:

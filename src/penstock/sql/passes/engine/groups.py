@@ -14,8 +14,16 @@ from penstock.sql.functions.served import SUFFIX
 from penstock.sql.language.flink_types import Field, FlinkType
 from penstock.sql.passes.context import PassContext
 from penstock.sql.passes.engine.calls import Calls
-from penstock.sql.passes.engine.inputs import exposing, input_of, labelled, window_of, with_offsets
-from penstock.sql.plan.expressions import AggregateCall, Call, Column, Expression, Function, Literal, Piece
+from penstock.sql.passes.engine.inputs import (
+    ZERO,
+    exposing,
+    input_with,
+    labelled,
+    labels_of,
+    window_of,
+    with_offsets,
+)
+from penstock.sql.plan.expressions import AggregateCall, Call, Column, Expression, Function, Piece
 from penstock.sql.plan.hidden import KIND_MARK
 from penstock.sql.plan.nodes import (
     Aggregate,
@@ -31,6 +39,7 @@ from penstock.sql.plan.nodes import (
     TimedChanges,
     Unnest,
     Window,
+    copies,
 )
 from penstock.sql.plan.operators import Aggregation, GatheredAggregation
 from penstock.sql.plan.rewrite import columns_in, columns_of, expressions_of, inputs_of
@@ -58,15 +67,12 @@ _SET = "gs"
 def aggregate(node: Aggregate, context: PassContext) -> Node:
     """Return groups by their engine."""
     below = context.traits(node.input)
-    if not below.is_stream:
-        return node
     windows = _windows(node)
     if windows:
         return _of_windows(node, windows, context)
-    ends = [each for each in node.keys if below.windows.get(_column(each.expression)) == "end"]
+    ends = [each for each in node.keys if below.part_of_window(each.expression) == "end"]
     if ends and not below.changes:
-        calls = tuple(replace(each, call=native_call(each.call, context)) for each in node.calls)
-        found = replace(node, input=marked(node.input, context), calls=calls)
+        found = replace(node, input=marked(node.input, context), calls=_native_calls(node, context))
         if context.traits(found.input).times:
             return _checked_sets(found, {*ends}, context)
     return _stateful(node, context)
@@ -100,10 +106,6 @@ def _computed_of(node: Node, window: Column) -> frozenset[Column]:
     if isinstance(node, Project):
         return frozenset(each.column for each in node.outputs if columns_in(each.expression) & below)
     return below
-
-
-def _column(value: Expression) -> Column:
-    return value if isinstance(value, Column) else Column(-1, "", value.type)
 
 
 def _windows(node: Aggregate) -> dict[Assignment, tuple[Column, str]]:
@@ -156,17 +158,9 @@ def _of_windows(
     if context.traits(rows).changes:
         made = _gathered(groups, context)
     else:
-        calls = tuple(replace(each, call=native_call(each.call, context)) for each in node.calls)
-        made = replace(groups, calls=calls)
-    outputs = [
-        Assignment(each.column, _part(key.column, windows[each][1]))
-        if each in windows
-        else Assignment(each.column, each.column)
-        for each in node.keys
-    ]
-    outputs += [Assignment(each.column, each.column) for each in node.calls]
-    outputs += [Assignment(column, column) for column, _ in node.groupings]
-    return Project(made, tuple(outputs))
+        made = replace(groups, calls=_native_calls(node, context))
+    parts = {each.column: _part(key.column, part) for each, (_, part) in windows.items()}
+    return Project(made, tuple(Assignment(each, parts.get(each, each)) for each in columns_of(node)))
 
 
 def _key_of_all(
@@ -183,7 +177,11 @@ def _key_of_all(
     return [Assignment(context.column("all", BIGINT), start)]
 
 
-def native_call(call: AggregateCall, context: PassContext) -> AggregateCall:
+def _native_calls(node: Aggregate, context: PassContext) -> tuple[AggregateOutput, ...]:
+    return tuple(replace(each, call=_native_call(each.call, context)) for each in node.calls)
+
+
+def _native_call(call: AggregateCall, context: PassContext) -> AggregateCall:
     """Return an aggregate of windows as Spark streams it. Of DISTINCT it streams sets of values only."""
     if call.name == "APPROX_COUNT_DISTINCT":
         context.refuse(
@@ -210,8 +208,6 @@ def _check_session(rows: Node, window: Column, others: list[Assignment], context
     found = _window_node(rows, window)
     if found is None or found.spans.kind != "SESSION":
         return
-    if context.traits(found.input).changes:
-        context.refuse(found.offset, _NO_SESSION)
     if {*found.partition} != {each.expression for each in others}:
         context.refuse(found.offset, _OTHER_PARTITION)
 
@@ -240,19 +236,16 @@ def _gathered(node: Aggregate, context: PassContext) -> Node:
     rows = context.column("rows", kind)
     call = AggregateCall("collect", arguments, kind, function=Function(0, len(arguments), _gathered_text))
     groups = replace(node, calls=(AggregateOutput(rows, call),))
-    columns = [*columns_of(groups)]
-    columns.remove(rows)
-    inputs = Input(groups, (*labelled("k", columns), ("__rows", rows)))
-    texts = calls.texts or (("n", "count(*)"),)
+    columns = [each for each in columns_of(groups) if each != rows]
+    keys = labelled("k", columns)
     made = Stateful(
-        GatheredAggregation("__rows", texts),
-        (inputs,),
-        (*labelled("k", columns), *calls.columns),
+        GatheredAggregation("__rows", calls.texts or (("n", "count(*)"),)),
+        (Input(groups, (*keys, ("__rows", rows))),),
+        (*keys, *calls.columns),
         Changelog.APPEND,
         offset=node.offset,
     )
-    kept = [Assignment(each, each) for each in columns]
-    return Project(made, (*kept, *(Assignment(column, value) for column, value in values.items())))
+    return Project(made, (*copies(columns), *(Assignment(*each) for each in values.items())))
 
 
 def _gathered_text(args: list[Piece]) -> str:
@@ -272,11 +265,11 @@ def timed(node: Window, context: PassContext) -> Window:
         context.refuse(node.offset, _NO_SESSION)
     time = below.changing_time
     if time is None or node.time != time[0]:
-        name = below.changed.name if below.changed is not None else ""
         context.refuse(
             node.offset,
-            f"{node.spans.kind} of rows that change ({name}) takes the column of the WATERMARK of a table. "
-            "Aggregates, joins and UNION do not keep it: put them behind the window, or leave them out.",
+            f"{node.spans.kind} of rows that change ({below.changed}) takes the column of the WATERMARK of "
+            "a table. Aggregates, joins and UNION do not keep it: put them behind the window, or leave "
+            "them out.",
         )
     return replace(node, input=TimedChanges(node.input, *time))
 
@@ -284,14 +277,15 @@ def timed(node: Window, context: PassContext) -> Window:
 # ---- marks
 
 
-def marked(node: Node, context: PassContext) -> Node:
+def marked(node: Node, context: PassContext, over: Column | None = None) -> Node:
     """Return rows of windows whose ends Spark knows, if it does not know them yet.
 
-    Their traits have no times if nothing can tell Spark the ends.
+    Their traits have no times if nothing can tell Spark the ends. `over` is the time that other windows are
+    over. Spark knows one column only, so it is this one then.
     """
     known = context.traits(node).windows
-    ends = tuple(column for column, part in known.items() if part == "end")
-    times = tuple(column for column, part in known.items() if part == "time")
+    ends = tuple(column for column, part in known.items() if part == "end" and over is None)
+    times = tuple(column for column, part in known.items() if part == "time" and over in (None, column))
     if not ends and not times:
         return node
     found = window_of(node, (*ends, *times)[0])
@@ -312,18 +306,19 @@ def _stateful(node: Aggregate, context: PassContext) -> Node:
         rows, places = with_offsets(rows, context)
         time = context.traits(node.input).time
         order = places[1] if places else time[0] if time is not None else None
-    values = {each.column: calls.value(each.call, order) for each in node.calls}
-    keys = [each.expression for each in node.keys] or [Literal("0", INT, 0)]
-    inputs = input_of(rows, [("g", keys), ("a", calls.arguments)], context)
-    labels = tuple(f"g{place}" for place in range(len(keys)))
-    outputs = tuple((f"g{place}", each.column) for place, each in enumerate(node.keys))
-    texts = calls.texts
+    values: dict[Column, Expression] = {each.column: calls.value(each.call, order) for each in node.calls}
+    keys = labelled("g", [each.expression for each in node.keys] or (ZERO,))
+    arguments, texts = calls.arguments, calls.texts
     if not texts:  # the count of nothing never changes: a group comes once and goes once
-        none = context.call("none", "CAST(NULL AS INT)", (), INT)
-        inputs = input_of(rows, [("g", keys), ("a", [*calls.arguments, none])], context)
-        texts = (("n", f"count(a{len(calls.arguments)})"),)
+        texts = (("n", f"count(a{len(arguments)})"),)
+        arguments = [*arguments, context.call("none", "CAST(NULL AS INT)", (), INT)]
+    inputs, labels = input_with(rows, [*keys, *labelled("a", arguments)], context), labels_of(keys)
+    outputs = labelled("g", (each.column for each in node.keys))
     if node.sets:
-        return _of_sets(node, inputs, labels, texts, calls, values, context)
+        inputs, number = _of_sets(node, inputs, labels, context)
+        labels, outputs = (*labels, _SET), (*outputs, (_SET, number))
+        for column, of_keys in node.groupings:
+            values[column] = _grouping(number, of_keys, node.sets, context)
     made = Stateful(
         Aggregation(labels, texts, node.ttl),
         (inputs,),
@@ -332,27 +327,16 @@ def _stateful(node: Aggregate, context: PassContext) -> Node:
         is_inserts=not calls.texts and not below.changes,
         offset=node.offset,
     )
-    return _shown(made, node, values)
-
-
-def _shown(made: Node, node: Aggregate, values: Mapping[Column, Expression]) -> Node:
-    outputs = [Assignment(each.column, each.column) for each in node.keys]
-    outputs += [Assignment(column, value) for column, value in values.items()]
-    return Project(made, tuple(outputs))
+    shown = copies(each.column for each in node.keys)
+    return Project(made, (*shown, *(Assignment(*each) for each in values.items())))
 
 
 def _of_sets(
-    node: Aggregate,
-    inputs: Input,
-    labels: tuple[str, ...],
-    texts: tuple[tuple[str, str], ...],
-    calls: Calls,
-    values: Mapping[Column, Expression],
-    context: PassContext,
-) -> Node:
-    """Return GROUPING SETS: each row counts once in each set. The number of the set is a key.
+    node: Aggregate, inputs: Input, labels: tuple[str, ...], context: PassContext
+) -> tuple[Input, Column]:
+    """Return the rows of GROUPING SETS, each of which counts once in each set, and the number of the set.
 
-    So a NULL of the data and a column that is not in the set are different groups.
+    The number is a key. So a NULL of the data and a column that is not in the set are different groups.
     """
     numbers = ", ".join(map(str, range(len(node.sets))))
     array = context.call("sets", f"array({numbers})", (), FlinkType("ARRAY", elements=(INT,)))
@@ -372,19 +356,8 @@ def _of_sets(
         made.append(Assignment(context.column(label, known[label].type), value))
         shown.append((label, made[-1].column))
     others = [(label, column) for label, column in inputs.columns if label not in labels]
-    kept = [Assignment(column, column) for _, column in others] + [Assignment(number, number)]
-    outer = Input(Project(rows, (*made, *kept)), (*shown, *others, (_SET, number)))
-    outputs = tuple((f"g{place}", each.column) for place, each in enumerate(node.keys))
-    found = Stateful(
-        Aggregation((*labels, _SET), texts, node.ttl),
-        (outer,),
-        (*outputs, (_SET, number), *calls.columns),
-        Changelog.RETRACT,
-        is_inserts=not calls.texts and not context.traits(node.input).changes,
-        offset=node.offset,
-    )
-    groupings = {column: _grouping(number, places, node.sets, context) for column, places in node.groupings}
-    return _shown(found, node, {**values, **groupings})
+    kept = copies([*(column for _, column in others), number])
+    return Input(Project(rows, (*made, *kept)), (*shown, *others, (_SET, number))), number
 
 
 def _grouping(

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.passes.context import PassContext
-from penstock.sql.plan.expressions import Call, Column, Expression, SortItem
+from penstock.sql.plan.expressions import Call, Column, Expression, Literal, SortItem
 from penstock.sql.plan.hidden import OFFSETS
 from penstock.sql.plan.nodes import (
     Assignment,
@@ -28,6 +29,7 @@ from penstock.sql.plan.nodes import (
     Unnest,
     Watermark,
     Window,
+    copies,
 )
 from penstock.sql.plan.rewrite import columns_of
 from penstock.sql.plan.types import BIGINT, INT
@@ -35,20 +37,20 @@ from penstock.sql.plan.types import BIGINT, INT
 _NULL_PLACE = "CASE WHEN {{0}} IS NULL THEN {} ELSE {} END"
 
 
-def labelled(prefix: str, columns: Iterable[Column]) -> tuple[tuple[str, Column], ...]:
-    """Return columns with the labels `c0`, `c1` and so on."""
-    return tuple((f"{prefix}{place}", each) for place, each in enumerate(columns))
+E = TypeVar("E", bound=Expression)
+Labelled = Sequence[tuple[str, Expression]]
+"""Values with their labels."""
+ZERO = Literal("0", INT, 0)
+"""The key of rows that are one group."""
 
 
-def input_of(node: Node, parts: Sequence[tuple[str, Sequence[Expression]]], context: PassContext) -> Input:
-    """Return rows with these values, each list of which has a prefix for its labels."""
-    every = tuple(each for _, values in parts for each in values)
-    node, columns = context.with_expressions(node, every, "value")
-    found: list[tuple[str, Column]] = []
-    rest = iter(columns)
-    for prefix, values in parts:
-        found += labelled(prefix, [next(rest) for _ in values])
-    return Input(node, tuple(found))
+def labelled(prefix: str, values: Iterable[E]) -> tuple[tuple[str, E], ...]:
+    """Return values with the labels `c0`, `c1` and so on."""
+    return tuple((f"{prefix}{place}", each) for place, each in enumerate(values))
+
+
+def labels_of(values: Labelled) -> tuple[str, ...]:
+    return tuple(label for label, _ in values)
 
 
 def exposing(node: Node, column: Column) -> Node | None:  # noqa: PLR0911 - a case a kind of node
@@ -98,7 +100,7 @@ def with_offsets(
             return replace(node, input=below), pair
         case Project():
             below, pair = with_offsets(node.input, context)
-            kept = tuple(Assignment(each, each) for each in pair if each not in columns_of(node))
+            kept = copies(each for each in pair if each not in columns_of(node))
             return replace(node, input=below, outputs=(*node.outputs, *kept)), pair
         case _:
             return node, ()
@@ -152,7 +154,7 @@ def ordered(
     return columns, order
 
 
-def input_with(node: Node, columns: Sequence[tuple[str, Expression]], context: PassContext) -> Input:
+def input_with(node: Node, values: Labelled, context: PassContext) -> Input:
     """Return rows with these values under their labels."""
-    node, made = context.with_expressions(node, tuple(value for _, value in columns), "value")
-    return Input(node, tuple((label, column) for (label, _), column in zip(columns, made, strict=True)))
+    node, columns = context.with_expressions(node, tuple(value for _, value in values), "value")
+    return Input(node, tuple(zip(labels_of(values), columns, strict=True)))

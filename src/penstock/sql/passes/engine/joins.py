@@ -16,22 +16,12 @@ from dataclasses import dataclass, replace
 
 from penstock.sql.passes.context import PassContext
 from penstock.sql.passes.engine.groups import marked
-from penstock.sql.passes.engine.inputs import input_with, labelled
+from penstock.sql.passes.engine.inputs import ZERO, input_with, labelled
 from penstock.sql.plan.expressions import Call, Column, Expression, Literal
-from penstock.sql.plan.nodes import (
-    Changelog,
-    Filter,
-    Input,
-    Join,
-    JoinKind,
-    Node,
-    PlainTimes,
-    Scan,
-    Stateful,
-)
+from penstock.sql.plan.nodes import Changelog, Filter, Input, Join, JoinKind, Node, PlainTimes, Scan, Stateful
 from penstock.sql.plan.operators import RegularJoin
 from penstock.sql.plan.rewrite import columns_in, columns_of, nodes_in
-from penstock.sql.plan.types import BOOLEAN, INT, INTEGERS, spark_text
+from penstock.sql.plan.types import BOOLEAN, INTEGERS, spark_text
 
 _HARMLESS = ("<", "<=", ">", ">=", "BETWEEN", "<>")
 """Comparisons that only let Spark keep a row for longer, beside those that bound the watermark columns."""
@@ -44,8 +34,6 @@ Pair = tuple[Column, Column]
 def join(node: Join, context: PassContext) -> Node:
     """Return a join by its engine."""
     left, right = context.traits(node.left), context.traits(node.right)
-    if not left.is_stream and not right.is_stream:
-        return node
     if node.kind in (JoinKind.SEMI, JoinKind.ANTI):
         return _stateful(node, context)
     if left.is_stream and right.is_stream:
@@ -68,9 +56,8 @@ def _of_windows(node: Join, context: PassContext) -> Join:
     if left.changes or right.changes:
         return node
     is_of_ends = any(
-        left.windows.get(one) == "end" and right.windows.get(other) == "end"
+        left.part_of_window(one) == "end" and right.part_of_window(other) == "end"
         for one, other, _ in _equal(node)
-        if isinstance(one, Column) and isinstance(other, Column)
     )
     if not is_of_ends:
         return node
@@ -107,10 +94,8 @@ def _of_static(node: Join, context: PassContext) -> Node:
 def _native(node: Join, pair: Pair | None, context: PassContext) -> Node:
     left = _with_plain_times(node.left, pair[0] if pair else None, context)
     right = _with_plain_times(node.right, pair[1] if pair else None, context)
-    conditions = (
-        (*node.conditions, *_present(node, context)) if node.kind is not JoinKind.INNER else node.conditions
-    )
-    return replace(node, left=left, right=right, conditions=conditions)
+    more = _present(node, context) if node.kind is not JoinKind.INNER else []
+    return replace(node, left=left, right=right, conditions=(*node.conditions, *more))
 
 
 def _present(node: Join, context: PassContext) -> list[Expression]:
@@ -148,7 +133,7 @@ def bounding_times(node: Join, context: PassContext) -> Pair | None:
     )
     if not lefts or not rights:
         return None
-    known = _Watermarks(lefts, rights, frozenset(columns_of(node.left)), context.is_utc)
+    known = _Watermarks(lefts, rights, frozenset(columns_of(node.left)))
     bounded: tuple[set[Pair], set[Pair]] = (set(), set())
     equal: set[Pair] = set()
     for each in node.conditions:
@@ -174,7 +159,6 @@ class _Watermarks:
     lefts: frozenset[Column]
     rights: frozenset[Column]
     left_columns: frozenset[Column]
-    is_utc: bool
 
     def shifted(self, value: Expression) -> tuple[Column, int] | None:
         """Return a watermark column plus or minus intervals, and how many; None for anything else.
@@ -183,24 +167,12 @@ class _Watermarks:
         """
         if isinstance(value, Column):
             return (value, 0) if value in self.lefts | self.rights else None
-        if (
-            not isinstance(value, Call)
-            or value.name not in ("+", "-")
-            or len(value.args) != 2
-            or not self.is_utc
-        ):
+        if not isinstance(value, Call) or value.name not in ("+", "-") or len(value.args) != 2:
             return None
         time, length = value.args
         if value.name == "+" and isinstance(time, Literal):
             time, length = length, time
-        is_interval = (
-            isinstance(length, Literal) and length.type.name == "INTERVAL" and length.value is not None
-        )
-        found = (
-            self.shifted(time)
-            if is_interval and isinstance(length, Literal) and _is_positive(length)
-            else None
-        )
+        found = self.shifted(time) if _is_length(length) else None
         return None if found is None else (found[0], found[1] + 1)
 
     def pair(self, one: Expression, other: Expression, *, most: int) -> tuple[Pair, int] | None:
@@ -214,8 +186,11 @@ class _Watermarks:
         return ((first[0], second[0]), 1) if sides[0] else ((second[0], first[0]), 0)
 
 
-def _is_positive(length: Literal) -> bool:
-    return isinstance(length.value, int) and length.value >= 0
+def _is_length(value: Expression) -> bool:
+    """Return whether a value is a constant interval that does not go back."""
+    if not isinstance(value, Literal) or value.type.name != "INTERVAL":
+        return False
+    return isinstance(value.value, int) and value.value >= 0
 
 
 def _ordered(condition: Expression) -> list[tuple[Expression, Expression]]:
@@ -254,9 +229,8 @@ def _stateful(node: Join, context: PassContext) -> Node:
     """Return the rows of a join by an operator of penstock."""
     keys, rest = equal_keys(node, context)
     how = node.kind.value
-    is_outer = how != "inner"
-    has_keys = bool(keys)
-    keys = keys or [(Literal("0", INT, 0), Literal("0", INT, 0))]
+    is_outer, has_keys = how != "inner", bool(keys)
+    keys = keys or [(ZERO, ZERO)]
     if is_outer:
         rest, keys = _of_one_side(node, rest, keys, context)
     if rest and is_outer and not has_keys:
@@ -283,11 +257,7 @@ def _stateful(node: Join, context: PassContext) -> Node:
     )
     outputs = tuple((label, column) for each in inputs for label, column in each.columns if label[1:2] != "k")
     made: Node = Stateful(
-        operator,
-        inputs,
-        outputs,
-        Changelog.APPEND if is_append else Changelog.RETRACT,
-        offset=node.offset,
+        operator, inputs, outputs, Changelog.APPEND if is_append else Changelog.RETRACT, offset=node.offset
     )
     return Filter(made, tuple(rest)) if rest else made
 
@@ -324,10 +294,7 @@ def _key(
 
 
 def _of_one_side(
-    node: Join,
-    rest: list[Expression],
-    keys: list[tuple[Expression, Expression]],
-    context: PassContext,
+    node: Join, rest: list[Expression], keys: list[tuple[Expression, Expression]], context: PassContext
 ) -> tuple[list[Expression], list[tuple[Expression, Expression]]]:
     """Return the conditions that are left, and keys that only rows have that fulfil the others.
 
@@ -360,9 +327,7 @@ def _side(
                 f"the column '{each.name}' is {spark_text(each.type).upper()}, and this join of streams "
                 "takes no nested columns. Leave it out in a view, or take its fields.",
             )
-    columns: list[tuple[str, Expression]] = [*labelled(prefix, shown)]
-    columns += [(f"{prefix}k{place}", each) for place, each in enumerate(keys)]
-    return input_with(node, columns, context)
+    return input_with(node, [*labelled(prefix, shown), *labelled(f"{prefix}k", keys)], context)
 
 
 def _place(condition: Expression, node: Join) -> int:

@@ -11,8 +11,9 @@ from dataclasses import replace
 from penstock.sql.language.flink_types import Field, FlinkType
 from penstock.sql.passes.context import PassContext
 from penstock.sql.passes.engine.groups import marked
-from penstock.sql.passes.engine.inputs import input_with, labelled, ordered, with_offsets
-from penstock.sql.plan.expressions import AggregateCall, Call, Column, Expression, Function, Literal, Piece
+from penstock.sql.passes.engine.inputs import ZERO, input_with, labelled, labels_of, ordered, with_offsets
+from penstock.sql.plan.expressions import AggregateCall, Column, Expression, Function, Literal, Piece
+from penstock.sql.plan.hidden import OFFSETS
 from penstock.sql.plan.nodes import (
     Aggregate,
     AggregateOutput,
@@ -24,20 +25,17 @@ from penstock.sql.plan.nodes import (
     Stateful,
     Unnest,
     Upserts,
+    copies,
 )
 from penstock.sql.plan.operators import Deduplication, Top
 from penstock.sql.plan.rewrite import columns_of
-from penstock.sql.plan.types import BIGINT, INT, spark_text
+from penstock.sql.plan.types import BIGINT, spark_text
 
 
 def rank(node: Rank, context: PassContext) -> Node:
     """Return the first rows of each group by their engine."""
     below = context.traits(node.input)
-    if not below.is_stream:
-        return node
-    is_of_window = any(
-        isinstance(each, Column) and below.windows.get(each) == "end" for each in node.partition
-    )
+    is_of_window = any(below.part_of_window(each) == "end" for each in node.partition)
     if is_of_window and not below.changes:
         rows = marked(node.input, context)
         if context.traits(rows).times:
@@ -73,66 +71,34 @@ def versions(node: Rank, context: PassContext) -> Node:
 def _one(node: Rank, context: PassContext) -> Node:
     rows, places = with_offsets(node.input, context)
     shown = columns_of(node.input)
-    keys = list(node.partition) or [Literal("0", INT, 0)]
-    order = [(f"o{place}", each.expression) for place, each in enumerate(node.order)]
-    columns: list[tuple[str, Expression]] = [
-        *labelled("c", shown),
-        *((f"p{place}", each) for place, each in enumerate(keys)),
-        *order,
-        *zip(("__partition", "__offset"), places, strict=False),
-    ]
-    operator = Deduplication(
-        tuple(f"p{place}" for place in range(len(keys))),
-        (*(label for label, _ in order), *(("__partition", "__offset") if places else ())),
-        node.order[0].is_descending,
-    )
-    made = Stateful(
-        operator,
-        (input_with(rows, columns, context),),
-        labelled("c", shown),
-        Changelog.RETRACT,
-        offset=node.offset,
-    )
+    outputs, keys = labelled("c", shown), labelled("p", node.partition or (ZERO,))
+    order = (*labelled("o", (each.expression for each in node.order)), *zip(OFFSETS, places, strict=False))
+    operator = Deduplication(labels_of(keys), labels_of(order), node.order[0].is_descending)
+    rows_in = input_with(rows, [*outputs, *keys, *order], context)
+    made = Stateful(operator, (rows_in,), outputs, Changelog.RETRACT, offset=node.offset)
     return made if node.rank is None else _with_one(made, node.rank, shown)
 
 
 def _with_one(made: Node, rank: Column, shown: tuple[Column, ...]) -> Node:
-    one = Assignment(rank, Literal("CAST(1 AS BIGINT)", BIGINT, 1))
-    return Project(made, (*(Assignment(each, each) for each in shown), one))
+    return Project(made, (*copies(shown), Assignment(rank, Literal("CAST(1 AS BIGINT)", BIGINT, 1))))
 
 
 def _top(node: Rank, context: PassContext) -> Node:
     below, rows = context.traits(node.input), node.input
     shown = columns_of(node.input)
-    keys = list(node.partition) or [Literal("0", INT, 0)]
+    outputs, keys = labelled("c", shown), labelled("p", node.partition or (ZERO,))
     columns, order = ordered(node.order, context)
     if not node.order:  # any rows are right. Those that were read first do not change
         if not below.changes:
             rows, places = with_offsets(rows, context)
-            columns = [(f"o{place}", each) for place, each in enumerate(places)]
-        columns = columns or [("o0", Literal("0", INT, 0))]
-        order = [(label, False) for label, _ in columns]
-    is_ranked = node.rank is not None and node.count > 1
-    labels: list[tuple[str, Expression]] = [
-        *labelled("c", shown),
-        *((f"p{place}", each) for place, each in enumerate(keys)),
-        *columns,
-    ]
-    operator = Top(
-        node.count,
-        tuple(f"p{place}" for place in range(len(keys))),
-        tuple(order),
-        "n" if is_ranked else None,
-    )
-    outputs = labelled("c", shown)
-    if is_ranked and node.rank is not None:
-        outputs = (*outputs, ("n", node.rank))
-    made = Stateful(
-        operator, (input_with(rows, labels, context),), outputs, Changelog.RETRACT, offset=node.offset
-    )
-    if node.rank is None or is_ranked:
-        return made
-    return _with_one(made, node.rank, shown)
+            columns = [*labelled("o", places)]
+        columns = columns or [("o0", ZERO)]
+        order = [(label, False) for label in labels_of(columns)]
+    ranked = (("n", node.rank),) if node.rank is not None and node.count > 1 else ()
+    operator = Top(node.count, labels_of(keys), tuple(order), "n" if ranked else None)
+    rows_in = input_with(rows, [*outputs, *keys, *columns], context)
+    made = Stateful(operator, (rows_in,), (*outputs, *ranked), Changelog.RETRACT, offset=node.offset)
+    return made if node.rank is None or ranked else _with_one(made, node.rank, shown)
 
 
 def _of_windows(node: Rank, context: PassContext) -> Node:
@@ -160,18 +126,11 @@ def _of_windows(node: Rank, context: PassContext) -> Node:
     element = tuple(context.column(each.name, each.type) for each in carried)
     number = node.rank or context.column("rank", BIGINT)
     each_row = Unnest(groups, rows, element, number, is_single=node.count == 1)
-    outputs = [Assignment(of_keys[each], of_keys[each]) if each in of_keys else None for each in shown]
-    values = dict(zip(carried, element, strict=True))
-    made = [
-        found if found is not None else Assignment(each, values[each])
-        for found, each in zip(outputs, shown, strict=True)
-    ]
-    more = [Assignment(number, _as_bigint(number, context))] if node.rank is not None else []
-    return Project(each_row, (*made, *more))
-
-
-def _as_bigint(number: Column, context: PassContext) -> Call:
-    return context.call("CAST BIGINT", "CAST({0} AS BIGINT)", (number,), BIGINT)
+    values: dict[Expression, Expression] = {**of_keys, **dict(zip(carried, element, strict=True))}
+    made = [Assignment(each, values[each]) for each in shown]
+    if node.rank is not None:
+        made.append(Assignment(number, context.call("CAST BIGINT", "CAST({0} AS BIGINT)", (number,), BIGINT)))
+    return Project(each_row, tuple(made))
 
 
 def _first_rows(width: int, node: Rank) -> Callable[[list[Piece]], str]:

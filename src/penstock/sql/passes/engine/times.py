@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.sql.functions.served import AGGREGATES, OVER_ONLY
 from penstock.sql.passes.context import PassContext
 from penstock.sql.passes.engine.calls import Calls
-from penstock.sql.passes.engine.inputs import input_with, labelled, ordered, with_offsets
-from penstock.sql.passes.refuse_in_batch import OF_STREAMS
+from penstock.sql.passes.engine.inputs import ZERO, input_with, labelled, labels_of, ordered, with_offsets
 from penstock.sql.plan.expressions import Column, Expression, Frame, Literal, OverCall
+from penstock.sql.plan.hidden import OFFSETS
 from penstock.sql.plan.nodes import (
     AsOfJoin,
     Assignment,
@@ -26,11 +25,12 @@ from penstock.sql.plan.nodes import (
     Sort,
     Stateful,
     Window,
+    copies,
 )
 from penstock.sql.plan.operators import END_OF, START_OF, OverRows, SessionRows, TimeSort, VersionJoin
 from penstock.sql.plan.rewrite import columns_of, nodes_in
 from penstock.sql.plan.traits import MADE_WINDOW
-from penstock.sql.plan.types import BIGINT, INT
+from penstock.sql.plan.types import BIGINT
 
 _NUMBERS = ("ROW_NUMBER", "RANK", "DENSE_RANK")
 _FREE = ("LAG", *_NUMBERS)
@@ -51,17 +51,14 @@ _SORT_NEEDS_TIME = (
     "ORDER BY without LIMIT in a stream begins with the column of the WATERMARK of a table, ascending, as in "
     "Flink. Rows in another order would have to wait for ever: add LIMIT, or leave ORDER BY out."
 )
-_PLACES = ("__partition", "__offset")
 
 
 def over(node: Over, context: PassContext) -> Node:
     """Return rows with functions of the rows before them."""
     below = context.traits(node.input)
-    if not below.is_stream:
-        return node
     calls = [each.call for each in node.calls]
     if below.changes:
-        context.refuse(node.offset, _of_changes(below.changed.name if below.changed else ""))
+        context.refuse(node.offset, _of_changes(below.changed))
     for each in calls:
         is_time = len(each.order) == 1 and below.delay_of(each.order[0].expression) is not None
         if not is_time or each.order[0].is_descending:
@@ -76,32 +73,12 @@ def over(node: Over, context: PassContext) -> Node:
     rows, places = with_offsets(node.input, context)
     shown, time = columns_of(node.input), calls[0].order[0].expression
     delay_ms = below.delay_of(time) or 0
-    keys = list(calls[0].partition) or [Literal("0", INT, 0)]
-    columns: list[tuple[str, Expression]] = [
-        *labelled("c", shown),
-        *((f"p{place}", each) for place, each in enumerate(keys)),
-        ("t", time),
-        *zip(_PLACES, places, strict=False),
-        *((f"a{place}", each) for place, each in enumerate(known.arguments)),
-    ]
-    operator = OverRows(
-        tuple(f"p{place}" for place in range(len(keys))),
-        "t",
-        delay_ms,
-        _PLACES if places else (),
-        known.texts,
-        frame[0],
-        frame[1],
-    )
-    made = Stateful(
-        operator,
-        (input_with(rows, columns, context),),
-        (*labelled("c", shown), *known.columns),
-        Changelog.APPEND,
-        offset=node.offset,
-    )
-    kept = [Assignment(each, each) for each in shown]
-    return Project(made, (*kept, *(Assignment(column, value) for column, value in values.items())))
+    outputs, keys = labelled("c", shown), labelled("p", calls[0].partition or (ZERO,))
+    order, arguments = (*zip(OFFSETS, places, strict=False),), labelled("a", known.arguments)
+    operator = OverRows(labels_of(keys), "t", delay_ms, labels_of(order), known.texts, *frame)
+    rows_in = input_with(rows, [*outputs, *keys, ("t", time), *order, *arguments], context)
+    made = Stateful(operator, (rows_in,), (*outputs, *known.columns), Changelog.APPEND, offset=node.offset)
+    return Project(made, (*copies(shown), *(Assignment(*each) for each in values.items())))
 
 
 def _of_changes(name: str) -> str:
@@ -145,8 +122,6 @@ def _value(known: Calls, call: OverCall, context: PassContext) -> Expression:
     name, args = call.call.name, call.call.args
     if name in _REFUSED:
         context.refuse(call.offset, f"{name} is not served with OVER in a stream. {_REFUSED[name]}")
-    if name not in AGGREGATES and name not in OVER_ONLY:
-        context.refuse(call.offset, f"{name} is not served with OVER in a stream.")
     if call.call.is_distinct:
         context.refuse(call.offset, f"{name}(DISTINCT ...) is not served with OVER in a stream.")
     if name in _NUMBERS:
@@ -182,32 +157,21 @@ def sort(node: Sort, context: PassContext) -> Node:
     Raises:
         SqlError: the order is another one, or the rows change.
     """
-    below = context.traits(node.input)
-    if not below.is_stream:
-        return node
     if not node.is_result:
         return node.input
+    below = context.traits(node.input)
     first = node.items[0]
     delay_ms = below.delay_of(first.expression)
     if below.changes or delay_ms is None or first.is_descending:
         context.refuse(node.offset, _SORT_NEEDS_TIME)
     rows, places = with_offsets(node.input, context)
     shown = columns_of(node.input)
+    outputs = labelled("c", shown)
     columns, order = ordered(node.items[1:], context, "s")
-    labels: list[tuple[str, Expression]] = [
-        *labelled("c", shown),
-        ("o0", first.expression),
-        *columns,
-        *zip(_PLACES, places, strict=False),
-    ]
-    by = (*order, *((name, False) for name, _ in zip(_PLACES, places, strict=False)))
-    return Stateful(
-        TimeSort("o0", delay_ms, tuple(by)),
-        (input_with(rows, labels, context),),
-        labelled("c", shown),
-        Changelog.APPEND,
-        offset=node.offset,
-    )
+    of_record = [*zip(OFFSETS, places, strict=False)]
+    operator = TimeSort("o0", delay_ms, (*order, *((label, False) for label in labels_of(of_record))))
+    rows_in = input_with(rows, [*outputs, ("o0", first.expression), *columns, *of_record], context)
+    return Stateful(operator, (rows_in,), outputs, Changelog.APPEND, offset=node.offset)
 
 
 def sessions(node: Window, context: PassContext) -> Node:
@@ -225,32 +189,29 @@ def sessions(node: Window, context: PassContext) -> Node:
             "conditions in a query around it.",
         )
     shown = columns_of(node.input)
-    keys = list(node.partition) or [Literal("0", INT, 0)]
-    columns: list[tuple[str, Expression]] = [
-        *labelled("c", shown),
-        *((f"__key{place}", each) for place, each in enumerate(keys)),
-        ("t", node.time),
-    ]
+    outputs, keys = labelled("c", shown), labelled("__key", node.partition or (ZERO,))
     bounds = [
         context.column(name, each.type)
         for name, each in zip(("start", "end"), node.column.type.fields, strict=True)
     ]
-    operator = SessionRows(
-        tuple(f"__key{place}" for place in range(len(keys))), "t", delay_ms, node.spans.size
-    )
+    operator = SessionRows(labels_of(keys), "t", delay_ms, node.spans.size)
     made = Stateful(
         operator,
-        (input_with(node.input, columns, context),),
-        (*labelled("c", shown), (START_OF, bounds[0]), (END_OF, bounds[1])),
+        (input_with(node.input, [*outputs, *keys, ("t", node.time)], context),),
+        (*outputs, (START_OF, bounds[0]), (END_OF, bounds[1])),
         Changelog.APPEND,
         offset=node.offset,
     )
     window = context.call(
         MADE_WINDOW, "named_struct('start', {0}, 'end', {1})", tuple(bounds), node.column.type
     )
-    return Project(made, (*(Assignment(each, each) for each in shown), Assignment(node.column, window)))
+    return Project(made, (*copies(shown), Assignment(node.column, window)))
 
 
+_STATIC = (
+    "FOR SYSTEM_TIME AS OF joins the rows of a stream, and the left table is static. Use a JOIN of the rows "
+    "of now, or ROW_NUMBER() in a query in FROM."
+)
 _VIEW = (
     "Or use a view that shows the key and the time of ROW_NUMBER() OVER (PARTITION BY key ORDER BY time "
     "DESC) = 1, where time is the column of the WATERMARK."
@@ -264,10 +225,10 @@ def as_of(node: AsOfJoin, context: PassContext) -> Node:
         SqlError: the times are not those of watermarks, or the join is of another kind.
     """
     left, right = context.traits(node.left), context.traits(node.right)
-    if left.is_stream and not right.is_stream:
-        return Join(node.left, node.right, node.kind, node.conditions, node.offset, is_as_of=True)
+    if not left.is_stream:
+        context.refuse(node.offset, _STATIC)
     if not right.is_stream:
-        context.refuse(node.offset, OF_STREAMS)
+        return Join(node.left, node.right, node.kind, node.conditions, node.offset, is_as_of=True)
     if left.changes:
         context.refuse(node.offset, "the left side of FOR SYSTEM_TIME AS OF must only insert rows.")
     delay_ms = left.delay_of(node.time)
@@ -304,14 +265,13 @@ def _versions(
         )
     if not key <= {other for _, other in keys if isinstance(other, Column)}:
         context.refuse(node.offset, "ON must compare all columns of the PRIMARY KEY of the right table.")
-    inputs = []
-    for prefix, rows, values in (
-        ("l", node.left, [one for one, _ in keys]),
-        ("r", node.right, [other for _, other in keys]),
-    ):
-        columns: list[tuple[str, Expression]] = [*labelled(prefix, columns_of(rows))]
-        columns += [(f"{prefix}k{place}", each) for place, each in enumerate(values)]
-        inputs.append(input_with(rows, columns, context))
+    inputs = [
+        input_with(rows, [*labelled(prefix, columns_of(rows)), *labelled(f"{prefix}k", values)], context)
+        for prefix, rows, values in (
+            ("l", node.left, [one for one, _ in keys]),
+            ("r", node.right, [other for _, other in keys]),
+        )
+    ]
     labels = [
         next(label for label, each in one.columns if each == column)
         for one, column in zip(inputs, (time[0], version[0]), strict=True)
