@@ -12,9 +12,9 @@ from penstock.sql.language.queries import (
     IntervalOf,
     NamedArgument,
     TableArgument,
-    place_of,
     read_expression,
     read_query,
+    start_of,
 )
 from penstock.sql.language.source import Source
 
@@ -35,14 +35,14 @@ def test_every_function_is_anonymous(name: str) -> None:
     assert [type(each) for each in found.expressions] == [exp.Column, exp.Literal]
 
 
-def test_names_functions_and_literals_know_their_places() -> None:
+def test_names_functions_and_literals_know_their_offsets() -> None:
     text = "SELECT f(a), 'x' FROM t"
     tree = query(text)
     function, literal = tree.expressions
     assert (function.meta["start"], literal.meta["start"]) == (7, 13)
     table = tree.args["from_"].this
     assert (table.this.meta["start"], table.this.meta["end"]) == (22, 22)
-    assert place_of(tree) == 7
+    assert start_of(tree) == 7
 
 
 def test_parts_of_a_select_have_these_names() -> None:
@@ -92,7 +92,7 @@ def test_a_join_has_side_and_kind() -> None:
     ("text", "column"),
     [("SELECT a b c FROM t", 12), ("SELECT (a FROM t", 11), ("SELECT a\nFROM t GROUP a", 14)],
 )
-def test_a_mistake_has_its_place(text: str, column: int) -> None:
+def test_a_mistake_has_its_column(text: str, column: int) -> None:
     with pytest.raises(SqlError) as error:
         query(text)
     assert error.value.facts["column"] == column

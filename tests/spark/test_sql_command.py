@@ -53,7 +53,7 @@ SERVERS = "'properties.bootstrap.servers' = '127.0.0.1:1'"
 
 @pytest.mark.parametrize("arguments", [(), ("--explain",)])
 @pytest.mark.parametrize(
-    ("options", "target", "place", "message"),
+    ("options", "target", "position", "message"),
     [
         (f"{SERVERS}, 'scan.startup.mod' = 'x'", SERVERS, "Line 5, column ", "Did you mean 'scan.startup.mode'?"),
         (SERVERS, f"{SERVERS}, 'sink.delivery-guarantee' = 'exactly-once'", "Line 10, column 13", "'sink.transactional-id-prefix' is required"),
@@ -66,7 +66,7 @@ def test_a_wrong_option_is_a_mistake_of_the_script(
     arguments: tuple[str, ...],
     options: str,
     target: str,
-    place: str,
+    position: str,
     message: str,
 ) -> None:
     script = tmp_path / "job.sql"
@@ -75,7 +75,7 @@ def test_a_wrong_option_is_a_mistake_of_the_script(
     script.write_text(folder + ORDERS.format(watermark=watermark, options=options, target=target))
     found = CliRunner().invoke(app, ["sql", *arguments, str(script)])
     assert found.exit_code == 2, found.output
-    assert place in found.output
+    assert position in found.output
     assert message in found.output
     assert not spark.streams.active
     assert not (tmp_path / "checkpoints").exists()

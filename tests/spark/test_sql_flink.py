@@ -86,7 +86,7 @@ def test_expressions_have_the_values_and_types_that_flink_gave(session: Session,
     wrong = {}
     for start in range(0, len(given), 50):
         some = given[start : start + 50]
-        query = ", ".join(f"{each['expression']} AS c{place}" for place, each in enumerate(some))
+        query = ", ".join(f"{each['expression']} AS c{index}" for index, each in enumerate(some))
         frame = session.sql(f"SELECT {query}{SOURCES[file]}")
         for each, value, (_, kind) in zip(some, collected(frame)[0], frame.dtypes, strict=True):
             one, other = (in_any_order(each["expression"], found) for found in (value, each["value"]))

@@ -72,9 +72,9 @@ def test_the_first_rows_of_groups(script: Script, bootstrap: str, make_topic: Ma
     ]
     assert "-D[s1, 1, 1]" in script.lines, "another row takes the rank"
     assert [(row["shop"], row["n"], row["id"]) for row in written(bootstrap, ranks)] == [
-        *(("s0", place, number) for place, number in ((1, 3), (2, 0), (3, 6))),
-        *(("s1", place, number) for place, number in ((1, 7), (2, 4), (3, 1))),
-        *(("s2", place, number) for place, number in ((1, 8), (2, 5), (3, 2))),
+        *(("s0", rank, number) for rank, number in ((1, 3), (2, 0), (3, 6))),
+        *(("s1", rank, number) for rank, number in ((1, 7), (2, 4), (3, 1))),
+        *(("s2", rank, number) for rank, number in ((1, 8), (2, 5), (3, 2))),
     ]
     assert [tuple(row.values()) for row in written(bootstrap, ends)] == [
         ("s0", 3, 6, 1, 2),

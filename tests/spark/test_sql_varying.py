@@ -45,8 +45,8 @@ def test_a_clock_over_rows_that_change_is_kept_or_does_no_harm(
         ),
         ("SELECT word FROM sales, LATERAL TABLE(words(shop)) AS w (word, place)", "words"),
     ):
-        place = query.rindex(part) + 1
-        assert re.match(rf"Line 1, column {place}: .* over rows that change", script.refusal(query)), query
+        column = query.rindex(part) + 1
+        assert re.match(rf"Line 1, column {column}: .* over rows that change", script.refusal(query)), query
     assert "asNondeterministic() in Python" in script.refusal(
         "CREATE FUNCTION g AS 'tests.spark.sql_functions.guess' LANGUAGE PYTHON DETERMINISTIC"
     )

@@ -240,10 +240,10 @@ def test_a_window_without_a_watermark_is_refused_at_its_column(script: Script, t
                 f"EXPLAIN INSERT INTO counts {query}",
             ):
                 found = script.refusal(text)
-                place = text.index(column if column == "PROCTIME()" else f"({column}") + (
+                start = text.index(column if column == "PROCTIME()" else f"({column}") + (
                     column != "PROCTIME()"
                 )
-                assert found.startswith(f"Line 1, column {place + 1}: "), found
+                assert found.startswith(f"Line 1, column {start + 1}: "), found
                 wanted = (
                     "a window of a stream needs the column of a WATERMARK"
                     if column in ("ts", "late")

@@ -60,9 +60,9 @@ class Hunt:
     # processes
 
     def _arguments(self, *more: str) -> list[str]:
-        places = {"bootstrap": self._bootstrap, "topic": TOPIC, "folder": self._folder, "dsn": self._dsn}
+        options = {"bootstrap": self._bootstrap, "topic": TOPIC, "folder": self._folder, "dsn": self._dsn}
         schema = ["--has-schema"] if self._has_schema else []
-        return [*(f"--{name}={value}" for name, value in places.items()), *schema, *more]
+        return [*(f"--{name}={value}" for name, value in options.items()), *schema, *more]
 
     def _start_job(self, *more: str) -> JobProcess:
         self._stop_job()
@@ -205,13 +205,13 @@ class Hunt:
 
     def repeated(self) -> tuple[int, int]:
         """Return how many changes the topic has, and how many of them came before."""
-        places: Counter[str] = Counter()
+        seen: Counter[str] = Counter()
         for record in self.records():
             message = self.payload(record)
             if message and message["source"]["snapshot"] == "false":
                 source = message["source"]
-                places[f"{source['lsn']} {record.key!r}"] += 1
-        return places.total(), places.total() - len(places)
+                seen[f"{source['lsn']} {record.key!r}"] += 1
+        return seen.total(), seen.total() - len(seen)
 
 
 def _rows(connection: psycopg.Connection[Any], columns: str, table: str) -> Table:

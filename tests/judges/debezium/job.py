@@ -26,7 +26,7 @@ COPY = "copied_goods"
 def messages(
     spark: SparkSession, bootstrap: str, topic: str, per_batch: int, *, has_schema: bool
 ) -> DataFrame:
-    """Return the changes, with their place in the topic."""
+    """Return the changes, with their offset in the topic."""
     read = (
         spark.readStream.format("penstock")
         .schema(f"{COLUMNS}, row_kind STRING, offset BIGINT, partition INT")

@@ -127,7 +127,7 @@ class Workload:
         live.update(given)
 
     def _insert_some(self, connection: Connection, free: list[int], _: list[int]) -> Moves:
-        """Insert a row, or several with one statement, which have one place in the log."""
+        """Insert a row, or several with one statement, which have one LSN."""
         keys = self.random.sample(free, min(len(free), self.random.choice([1, 1, 3])))
         connection.execute("INSERT INTO goods (id) SELECT unnest(%s::bigint[])", [keys])
         for key in keys:

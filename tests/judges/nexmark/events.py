@@ -50,10 +50,10 @@ def events(count: int, seed: int = 7) -> Events:
     """
     chance, made = random.Random(seed), Events()
     for number in range(count):
-        place, time = number % _CYCLE, _BEGIN + number * STEP
-        if place == 0:
+        turn, time = number % _CYCLE, _BEGIN + number * STEP
+        if turn == 0:
             made.add(0, "person", _person(len(made.persons), time))
-        elif place <= _AUCTIONS:
+        elif turn <= _AUCTIONS:
             made.add(1, "auction", _auction(chance, made, time))
         else:
             made.add(2, "bid", _bid(chance, made, number, time))

@@ -18,7 +18,7 @@ from penstock.errors import PenstockError, SqlError, SqlFailedError
 from penstock.sql.run.session import Session
 from penstock.testing.streams import run_to_end
 from penstock.testing.tables import rows_left
-from tests.judges.sql.corpus import Answer, Places, Script
+from tests.judges.sql.corpus import Answer, Locations, Script
 from tests.spark.queries import RowsOfBatches, stopped
 from tests.spark.sql_answers import plain, zoned
 from tests.waiting import wait_until
@@ -28,13 +28,13 @@ _OWN = re.compile(r"(?:penstock\.errors\.)(\w+Error: [^\n]+)")
 _CAUSE = re.compile(r"(\[(?!STREAM_FAILED|FOREACH_BATCH)[A-Z_.]+\] [^\n]+)")
 
 
-def answer(spark: SparkSession, script: Script, mode: str, places: Places) -> Answer:
+def answer(spark: SparkSession, script: Script, mode: str, locations: Locations) -> Answer:
     """Return columns and rows; or `refused`, a message before anything ran; or `failed`, one while it ran."""
     session = Session(spark, lambda _: None)
     try:
         session.execute(f"SET 'execution.runtime-mode' = '{mode}'")
-        session.execute(f"SET 'execution.checkpointing.dir' = '{places.folder}/checkpoints'")
-        return _answer(session, script, places)
+        session.execute(f"SET 'execution.checkpointing.dir' = '{locations.folder}/checkpoints'")
+        return _answer(session, script, locations)
     except SqlError as error:
         what = "failed" if isinstance(error, SqlFailedError) else "refused"
         return {what: str(error).split("\n")[0].partition(": ")[2]}
@@ -45,8 +45,8 @@ def answer(spark: SparkSession, script: Script, mode: str, places: Places) -> An
         session.stop()
 
 
-def _answer(session: Session, script: Script, places: Places) -> Answer:
-    *first, last = script.statements(places)
+def _answer(session: Session, script: Script, locations: Locations) -> Answer:
+    *first, last = script.statements(locations)
     for each in first:
         for result in session.execute(f"{each};"):
             for query in result.job.queries if result.job is not None else ():
@@ -59,8 +59,8 @@ def _answer(session: Session, script: Script, places: Places) -> Answer:
     rows: list[tuple[Any, ...]]
     if not frame.isStreaming:
         rows = list(map(tuple, given.collect()))
-    elif places.restarts and places.batches > 1:
-        rows = rows_left(_rows_with_a_restart(given, f"{places.folder}/of-select"))
+    elif locations.restarts and locations.batches > 1:
+        rows = rows_left(_rows_with_a_restart(given, f"{locations.folder}/of-select"))
     else:
         rows = rows_left(given)
     columns = [[name, kind] for name, kind in frame.dtypes if name != KIND]

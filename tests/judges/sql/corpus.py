@@ -63,7 +63,7 @@ def expressions(name: str) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Places:
+class Locations:
     """Where a script finds its topics and files.
 
     Attributes:
@@ -83,7 +83,7 @@ class Places:
     restarts: bool = False
 
     def fill(self, text: str) -> str:
-        """Return a text with places instead of their marks."""
+        """Return a text with locations instead of their marks."""
         limit = self._limit(text)
         marks = {
             "${read}": _READ.format(self.servers) + limit,
@@ -92,8 +92,8 @@ class Places:
             "${new}": self.made,
             "${out}": self.folder,
         }
-        for mark, place in marks.items():
-            text = text.replace(mark, place)
+        for mark, location in marks.items():
+            text = text.replace(mark, location)
         return text
 
     def _limit(self, statement: str) -> str:
@@ -146,13 +146,13 @@ class Script:
         """Return the statements of the tables that the script names."""
         return [text for name, text in TABLES.items() if re.search(rf"\b{name}\b", self.sql)]
 
-    def statements(self, places: Places) -> list[str]:
+    def statements(self, locations: Locations) -> list[str]:
         """Return all statements: those of its tables first."""
-        return [places.fill(each) for each in (*self.tables, *_split(self.sql))]
+        return [locations.fill(each) for each in (*self.tables, *_split(self.sql))]
 
-    def made_topics(self, places: Places) -> list[str]:
+    def made_topics(self, locations: Locations) -> list[str]:
         """Return the topics that the script writes."""
-        return [f"{places.made}{name}" for name in sorted(set(_NEW_TOPIC.findall(self.text)))]
+        return [f"{locations.made}{name}" for name in sorted(set(_NEW_TOPIC.findall(self.text)))]
 
     @functools.cached_property
     def asked(self) -> str:

@@ -37,7 +37,7 @@ def with_figures(page: Path, text: str) -> str:
     """Return a page with its figures."""
     before, _, rest = page.read_text().partition(_BEGIN)
     _, end, after = rest.partition(_END)
-    assert end, f"{page} has no place for the figures: {_BEGIN}{_END}"
+    assert end, f"{page} has no room for the figures: {_BEGIN}{_END}"
     return f"{before}{_BEGIN}{text}{_END}{after}"
 
 

@@ -50,7 +50,7 @@ def plain(value: Any) -> Any:  # noqa: PLR0911 - one for each kind of value
     if name == "java.time.Instant":
         return f"{value.toEpochMilli()} ms"
     if name == "org.apache.flink.types.Row":
-        return [plain(value.getField(place)) for place in range(value.getArity())]
+        return [plain(value.getField(index)) for index in range(value.getArity())]
     return [plain(each) for each in value] if name.startswith("[") else str(value.toString())
 
 
@@ -95,7 +95,7 @@ def environment(mode: str, zone: str = "UTC") -> Any:
 
 def answers_to(tables: Any, expressions: list[str], source: str = "") -> list[dict[str, Any]]:
     """Return types and values of expressions, asked for in one query; if that fails, in halves."""
-    names = [f"c{place}" for place in range(len(expressions))]
+    names = [f"c{index}" for index in range(len(expressions))]
     columns = ", ".join(f"{each} AS {name}" for each, name in zip(expressions, names, strict=True))
     try:
         table = tables.sql_query(f"SELECT {columns}{source}")

@@ -81,7 +81,7 @@ def _sorted(answer: Answer) -> list[Any]:
 
 
 def _difference(script: Script, mode: str, given: Answer, flinks: Answer) -> str:
-    names, kinds = ([each[place] for each in flinks["columns"]] for place in (0, 1))
+    names, kinds = ([each[index] for each in flinks["columns"]] for index in (0, 1))
     if [name for name, _ in given["columns"]] != names:
         return f"columns {given['columns']}, Flink {flinks['columns']}"
     pairs = [(mine[1], kind) for mine, kind in zip(given["columns"], kinds, strict=True)]

@@ -20,7 +20,7 @@ from benchmarks.flink import AVRO, CONNECTOR, flink_python
 from penstock.devbroker import DevCluster
 from penstock.devbroker.jars import ensure_jars
 from tests.judges.sql import corpus, topics
-from tests.judges.sql.corpus import DATA, EXPRESSIONS, MODES, SCRIPTS, Places, Script
+from tests.judges.sql.corpus import DATA, EXPRESSIONS, MODES, SCRIPTS, Locations, Script
 
 Question = dict[str, Any]
 
@@ -66,9 +66,9 @@ def _scripts(beginnings: list[str], *, only_missing: bool) -> list[tuple[Script,
 
 def _question(script: Script, mode: str, servers: str, folder: Path) -> Question:
     name = f"{script.name}-{mode}"
-    places = Places(servers, "in-", f"{name}-", str(folder / name))
-    topics.create(servers, script.made_topics(places))
-    statements = script.statements(places)
+    locations = Locations(servers, "in-", f"{name}-", str(folder / name))
+    topics.create(servers, script.made_topics(locations))
+    statements = script.statements(locations)
     return {"kind": "script", "name": script.name, "mode": mode, "statements": statements}
 
 

@@ -22,7 +22,7 @@ from penstock.devbroker import DevCluster
 from tests.fix_spark import add_jars, spark_settings
 from tests.judges.sql import topics
 from tests.judges.sql.answering import answer
-from tests.judges.sql.corpus import MODES, Answer, Places, Script
+from tests.judges.sql.corpus import MODES, Answer, Locations, Script
 from tests.judges.sql.judged import judged, judged_in_batches, was_too_busy
 from tests.judges.sql.outcomes import Asked, Counts, Outcome
 
@@ -118,9 +118,9 @@ def run_script(
     """Make the topics of a script and return penstock's answer to it."""
     own = f"{script.name}-{mode}-{batches}"
     made = f"made-{inputs}{own}-"  # a topic pattern of inputs must not find it
-    places = Places(servers, inputs, made, str(folder / own), batches, restarts)
-    topics.create(servers, script.made_topics(places))
-    return answer(spark, script, mode, places)
+    locations = Locations(servers, inputs, made, str(folder / own), batches, restarts)
+    topics.create(servers, script.made_topics(locations))
+    return answer(spark, script, mode, locations)
 
 
 @contextmanager

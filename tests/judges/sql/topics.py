@@ -1,6 +1,6 @@
 """Write the records of the corpus into topics of a real broker.
 
-Invariant: every topic has one partition, and the time of a record is its place in its file, so both systems
+Invariant: every topic has one partition, and the time of a record is its line in its file, so both systems
 read the same records in the same order.
 """
 
@@ -41,13 +41,13 @@ def create(bootstrap: str, topics: list[str]) -> None:
 def _records(file: Path) -> list[judge.Record]:
     is_upsert = file.suffix == ".upsert"
     found = []
-    for place, line in enumerate(file.read_text().splitlines()):
+    for number, line in enumerate(file.read_text().splitlines()):
         key, _, value = line.partition("\t") if is_upsert else ("", "", line)
         found.append(
             judge.Record(
                 key=key.encode() if is_upsert else None,
                 value=value.encode() if value else None,
-                timestamp_ms=_FIRST_MS + place * _STEP_MS,
+                timestamp_ms=_FIRST_MS + number * _STEP_MS,
             )
         )
     return found

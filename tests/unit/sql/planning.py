@@ -195,7 +195,7 @@ class Planned:
         parts = ["inserts" if rows.changes is None else f"changes of {rows.changes}"]
         parts += [] if rows.keys is None else [f"keys ({', '.join(sorted(rows.keys))})"]
         parts += [f"in ms ({', '.join(sorted(rows.in_ms))})"] if rows.in_ms else []
-        names = ("is_together", "has_place", "is_read")
+        names = ("is_together", "has_offsets", "is_read")
         return ", ".join([*parts, *(name for name in names if getattr(rows, name))])
 
 

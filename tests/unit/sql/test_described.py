@@ -1,4 +1,4 @@
-"""What the options of a table say is read in one place, and what EXPLAIN and INSERT ask of it."""
+"""What the options of a table say is read once, and what EXPLAIN and INSERT ask of it."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ def test_a_join_of_inserts_by_an_operator_gives_inserts() -> None:
     )
 
 
-def test_the_operators_of_a_plan_are_cuts_at_the_places_of_their_clauses() -> None:
+def test_the_operators_of_a_plan_are_cuts_at_the_lines_of_their_clauses() -> None:
     query = """SELECT a.s, COUNT(*)
       FROM k AS a LEFT JOIN u ON a.l = u.l
       GROUP BY a.s"""

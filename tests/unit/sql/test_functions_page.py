@@ -64,7 +64,7 @@ def in_a_stream(name: str, where: str) -> str:
 
 
 def cases() -> list[tuple[str, str, bool]]:
-    """Return each function of the page with a place in a stream, and whether the page says that it is served."""
+    """Return each function of the page with an expression in a stream, and whether the page says that it is served."""
     aggregates = [
         (name, where, row.cells[where] == "yes")
         for row in rows(section("Aggregates"))

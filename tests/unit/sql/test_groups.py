@@ -116,7 +116,7 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Session:
 
 def test_explain_of_a_statement_set_warns_once(session: Session) -> None:
     lines = [row[0] for row in session.execute(f"EXPLAIN {SET}")[0].rows]
-    [warning] = [place for place, line in enumerate(lines) if "one consumer group, 'g'" in line]
+    [warning] = [index for index, line in enumerate(lines) if "one consumer group, 'g'" in line]
     section = [line for line in lines[:warning] if line.startswith("  ") and not line.startswith("    ")][-1]
     assert section == "  Warnings:"
     assert "the INSERTs into a and b read orders" in lines[warning]

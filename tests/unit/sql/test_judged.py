@@ -110,12 +110,12 @@ def test_a_table_that_depends_on_the_number_of_micro_batches_is_different(
 
 @pytest.mark.parametrize(("batches", "limit"), [(1, None), (4, 4), (5, 3), (40, 1)])
 def test_topics_are_cut_into_micro_batches_by_their_records(batches: int, limit: int | None) -> None:
-    places = corpus.Places("b:9092", "in-", "made-", "/f", batches)
+    locations = corpus.Locations("b:9092", "in-", "made-", "/f", batches)
     orders = corpus.TABLES["orders"]
     option = f"'scan.max-records-per-batch' = '{limit}'"
     assert corpus.records_of("orders") == 15
-    assert (option in places.fill(orders)) is (limit is not None)
-    assert ("max-records" in places.fill(orders)) is (limit is not None)
+    assert (option in locations.fill(orders)) is (limit is not None)
+    assert ("max-records" in locations.fill(orders)) is (limit is not None)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Statements with mistakes in them: what is left is read, or refused with its place. No Spark runs."""
+"""Statements with mistakes in them: what is left is read, or refused with its position. No Spark runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.errors import SqlError
 from tests.unit.sql import test_one_line as lines
 from tests.unit.sql.recorded_plans import PLANS, cases
 from tests.unit.sql.test_one_line import read
-from tests.unit.sql.test_parse import check_place
+from tests.unit.sql.test_parse import check_position
 
 TEXTS = [
     *lines.ACCEPTED,
@@ -39,8 +39,8 @@ def mistakes(draw: st.DrawFn) -> str:
 
 @given(mistakes())
 @example("SELECT JSON_VALUE(s, '$.a' DEFAULT ON EMPTY) FROM t")
-def test_a_statement_with_a_mistake_is_read_or_refused_with_its_place(text: str) -> None:
+def test_a_statement_with_a_mistake_is_read_or_refused_with_its_position(text: str) -> None:
     try:
         read(text, any_types=True)
     except SqlError as error:
-        check_place(error)
+        check_position(error)

@@ -1,4 +1,4 @@
-"""Statements of one line: accepted, or refused with a message at the place of the mistake. No Spark runs."""
+"""Statements of one line: accepted, or refused with a message at the column of the mistake. No Spark runs."""
 
 from __future__ import annotations
 
@@ -456,7 +456,7 @@ def test_a_statement_is_accepted(text: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "column", "message"), REFUSED, ids=[each[0] for each in REFUSED])
-def test_a_statement_is_refused_with_its_place(text: str, column: int, message: str) -> None:
+def test_a_statement_is_refused_with_its_column(text: str, column: int, message: str) -> None:
     with pytest.raises(SqlError) as error:
         read(text)
     assert message in str(error.value)

@@ -139,7 +139,7 @@ def test_create_table_takes_what_only_a_statement_can_judge(session: Session, op
 
 
 @pytest.mark.parametrize(
-    ("options", "place", "message"),
+    ("options", "option", "message"),
     [
         ("'connector' = 'nats', 'x' = 'y'", "connector", "there is no connector 'nats'"),
         ("'connector.type' = 'kafka', 'x' = 'y'", "connector.type", "is a key of Flink before 1.11"),
@@ -158,7 +158,7 @@ def test_create_table_takes_what_only_a_statement_can_judge(session: Session, op
     ],
 )  # fmt: skip
 def test_what_a_read_is_missing_is_refused_by_the_statement(
-    session: Session, monkeypatch: pytest.MonkeyPatch, options: str, place: str, message: str
+    session: Session, monkeypatch: pytest.MonkeyPatch, options: str, option: str, message: str
 ) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr(
@@ -175,7 +175,7 @@ def test_what_a_read_is_missing_is_refused_by_the_statement(
     except SqlError as error:
         found = error
     assert message in found.message
-    wanted = (4, text.split("\n")[3].index(f"'{place}'") + 1) if place else (1, 14)
+    wanted = (4, text.split("\n")[3].index(f"'{option}'") + 1) if option else (1, 14)
     assert (found.facts["line"], found.facts["column"]) == wanted
 
 

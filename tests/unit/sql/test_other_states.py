@@ -69,7 +69,7 @@ def mismatch(folder: Path, old: Identity, new: Identity) -> StateError:
         (
             OLD,
             replace(OLD, columns=pa.schema(list(reversed(OLD.columns)))),
-            "its columns have other names, places or types",
+            "its columns have other names, positions or types",
         ),
         (OLD, replace(OLD, columns=pa.schema([*OLD.columns, ("x", pa.uint8())])), "a column (uint8)"),
     ],

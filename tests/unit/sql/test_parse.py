@@ -1,4 +1,4 @@
-"""Scripts are read into statements, or refused with a place and with what was expected."""
+"""Scripts are read into statements, or refused with line and column, and with what was expected."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "column", "message", "hint"), WRONG, ids=[each[0] for each in WRONG])
-def test_a_wrong_text_is_refused_with_its_place(text: str, column: int, message: str, hint: str) -> None:
+def test_a_wrong_text_is_refused_with_its_position(text: str, column: int, message: str, hint: str) -> None:
     with pytest.raises(SqlError) as error:
         parse_script(f"SELECT 1;\n{text}")
     shown = str(error.value)
@@ -299,7 +299,7 @@ def test_an_empty_script_has_no_statements() -> None:
         parse_statement("")
 
 
-def test_each_statement_keeps_its_text_and_place() -> None:
+def test_each_statement_keeps_its_text_and_offset() -> None:
     first, second = parse_script("SET 'a' = 'b' ;\n SELECT 1\n;")
     assert (first.text, first.offset) == ("SET 'a' = 'b'", 0)
     assert (second.text, second.offset) == ("SELECT 1", 17)
@@ -312,7 +312,7 @@ def test_types_that_are_nested_too_deeply_are_refused(kind: str, column: int) ->
     assert error.value.facts["column"] == column
 
 
-def check_place(error: SqlError) -> None:
+def check_position(error: SqlError) -> None:
     assert str(error).startswith("Line ")
 
 
@@ -320,20 +320,20 @@ WORDS = sorted(set(re.findall(r"[A-Za-z_]+|[^\sA-Za-z]", " ".join(text for text,
 
 
 @given(st.lists(st.sampled_from(WORDS) | st.text(max_size=5), max_size=20))
-def test_no_text_ends_in_anything_but_statements_or_a_place(words: list[str]) -> None:
+def test_no_text_ends_in_anything_but_statements_or_a_position(words: list[str]) -> None:
     try:
         parse_script(" ".join(words))
     except SqlError as error:
-        check_place(error)
+        check_position(error)
 
 
 @given(st.sampled_from([ORDERS, *(text for text, _ in STATEMENTS)]), st.data())
-def test_a_text_with_a_mistake_ends_in_statements_or_a_place(text: str, data: st.DataObject) -> None:
-    place = data.draw(st.integers(0, len(text)))
-    stop = data.draw(st.integers(place, min(place + 5, len(text))))
+def test_a_text_with_a_mistake_ends_in_statements_or_a_position(text: str, data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(text)))
+    stop = data.draw(st.integers(start, min(start + 5, len(text))))
     try:
         parse_script(
-            text[:place] + data.draw(st.sampled_from(["", ")", "(", "'", ",", ";", "`", "AS"])) + text[stop:]
+            text[:start] + data.draw(st.sampled_from(["", ")", "(", "'", ",", ";", "`", "AS"])) + text[stop:]
         )
     except SqlError as error:
-        check_place(error)
+        check_position(error)

@@ -44,7 +44,7 @@ PIECES = [
 ]
 
 
-def test_a_mistake_is_shown_with_its_line_and_place() -> None:
+def test_a_mistake_is_shown_with_its_line_and_column() -> None:
     with pytest.raises(SqlError) as error:
         planned("SELECT i,\n  UPER(s)\nFROM t", BATCH)
     text, line, caret = str(error.value).split("\n")
@@ -127,7 +127,7 @@ def test_a_long_and_a_deep_query_end_without_a_traceback() -> None:
 
 @pytest.mark.parametrize("how", [BATCH, STREAM], ids=["batch", "stream"])
 @given(words=st.lists(st.sampled_from(PIECES), max_size=12))
-def test_no_text_ends_in_anything_but_a_query_or_a_place(how: How, words: list[str]) -> None:
+def test_no_text_ends_in_anything_but_a_query_or_a_position(how: How, words: list[str]) -> None:
     any_type = How(how.is_batch, views=RecordedViews(knows_all=False))
     message = refused(f"SELECT {' '.join(words)} FROM t", any_type)
     assert message is None or message.startswith("Line ")

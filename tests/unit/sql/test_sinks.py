@@ -16,7 +16,7 @@ from penstock.sql.plan.nodes import Changelog
 from penstock.sql.run._changing import written_as
 from penstock.sql.run._net import NetChanges
 from penstock.sql.run._opened import opened, source_of
-from penstock.sql.run._places import InPlace
+from penstock.sql.run._record_order import InRecordOrder
 from penstock.sql.run._rows import Rows
 from penstock.sql.run._sinks import check_conflict, check_updates, cut_columns, fitted, of_columns
 from penstock.sql.run.catalog import Table
@@ -103,7 +103,7 @@ def test_rows_that_are_in_order_are_written_as_they_come() -> None:
         (Rows(is_read=True), None),
         (Rows(keys=frozenset({"id", "v"})), NetChanges),
         (Rows(), NetChanges),
-        (Rows(has_place=True, is_read=True), InPlace),
+        (Rows(has_offsets=True, is_read=True), InRecordOrder),
     ],
 )
 def test_rows_of_one_key_of_a_database_need_an_order(rows: Rows, function: type | None) -> None:
@@ -197,40 +197,42 @@ def test_the_offset_of_a_record_is_that_of_its_changes_unless_they_are_normalize
     assert planned("SELECT v FROM x", how).plan.names == ("v",)
 
 
-Placed = tuple[int, int | None, str, int, int]
+RowWithOffset = tuple[int, int | None, str, int, int]
 
 
-def in_place(rows: list[Placed], *, has_kind: bool = True) -> list[Placed]:
+def in_record_order(rows: list[RowWithOffset], *, has_kind: bool = True) -> list[RowWithOffset]:
     schema = pa.schema(
         {"id": pa.int64(), "v": pa.int64(), KIND: pa.string(), PARTITION: pa.int32(), OFFSET: pa.int64()}
     )
     table = pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema)
     if not has_kind:
         table = table.drop_columns([KIND])
-    found = pa.Table.from_batches(InPlace(("id",), "x").run(table.to_batches(max_chunksize=2)), table.schema)
+    found = pa.Table.from_batches(
+        InRecordOrder(("id",), "x").run(table.to_batches(max_chunksize=2)), table.schema
+    )
     return [tuple(row.values()) for row in found.to_pylist()]
 
 
 def test_rows_of_a_key_are_in_the_order_of_their_records() -> None:
     insert, delete = (1, 5, "+I", 0, 3), (1, None, "-D", 0, 9)
     old, new = (1, 5, "-D", 0, 4), (1, 6, "+I", 0, 4)
-    assert in_place([delete, new, old, insert]) == [insert, old, new, delete]
-    assert in_place([]) == []
-    assert in_place([insert, insert]) == [insert, insert]
+    assert in_record_order([delete, new, old, insert]) == [insert, old, new, delete]
+    assert in_record_order([]) == []
+    assert in_record_order([insert, insert]) == [insert, insert]
     for rows, why in (
         ([insert, (1, 6, "+U", 1, 9)], "are in two topic partitions"),
         ([new, (1, 7, "+I", 0, 4)], "are of one record"),
     ):
         for has_kind in (True, False):
             with pytest.raises(RowError, match=f"PRIMARY KEY of the table x {why}.*{{'id': 1}}"):
-                in_place(rows, has_kind=has_kind)  # type: ignore[arg-type]  # the tuples of above
+                in_record_order(rows, has_kind=has_kind)  # type: ignore[arg-type]  # the tuples of above
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.one_of(st.none(), st.integers(0, 2)))), st.randoms())
 def test_a_delete_with_its_key_only_is_a_delete(changes: list[tuple[int, int | None]], rnd: object) -> None:
-    """The last row of a key in its place is what the changes leave, for any shuffle of them."""
+    """The last row of a key in the order of records is what the changes leave, for any shuffle of them."""
     now: dict[int, int] = {}
-    rows: list[Placed] = []
+    rows: list[RowWithOffset] = []
     for offset, (key, value) in enumerate(changes):
         if value is None:
             rows.append((key, None, "-D", key % 2, offset))
@@ -241,7 +243,7 @@ def test_a_delete_with_its_key_only_is_a_delete(changes: list[tuple[int, int | N
         rows.append((key, value, "+U", key % 2, offset))
         now[key] = value
     rnd.shuffle(rows)  # type: ignore[attr-defined]  # a random.Random
-    last = {row[0]: row for row in in_place(rows)}
+    last = {row[0]: row for row in in_record_order(rows)}
     assert {key: row[1] for key, row in last.items() if row[2] != "-D"} == now
 
 
@@ -302,8 +304,8 @@ def test_the_order_of_a_correct_changelog_does_not_count(
         (UPSERT, KEYED, "ERROR", None),
         (UPSERT, KEYED, "DEDUPLICATE", None),
         (JDBC, KEYED, "ERROR", None),
-        (UPSERT, Rows(has_place=True), "DEDUPLICATE", None),
-        (UPSERT, Rows(has_place=True), "NOTHING", r"no columns are known .* ROW_NUMBER\(\) OVER \(PARTITION BY id"),
+        (UPSERT, Rows(has_offsets=True), "DEDUPLICATE", None),
+        (UPSERT, Rows(has_offsets=True), "NOTHING", r"no columns are known .* ROW_NUMBER\(\) OVER \(PARTITION BY id"),
         (UPSERT, Rows(NODE, frozenset({"v"})), "ERROR", r"they differ by \(v\)\. Group by the PRIMARY KEY"),
         (KAFKA, Rows(), "DEDUPLICATE", "ON CONFLICT is for a table that finds its rows by a PRIMARY KEY"),
         ("'connector' = 'print'", KEYED, "NOTHING", "Leave it out"),

@@ -37,7 +37,7 @@ def test_quotes_comments_and_symbols() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "place", "message"),
+    ("text", "position", "message"),
     [
         ("a\n 'b", "Line 2, column 2", "a text in single quotes does not end"),
         ("`b", "Line 1, column 1", "a name in backticks does not end"),
@@ -47,14 +47,16 @@ def test_quotes_comments_and_symbols() -> None:
         ("(" * 50, "Line 1, column 41", "more than 40 brackets are open"),
     ],
 )
-def test_a_text_that_cannot_be_divided_is_refused_with_its_place(text: str, place: str, message: str) -> None:
+def test_a_text_that_cannot_be_divided_is_refused_with_line_and_column(
+    text: str, position: str, message: str
+) -> None:
     with pytest.raises(SqlError) as error:
         tokenize(Source(text))
-    assert str(error.value).startswith(place)
+    assert str(error.value).startswith(position)
     assert message in str(error.value)
 
 
-def test_the_caret_stands_below_the_place_also_in_a_long_line() -> None:
+def test_the_caret_stands_below_the_mistake_also_in_a_long_line() -> None:
     text = " " * 300 + "#" + " " * 300
     _, line, caret = str(Source(text).error("x", 300)).split("\n")
     assert line[caret.index("^")] == "#"

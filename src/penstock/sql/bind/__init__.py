@@ -1,5 +1,5 @@
 """Binding: what a query of the parser means, as a plan.
 
 Runs on the driver. Invariant: only this room knows the parser's tree. Each part of the tree is bound or
-refused with its place, and nothing runs.
+refused with line and column, and nothing runs.
 """

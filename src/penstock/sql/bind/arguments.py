@@ -9,16 +9,16 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from penstock.sql.language.queries import NamedArgument, Place
+from penstock.sql.language.queries import NamedArgument, QueryLocation
 
 
 def arguments_of(
-    place: Place, call: exp.Expr, names: Sequence[str], *, in_any_case: bool
+    location: QueryLocation, call: exp.Expr, names: Sequence[str], *, in_any_case: bool
 ) -> dict[str, exp.Expr]:
     """Return the arguments of a call by their names.
 
     Args:
-        place: of the query.
+        location: of the query.
         call: of a table function.
         names: of the arguments that it has.
         in_any_case: whether a name may be written in another case. It is given in upper case then.
@@ -34,6 +34,6 @@ def arguments_of(
         else:
             name, value = (names[number] if number < len(names) else ""), each
         if name not in names or name in found:
-            place.refuse(call, f"{str(call.this).upper()} takes {', '.join(names)}.")
+            location.refuse(call, f"{str(call.this).upper()} takes {', '.join(names)}.")
         found[name] = value
     return found

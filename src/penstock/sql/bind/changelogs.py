@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from penstock.sql.bind.context import Context
 from penstock.sql.bind.query import Bound
-from penstock.sql.language.queries import DescriptorOf, Place
+from penstock.sql.language.queries import DescriptorOf, QueryLocation
 from penstock.sql.language.source import nearest
 from penstock.sql.plan.expressions import Call, Expression, QueryCall, Varies, walk
 from penstock.sql.plan.nodes import Assignment, Filter, FromChangelog, Node, Over, Project, ToChangelog
@@ -36,12 +36,12 @@ class ChangelogCall:
     """A call of one of the functions, whose input is bound.
 
     Attributes:
-        place: of the query.
+        location: of the query.
         call: in the tree.
         arguments: by their names.
     """
 
-    place: Place
+    location: QueryLocation
     call: exp.Expr
     arguments: dict[str, exp.Expr]
 
@@ -58,7 +58,7 @@ class ChangelogCall:
     def _told(self, rows: Bound, context: Context) -> Bound:
         name = self._op()
         if name in rows.names:
-            self.place.refuse(
+            self.location.refuse(
                 self.call,
                 f"the input of TO_CHANGELOG has a column '{name}' already. Give the column of the codes "
                 "another name: op => DESCRIPTOR(kind).",
@@ -71,20 +71,20 @@ class ChangelogCall:
                 for each in names:
                     codes[self._kind(node, each, codes)] = code
         column = context.column(name, STRING)
-        made = ToChangelog(rows.node, column, tuple(codes.items()), self.place.of(self.call))
+        made = ToChangelog(rows.node, column, tuple(codes.items()), self.location.of(self.call))
         return Bound(_below_rows(made), (column, *rows.columns), (name, *rows.names))
 
     def _changing(self, rows: Bound) -> Bound:
         name = self._op()
         if name not in rows.names:
-            self.place.refuse(
+            self.location.refuse(
                 self.arguments.get("op", self.call),
                 f"the input of FROM_CHANGELOG has no column '{name}'.{nearest(name, rows.names)} Name the "
                 "column with the codes: op => DESCRIPTOR(column).",
             )
         column = rows.columns[rows.names.index(name)]
         if column.type.name not in ("STRING", "VARCHAR", "CHAR"):
-            self.place.refuse(
+            self.location.refuse(
                 self.arguments.get("op", self.call),
                 f"the column '{name}' has the codes of FROM_CHANGELOG. Expected STRING, got "
                 f"{column.type.name}.",
@@ -97,19 +97,19 @@ class ChangelogCall:
                 kind = self._kind(node, said, {})
                 for code in codes:
                     if code in kinds:
-                        self.place.refuse(node, f"op_mapping has the code '{code}' twice.")
+                        self.location.refuse(node, f"op_mapping has the code '{code}' twice.")
                     kinds[code] = kind
         if "+U" in kinds.values() and "-U" not in kinds.values():
-            self.place.refuse(
+            self.location.refuse(
                 self.arguments["op_mapping"],
                 "op_mapping has UPDATE_AFTER without UPDATE_BEFORE, so nothing would take the old row back. "
                 "Flink 2.3 refuses it too. Use a table of 'upsert-kafka' for upserts, or ROW_NUMBER() for "
                 "the last row of a key.",
             )
-        made = FromChangelog(rows.node, column, tuple(kinds.items()), offset=self.place.of(self.call))
+        made = FromChangelog(rows.node, column, tuple(kinds.items()), offset=self.location.of(self.call))
         kept = [(each, name) for each, name in zip(rows.columns, rows.names, strict=True) if each != column]
         if not kept:
-            self.place.refuse(self.call, f"the input of FROM_CHANGELOG has no column beside '{name}'.")
+            self.location.refuse(self.call, f"the input of FROM_CHANGELOG has no column beside '{name}'.")
         return Bound(made, tuple(each for each, _ in kept), tuple(each for _, each in kept))
 
     def _op(self) -> str:
@@ -118,17 +118,17 @@ class ChangelogCall:
         if node is None:
             return _OP
         if not isinstance(node, DescriptorOf) or len(node.expressions) != 1:
-            self.place.refuse(self.call, "op takes one column as `DESCRIPTOR(column)`.")
+            self.location.refuse(self.call, "op takes one column as `DESCRIPTOR(column)`.")
         return str(node.expressions[0].name)
 
     def _mapping(self) -> list[tuple[exp.Expr, tuple[str, ...], str]] | None:
-        """Return the place, the parts of the key and the value of each entry of op_mapping; or None."""
+        """Return the location, the parts of the key and the value of each entry of op_mapping; or None."""
         node = self.arguments.get("op_mapping")
         if node is None:
             return None
         items = list(_texts_of_map(node))
         if not items or len(items) % 2 or not all(each.args.get("is_string") for each in items):
-            self.place.refuse(node, "op_mapping takes texts in quotes: MAP['INSERT', 'c', 'DELETE', 'd'].")
+            self.location.refuse(node, "op_mapping takes texts in quotes: MAP['INSERT', 'c', 'DELETE', 'd'].")
         pairs = zip(items[::2], items[1::2], strict=True)
         return [
             (key, tuple(each.strip() for each in str(key.this).split(",")), str(value.this))
@@ -138,12 +138,12 @@ class ChangelogCall:
     def _kind(self, node: exp.Expr, name: str, known: dict[str, str]) -> str:
         kind = _KINDS.get(name.strip())
         if kind is None:
-            self.place.refuse(
+            self.location.refuse(
                 node,
                 f"op_mapping has the change '{name}'.{nearest(name, _KINDS)} There are {', '.join(_KINDS)}.",
             )
         if kind in known:
-            self.place.refuse(node, f"op_mapping has the change {name} twice.")
+            self.location.refuse(node, f"op_mapping has the change {name} twice.")
         return kind
 
 

@@ -17,7 +17,7 @@ from penstock.sql.bind.context import Context
 from penstock.sql.bind.expressions.binder import ExpressionBinder
 from penstock.sql.bind.windows import check_zone, group_spans, kind_of_window
 from penstock.sql.functions.served import AGGREGATES
-from penstock.sql.language.queries import Place
+from penstock.sql.language.queries import QueryLocation
 from penstock.sql.plan.expressions import (
     AggregateCall,
     Call,
@@ -65,8 +65,8 @@ def bound_groups(select: SelectBinder, node: Node, binder: ExpressionBinder) -> 
         binder.only(group, "expressions")
         if group.args.get("all") is not None:
             binder.refuse(group, "GROUP BY takes columns. Leave ALL or DISTINCT out.")
-    groups = Groups(select.context, select.place, node)
-    place = select.place.of(group if group is not None else select.tree)
+    groups = Groups(select.context, select.location, node)
+    offset = select.location.of(group if group is not None else select.tree)
     windows = [each for each in items if kind_of_window(each) is not None]
     if len(windows) > 1:
         binder.refuse(windows[1], "GROUP BY takes one window.")
@@ -88,7 +88,7 @@ def bound_groups(select: SelectBinder, node: Node, binder: ExpressionBinder) -> 
     sets = [tuple(dict.fromkeys(itertools.chain.from_iterable(each))) for each in itertools.product(*choices)]
     if len(sets) > _MOST_SETS:
         binder.refuse(items[0], f"GROUP BY has {len(sets)} sets; at most {_MOST_SETS} are served.")
-    groups.offset = place
+    groups.offset = offset
     groups.keys = tuple(Assignment(select.context.column(_key_name(each), each.type), each) for each in keys)
     groups.sets = tuple(sets) if any(isinstance(each, _SETS) for each in items) else ()
     groups.partition_session()
@@ -123,13 +123,13 @@ def _choices(item: exp.Expr, binder: ExpressionBinder) -> list[list[exp.Expr]]:
 
 def _bind_window(groups: Groups, tree: exp.Expr, call: exp.Expr, binder: ExpressionBinder) -> None:
     """Put each row into its windows, and let TUMBLE_START and the like be parts of them."""
-    spans, time = group_spans(binder.place, call), binder.bind(call.expressions[0])
+    spans, time = group_spans(binder.location, call), binder.bind(call.expressions[0])
     if time.type.name not in ("TIMESTAMP", "TIMESTAMP_LTZ"):
         binder.refuse(call.expressions[0], "a window is over a TIMESTAMP. Write CAST(... AS TIMESTAMP(3)).")
-    check_zone(groups.context, groups.place, call)
+    check_zone(groups.context, groups.location, call)
     window = groups.context.column("window", window_type(time))
     groups.window = window
-    groups.input = Window(groups.input, spans, time, (), window, binder.place.of(call))
+    groups.input = Window(groups.input, spans, time, (), window, binder.location.of(call))
     parts, lengths = parts_of_window(window), call.expressions[1:]
 
     def special(node: exp.Expr) -> Expression | None:
@@ -150,13 +150,13 @@ class Groups:
     Attributes:
         input: the rows that are grouped.
         keys: the columns of GROUP BY.
-        sets: the grouping sets as places in `keys`; () without any.
+        sets: the grouping sets as indices of `keys`; () without any.
         window: the column of a window that stands in GROUP BY.
         ttl: the time of a STATE_TTL hint.
     """
 
     context: Context
-    place: Place
+    location: QueryLocation
     input: Node
     keys: tuple[Assignment, ...] = ()
     sets: tuple[tuple[int, ...], ...] = ()
@@ -181,15 +181,15 @@ class Groups:
             name = str(node.this).upper() if type(node) is exp.Anonymous else ""
             if name not in GROUPINGS or node.find_ancestor(exp.Select) is not tree:
                 return inner(node)
-            known = {each.expression: place for place, each in enumerate(self.keys)}
-            places = tuple(known.get(binder.bind(each), -1) for each in node.expressions)
-            if not places or -1 in places:
+            known = {each.expression: index for index, each in enumerate(self.keys)}
+            indices = tuple(known.get(binder.bind(each), -1) for each in node.expressions)
+            if not indices or -1 in indices:
                 binder.refuse(node, f"{name} takes columns of GROUP BY.")
             if not self.sets:
                 return Literal("CAST(0 AS BIGINT)", BIGINT, 0)
-            if places not in self._groupings:
-                self._groupings[places] = self.context.column(name.lower(), BIGINT)
-            return self._groupings[places]
+            if indices not in self._groupings:
+                self._groupings[indices] = self.context.column(name.lower(), BIGINT)
+            return self._groupings[indices]
 
         binder.special = special
 
@@ -201,7 +201,7 @@ class Groups:
             self.keys,
             tuple(AggregateOutput(column, call) for call, column in self._calls.items()),
             self.sets,
-            tuple((column, places) for places, column in self._groupings.items()),
+            tuple((column, indices) for indices, column in self._groupings.items()),
             self.offset,
             self.ttl,
         )
@@ -249,4 +249,4 @@ class Groups:
 
     def _refuse(self, column: Column) -> None:
         message = f"the column '{column.name}' is neither in GROUP BY nor in an aggregate."
-        raise self.place.script.error(message, max(column.offset, self.place.offset))
+        raise self.location.script.error(message, max(column.offset, self.location.offset))

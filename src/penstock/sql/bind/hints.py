@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from penstock.sql.bind.scope import Entry
-from penstock.sql.language.hints import STATE_TTL, TTL_PLACE, Hint, TtlOfTable, is_hint_of, read_state_ttls
-from penstock.sql.language.queries import Place
+from penstock.sql.language.hints import STATE_TTL, TTL_RULE, Hint, TtlOfTable, is_hint_of, read_state_ttls
+from penstock.sql.language.queries import QueryLocation
 
 _LEFT_OUT = ("BROADCAST", "SHUFFLE_HASH", "SHUFFLE_MERGE", "NEST_LOOP", "LOOKUP")
 
@@ -25,19 +25,19 @@ class Hints:
     found: list[Hint]
     used: set[Hint] = field(default_factory=set)
 
-    def ttls_of(self, tree: exp.Expr, place: Place) -> Ttls:
+    def ttls_of(self, tree: exp.Expr, location: QueryLocation) -> Ttls:
         """Return the times of the STATE_TTL hint of a SELECT."""
         for hint in self.found:
-            if hint.said.startswith(STATE_TTL) and is_hint_of(hint, tree, place):
+            if hint.said.startswith(STATE_TTL) and is_hint_of(hint, tree, location):
                 self.used.add(hint)
-                return Ttls(read_state_ttls(hint, place))
+                return Ttls(read_state_ttls(hint, location))
         return Ttls({})
 
-    def check(self, place: Place) -> None:
+    def check(self, location: QueryLocation) -> None:
         """Refuse hints that nothing has used.
 
         Raises:
-            SqlError: the hint is not served, or stands at the wrong place.
+            SqlError: the hint is not served, or stands where it is not served.
         """
         for hint in self.found:
             name = hint.said.partition("(")[0].strip()
@@ -45,10 +45,10 @@ class Hints:
                 continue
             message = f"the hint {name} is not served. Leave it out."
             if name == STATE_TTL:
-                message = TTL_PLACE
+                message = TTL_RULE
             elif name == "OPTIONS":
                 message = "OPTIONS has to stand directly behind the name of a table."
-            raise place.script.error(message, place.offset + hint.start)
+            raise location.script.error(message, location.offset + hint.start)
 
 
 @dataclass
@@ -63,21 +63,21 @@ class Ttls:
         found = self.left.pop(next(iter(aliases)), None) if len(aliases) == 1 else None
         return None if found is None else found.ttl
 
-    def check(self, aliases: Sequence[str], place: Place, *, is_batch: bool) -> None:
+    def check(self, aliases: Sequence[str], location: QueryLocation, *, is_batch: bool) -> None:
         """Refuse a hint that names a table of which no state is kept. A batch keeps none.
 
         Raises:
             SqlError: no join and no aggregate of this SELECT keeps rows of the table.
         """
         for name, each in self.left.items():
-            offset = place.offset + each.offset
+            offset = location.offset + each.offset
             if name.lower() not in map(str.lower, aliases):
                 known = " and ".join(sorted(map(str.lower, aliases))) or "none"
-                raise place.script.error(
+                raise location.script.error(
                     f"STATE_TTL names '{name}', which is not a table of FROM. Its tables are {known}.", offset
                 )
             if not is_batch:
-                raise place.script.error(NOT_KEPT.format(name=name), offset)
+                raise location.script.error(NOT_KEPT.format(name=name), offset)
 
 
 NOT_KEPT = (

@@ -20,7 +20,7 @@ from penstock.sql.bind.hints import Hints
 from penstock.sql.bind.limits import bound_limit
 from penstock.sql.bind.scope import Scope
 from penstock.sql.language.hints import without_hints
-from penstock.sql.language.queries import Place, read_expression, read_query
+from penstock.sql.language.queries import QueryLocation, read_expression, read_query
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import Fragment
 from penstock.sql.plan.expressions import Column, Expression, QueryCall, QueryKind, SortItem
@@ -58,10 +58,10 @@ Names = Mapping[str, Named]
 class QueryBinder:
     """Binds one query of a script, with its subqueries."""
 
-    def __init__(self, context: Context, place: Place, hints: Hints) -> None:
+    def __init__(self, context: Context, location: QueryLocation, hints: Hints) -> None:
         self.context = context
         self.session = context.session
-        self.place = place
+        self.location = location
         self.hints = hints
         self.root: exp.Expr | None = None
         """The query whose rows are the result of the statement."""
@@ -95,14 +95,14 @@ class QueryBinder:
             found = self.query(tree, names, around)
             width = max(1, len(values))
             if kind is QueryKind.VALUE and len(found.columns) != 1:
-                self.place.refuse(tree, f"a query as a value has one column, got {len(found.columns)}.")
+                self.location.refuse(tree, f"a query as a value has one column, got {len(found.columns)}.")
             if kind is QueryKind.IN and len(found.columns) != width:
-                self.place.refuse(
+                self.location.refuse(
                     tree, f"IN compares {width} values, and its query has {len(found.columns)} columns."
                 )
-            return QueryCall(kind, found.node, found.columns, values, self.place.of(tree))
+            return QueryCall(kind, found.node, found.columns, values, self.location.of(tree))
 
-        return ExpressionBinder(self.context, self.place, scope, bind_query)
+        return ExpressionBinder(self.context, self.location, scope, bind_query)
 
     def _with(self, tree: exp.Expr, names: Names) -> Names:
         clause = tree.args.get("with_")
@@ -139,7 +139,7 @@ class QueryBinder:
         if not named.columns:
             return found
         if len(named.columns) != len(found.columns):
-            self.place.refuse(
+            self.location.refuse(
                 named.tree,
                 f"the query has {len(found.columns)} columns, and {len(named.columns)} names were given.",
             )
@@ -168,7 +168,7 @@ class QueryBinder:
             columns,
             left.columns,
             right.columns,
-            self.place.of(tree),
+            self.location.of(tree),
         )
         return self._ended(Bound(node, columns, left.names), tree, names)
 
@@ -185,7 +185,7 @@ class QueryBinder:
             return self.context.spark_type(f"coalesce({texts})")
         except ValueError:
             kinds = " and ".join(dict.fromkeys(spark_text(each.type).upper() for each in values))
-            self.place.refuse(tree, f"{what} has no common type: {kinds}. Write CAST(... AS ...).")
+            self.location.refuse(tree, f"{what} has no common type: {kinds}. Write CAST(... AS ...).")
 
     def values(self, tree: exp.Expr, names: Names) -> Bound:
         """Return the rows of VALUES."""
@@ -199,10 +199,10 @@ class QueryBinder:
                     row, f"expected {len(rows[0])} values in each row of VALUES, got {len(cells)}."
                 )
             rows.append(tuple(map(expressions.bind, cells)))
-        labels = tuple(f"EXPR${place}" for place in range(len(rows[0])))
+        labels = tuple(f"EXPR${index}" for index in range(len(rows[0])))
         columns = tuple(
-            self.context.column(label, self._common(tree, [row[place] for row in rows], f"value {place + 1}"))
-            for place, label in enumerate(labels)
+            self.context.column(label, self._common(tree, [row[index] for row in rows], f"value {index + 1}"))
+            for index, label in enumerate(labels)
         )
         return Bound(Values(tuple(rows), columns), columns, labels)
 
@@ -214,13 +214,13 @@ class QueryBinder:
             scope = Scope()
             binder = self.expressions(scope, names)
             items = tuple(self._item_of(each, bound, binder) for each in order.expressions)
-            node = Sort(node, items, tree is self.root, self.place.of(order))
-        return replace(bound, node=bound_limit(node, tree, self.place))
+            node = Sort(node, items, tree is self.root, self.location.of(order))
+        return replace(bound, node=bound_limit(node, tree, self.location))
 
     def _item_of(self, item: exp.Expr, bound: Bound, binder: ExpressionBinder) -> SortItem:
-        column = output_of(item.this, bound.names, bound.columns, self.place)
+        column = output_of(item.this, bound.names, bound.columns, self.location)
         if column is None:
-            self.place.refuse(
+            self.location.refuse(
                 item,
                 "ORDER BY takes columns of the result here. Give the value a name by AS and order by "
                 "that name.",
@@ -233,7 +233,7 @@ def output_of(
     node: exp.Expr,
     names: tuple[str, ...],
     columns: tuple[Column, ...],
-    place: Place,
+    location: QueryLocation,
     *,
     in_any_case: bool = True,
 ) -> Column | None:
@@ -247,7 +247,7 @@ def output_of(
     if isinstance(node, exp.Literal):
         number = int(str(node.this)) if node.is_int else 0
         if not 1 <= number <= len(names):
-            place.refuse(node, f"ORDER BY takes the number of a column of SELECT, from 1 to {len(names)}.")
+            location.refuse(node, f"ORDER BY takes the number of a column of SELECT, from 1 to {len(names)}.")
         return columns[number - 1]
     if not isinstance(node, exp.Column) or node.table:
         return None
@@ -256,7 +256,7 @@ def output_of(
     like = [column for name, column in named if name.lower() == node.name.lower() and in_any_case]
     found = dict.fromkeys(same or like)
     if len(found) > 1:
-        place.refuse(node, f"SELECT has two columns '{node.name}'. Give one of them another name by AS.")
+        location.refuse(node, f"SELECT has two columns '{node.name}'. Give one of them another name by AS.")
     return next(iter(found), None)
 
 
@@ -276,13 +276,13 @@ def bind_query(fragment: Fragment, script: Source, context: Context) -> Output:
     """
     text, hints = without_hints(fragment.text)
     tree = read_query(text, script, fragment.offset)
-    binder = QueryBinder(context, Place(script, fragment.offset), Hints(hints))
+    binder = QueryBinder(context, QueryLocation(script, fragment.offset), Hints(hints))
     binder.root = tree
     while isinstance(binder.root, exp.Subquery) and not _has_clauses(binder.root):
         binder.root = binder.root.this
     with _not_too_deep(script, fragment.offset):
         found = binder.query(tree, {}, None)
-    binder.hints.check(binder.place)
+    binder.hints.check(binder.location)
     return Output(found.node, found.columns, found.names)
 
 
@@ -297,13 +297,13 @@ def bind_expression(fragment: Fragment, script: Source, context: Context, scope:
         SqlError: it cannot be read, or has a part that is not served.
     """
     tree = read_expression(fragment.text, script, fragment.offset)
-    binder = QueryBinder(context, Place(script, fragment.offset), Hints([]))
+    binder = QueryBinder(context, QueryLocation(script, fragment.offset), Hints([]))
 
     def no_query(kind: QueryKind, tree: exp.Expr, values: Any, around: Scope) -> QueryCall:
-        binder.place.refuse(tree, "a query is not served here.")
+        binder.location.refuse(tree, "a query is not served here.")
 
     with _not_too_deep(script, fragment.offset):
-        return ExpressionBinder(context, binder.place, scope, no_query).bind(tree)
+        return ExpressionBinder(context, binder.location, scope, no_query).bind(tree)
 
 
 @contextmanager

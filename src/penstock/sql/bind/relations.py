@@ -1,6 +1,6 @@
 """FROM: tables, views, queries, joins, UNNEST, and windows as table functions.
 
-Runs on the driver. Invariant: every kind of join is bound as Flink means it, or refused with its place.
+Runs on the driver. Invariant: every kind of join is bound as Flink means it, or refused with line and column.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from penstock.sql.functions.zones import has_zone
 from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.language.hints import without_hints
 from penstock.sql.language.parse import parse_option_hint
-from penstock.sql.language.queries import Place, TableArgument, read_query
+from penstock.sql.language.queries import QueryLocation, TableArgument, read_query
 from penstock.sql.language.source import nearest
 from penstock.sql.language.statements import ComputedColumn, Options
 from penstock.sql.plan.expressions import Call, Column, Expression, Function, Varies, conjuncts
@@ -73,7 +73,7 @@ class RelationBinder:
         self.ttls = ttls
         self.context = query.context
         self.session = query.session
-        self.place = query.place
+        self.location = query.location
         self.names = names
         self.outside = outside
 
@@ -86,7 +86,7 @@ class RelationBinder:
         elif isinstance(tree, exp.Table):
             self._only(tree, "this", "db", "catalog", "alias", "version", "joins")
             if tree.args.get("version") is not None:
-                self.place.refuse(tree, "FOR SYSTEM_TIME AS OF stands behind the right table of a JOIN.")
+                self.location.refuse(tree, "FOR SYSTEM_TIME AS OF stands behind the right table of a JOIN.")
             found = self._table(tree)
         elif isinstance(tree, exp.Subquery):
             self._only(tree, "this", "alias", "joins", "order", "limit", "offset", "with_")
@@ -96,7 +96,7 @@ class RelationBinder:
         elif isinstance(tree, exp.Values):
             found = self._named(self.query.values(tree, self.names), tree.args.get("alias"), tree)
         else:
-            self.place.refuse(tree, f"{type(tree).__name__.upper()} is not served in FROM.")
+            self.location.refuse(tree, f"{type(tree).__name__.upper()} is not served in FROM.")
         for join in tree.args.get("joins") or ():
             found = self.join(found, join)
         return found
@@ -115,32 +115,34 @@ class RelationBinder:
             instead = _INSTEAD.get(
                 name.upper(), "Those of CREATE FUNCTION stand behind LATERAL TABLE in a join."
             )
-            self.place.refuse(tree, f"the table function {name.upper()} is not served. {instead}")
+            self.location.refuse(tree, f"the table function {name.upper()} is not served. {instead}")
         return self._named(self.bound_table(tree), tree.args.get("alias"), tree, tree.this.name)
 
     def bound_table(self, tree: exp.Expr) -> Bound:
         """Return a table, view or query of WITH with the names of its columns."""
         if not isinstance(tree.this, exp.Identifier):
-            self.place.refuse(tree, "expected at most three parts: catalog, database and name.")
+            self.location.refuse(tree, "expected at most three parts: catalog, database and name.")
         identifiers = [tree.args[key] for key in ("catalog", "db", "this") if tree.args.get(key) is not None]
         if "" in identifiers:
-            self.place.refuse(tree, "expected a name between two dots.")
+            self.location.refuse(tree, "expected a name between two dots.")
         parts = tuple(each.name for each in identifiers)
         if len(parts) == 1 and parts[0] in self.names:
             return self.query.named(self.names[parts[0]])
         try:
             found = self.session.table(parts, self._options_of(tree))
         except ValueError as error:
-            self.place.refuse(tree, str(error))
+            self.location.refuse(tree, str(error))
         if found is None:
             known = [*self.session.tables(), *self.names]
-            self.place.refuse(
+            self.location.refuse(
                 tree,
                 f"there is no table or view '{'.'.join(parts)}'.{nearest('.'.join(parts), known)} SHOW "
                 "TABLES lists them.",
             )
         return (
-            self._view(found) if isinstance(found, SourceView) else self._source(found, self.place.of(tree))
+            self._view(found)
+            if isinstance(found, SourceView)
+            else self._source(found, self.location.of(tree))
         )
 
     def _options_of(self, tree: exp.Expr) -> Options:
@@ -148,7 +150,7 @@ class RelationBinder:
         for hint in self.query.hints.found:
             if hint.before == stop and hint.said.startswith("OPTIONS"):
                 self.query.hints.used.add(hint)
-                return parse_option_hint(hint.text, self.place.script, self.place.offset + hint.start)
+                return parse_option_hint(hint.text, self.location.script, self.location.offset + hint.start)
         return ()
 
     def _source(self, table: SourceTable, offset: int) -> Bound:
@@ -190,7 +192,7 @@ class RelationBinder:
     def _view(self, view: SourceView) -> Bound:
         text, hints = without_hints(view.query.text)
         tree = read_query(text, view.script, view.query.offset)
-        inner = QueryBinder(self.context, Place(view.script, view.query.offset), Hints(hints))
+        inner = QueryBinder(self.context, QueryLocation(view.script, view.query.offset), Hints(hints))
         with self.session.within(view.database):
             found = inner.query(tree, {}, None)
         if view.columns and len(view.columns) != len(found.columns):
@@ -208,7 +210,7 @@ class RelationBinder:
         if alias is not None and alias.args.get("columns"):
             names = tuple(each.name for each in alias.args["columns"])
             if len(names) != len(bound.columns):
-                self.place.refuse(
+                self.location.refuse(
                     tree, f"'{name}' has {len(bound.columns)} columns, and {len(names)} names were given."
                 )
         entries = (Entry(name, *each) for each in zip(names, bound.columns, strict=True))
@@ -219,18 +221,20 @@ class RelationBinder:
     def _changelog(self, tree: exp.Expr) -> Relation:
         self._only(tree, "this", "alias", "joins")
         call, name = tree.this, str(tree.this.this).upper()
-        found = ChangelogCall(self.place, call, arguments_of(self.place, call, PARAMETERS, in_any_case=False))
+        found = ChangelogCall(
+            self.location, call, arguments_of(self.location, call, PARAMETERS, in_any_case=False)
+        )
         given = found.arguments.get("input")
         if isinstance(given, TableArgument):
             if given.args.get("partition_by"):
-                self.place.refuse(
+                self.location.refuse(
                     call, f"PARTITION BY is not served in {name}. Leave it out, as Flink 2.3 wants it."
                 )
             rows = self.bound_table(given.this)
         elif isinstance(given, exp.Subquery):
             rows = self.query.query(given, self.names, self.outside)
         else:
-            self.place.refuse(
+            self.location.refuse(
                 call, f"{name} takes its rows as `input => TABLE name`, or a query in brackets."
             )
         return self._named(found.bound(rows, self.context), tree.args.get("alias"), tree)
@@ -239,7 +243,7 @@ class RelationBinder:
 
     def _window(self, tree: exp.Expr) -> Relation:
         self._only(tree, "this", "alias", "joins")
-        call = window_call(self.place, tree.this)
+        call = window_call(self.location, tree.this)
         table = self.bound_table(call.table)
         entries = tuple(
             Entry(call.table.name, *each) for each in zip(table.names, table.columns, strict=True)
@@ -247,14 +251,14 @@ class RelationBinder:
         binder = self.expressions(entries)
         time = binder.bind(call.time)
         if spark_text(time.type) not in ("timestamp", "timestamp_ntz"):
-            self.place.refuse(
+            self.location.refuse(
                 call.time,
                 f"a window is over a TIMESTAMP, and '{call.time.name}' is {spark_text(time.type).upper()}.",
             )
         partition = tuple(binder.bind(exp.column(each)) for each in call.partition)
-        check_zone(self.context, self.place, tree.this)
+        check_zone(self.context, self.location, tree.this)
         window = self.context.column("window", window_type(time))
-        node: Node = Window(table.node, call.spans, time, partition, window, self.place.of(tree.this))
+        node: Node = Window(table.node, call.spans, time, partition, window, self.location.of(tree.this))
         parts = {
             name: (self.context.column(name, each.type), each)
             for name, each in parts_of_window(window).items()
@@ -271,9 +275,9 @@ class RelationBinder:
         side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
         method = str(join.args.get("method") or "").upper()
         if kind not in ("", "INNER", "OUTER", "CROSS") or method not in ("", "NATURAL"):
-            self.place.refuse(join, f"{' '.join(filter(None, (method, side, kind)))} JOIN is not served.")
+            self.location.refuse(join, f"{' '.join(filter(None, (method, side, kind)))} JOIN is not served.")
         if kind == "OUTER" and not side:
-            self.place.refuse(join, "an OUTER JOIN needs LEFT, RIGHT or FULL before OUTER.")
+            self.location.refuse(join, "an OUTER JOIN needs LEFT, RIGHT or FULL before OUTER.")
         if isinstance(join.this, exp.Unnest):
             return self._unnest(left, join, side)
         if isinstance(join.this, exp.Lateral):
@@ -285,9 +289,9 @@ class RelationBinder:
         right = self.relation(join.this)
         has_condition = join.args.get("on") is not None or join.args.get("using") is not None
         if has_condition and kind == "CROSS":
-            self.place.refuse(join, "a CROSS JOIN and a comma have no ON and no USING. Write JOIN ... ON.")
+            self.location.refuse(join, "a CROSS JOIN and a comma have no ON and no USING. Write JOIN ... ON.")
         if not has_condition and not method and kind != "CROSS":
-            self.place.refuse(
+            self.location.refuse(
                 join, f"a {f'{side} ' if side else ''}JOIN needs ON or USING. Or write CROSS JOIN."
             )
         if join.args.get("using") is not None or method:
@@ -298,7 +302,7 @@ class RelationBinder:
         entries = (*left.entries, *right.entries)
         conditions = self._conditions(entries, join)
         ttls = self._ttls(left, right)
-        node = Join(left.node, right.node, kind, conditions, self.place.of(join), ttls=ttls)
+        node = Join(left.node, right.node, kind, conditions, self.location.of(join), ttls=ttls)
         return Relation(node, entries)
 
     def _conditions(self, entries: Sequence[Entry], join: exp.Expr) -> tuple[Expression, ...]:
@@ -327,7 +331,7 @@ class RelationBinder:
             binder.check_kinds(join, "USING", one, other)
             conditions.append(binder.compared(join, "=", one, other))
         ttls = self._ttls(left, right)
-        node: Node = Join(left.node, right.node, kind, tuple(conditions), self.place.of(join), ttls=ttls)
+        node: Node = Join(left.node, right.node, kind, tuple(conditions), self.location.of(join), ttls=ttls)
         merged = [one if kind is not JoinKind.RIGHT else other for one, other in pairs]
         if kind is JoinKind.FULL:
             values = [
@@ -346,9 +350,9 @@ class RelationBinder:
         try:
             found = Scope(side.entries).find([name])
         except ValueError as error:
-            self.place.refuse(join, str(error))
+            self.location.refuse(join, str(error))
         if found is None:
-            self.place.refuse(join, f"there is no column '{name}' on both sides of the join.")
+            self.location.refuse(join, f"there is no column '{name}' on both sides of the join.")
         return found[0]
 
     @staticmethod
@@ -359,12 +363,12 @@ class RelationBinder:
         tree = join.this
         self._only(tree, "this", "db", "catalog", "alias", "version")
         if side not in ("", "LEFT"):
-            self.place.refuse(join, "FOR SYSTEM_TIME AS OF is served with JOIN and LEFT JOIN.")
+            self.location.refuse(join, "FOR SYSTEM_TIME AS OF is served with JOIN and LEFT JOIN.")
         time = self.expressions(left.entries).bind(tree.args["version"].expression)
         right = self._table(tree)
         entries = (*left.entries, *right.entries)
         conditions = self._conditions(entries, join)
-        node = AsOfJoin(left.node, right.node, _KINDS[side], conditions, time, offset=self.place.of(join))
+        node = AsOfJoin(left.node, right.node, _KINDS[side], conditions, time, offset=self.location.of(join))
         return Relation(node, entries)
 
     # ---- rows that are made of a row
@@ -374,25 +378,27 @@ class RelationBinder:
         self._check_lateral(join, side)
         found = self.query.query(join.this.this, self.names, Scope(left.entries, self.outside))
         right = self._named(found, join.this.args.get("alias"), join.this)
-        node = Apply(left.node, right.node, _KINDS[side], self.place.of(join))
+        node = Apply(left.node, right.node, _KINDS[side], self.location.of(join))
         return Relation(node, (*left.entries, *right.entries))
 
     def _check_lateral(self, join: exp.Expr, side: str) -> None:
         on = join.args.get("on")
         if side not in ("", "LEFT") or not (on is None or (isinstance(on, exp.Boolean) and on.this)):
             word = "UNNEST" if isinstance(join.this, exp.Unnest) else "LATERAL"
-            self.place.refuse(join.this, f"{word} is served with CROSS JOIN, and with LEFT JOIN ... ON TRUE.")
+            self.location.refuse(
+                join.this, f"{word} is served with CROSS JOIN, and with LEFT JOIN ... ON TRUE."
+            )
 
     def _unnest(self, left: Relation, join: exp.Expr, side: str) -> Relation:
         unnest = join.this
         self._only(unnest, "expressions", "alias", "offset")
         if len(unnest.expressions) != 1:
-            self.place.refuse(unnest, "UNNEST takes one array or map.")
+            self.location.refuse(unnest, "UNNEST takes one array or map.")
         self._check_lateral(join, side)
         value = self.expressions(left.entries).bind(unnest.expressions[0])
         kind, alias = value.type, unnest.args.get("alias")
         if kind.name not in ("ARRAY", "MAP"):
-            self.place.refuse(unnest, f"UNNEST takes an ARRAY or a MAP, got {kind_of(value).upper()}.")
+            self.location.refuse(unnest, f"UNNEST takes an ARRAY or a MAP, got {kind_of(value).upper()}.")
         parts = [("EXPR$0", kind.elements[0])]
         if kind.name == "MAP":
             parts = [("KEY", kind.elements[0]), ("VALUE", kind.elements[1])]
@@ -403,7 +409,7 @@ class RelationBinder:
         ordinality = unnest.args.get("offset")
         if ordinality:
             if not isinstance(ordinality, exp.Expr):
-                self.place.refuse(unnest, "WITH ORDINALITY needs names: AS t (element, number).")
+                self.location.refuse(unnest, "WITH ORDINALITY needs names: AS t (element, number).")
             number = self.context.column(ordinality.name, BIGINT)
         node = Unnest(left.node, value, tuple(columns), number, is_outer=side == "LEFT")
         return self._beside(left, node, columns, alias, unnest, number)
@@ -423,7 +429,7 @@ class RelationBinder:
         if given:
             names = [each.name for each in given]
             if len(names) != len(columns):
-                self.place.refuse(
+                self.location.refuse(
                     tree, f"the rows have {len(columns)} columns, and {len(names)} names were given."
                 )
         name = alias.this.name if alias is not None and alias.this is not None else ""
@@ -439,14 +445,14 @@ class RelationBinder:
         is_table = type(call) is exp.Anonymous and call.name.upper() == "TABLE" and len(call.expressions) == 1
         function = call.expressions[0] if is_table else None
         if type(function) is not exp.Anonymous:
-            self.place.refuse(
+            self.location.refuse(
                 join.this,
                 "LATERAL takes a query in brackets, or TABLE(function(...)) with a table function of CREATE "
                 "FUNCTION.",
             )
         own = self.session.function(str(function.this))
         if own is None:
-            self.place.refuse(
+            self.location.refuse(
                 function,
                 f"there is no table function '{function.this}'. Make it with pyspark.sql.functions.udtf and "
                 "CREATE FUNCTION ... AS 'module.function' LANGUAGE PYTHON. UNNEST takes arrays and maps.",
@@ -456,8 +462,8 @@ class RelationBinder:
         typed = ", ".join(f"CAST(NULL AS {spark_text(each.type)})" for each in values)
         try:
             shown = self.session.spark_types(f"SELECT * FROM {quoted(own.name)}({typed})")
-        except Exception as error:  # noqa: BLE001 - told with the place of the call
-            self.place.refuse(function, f"Spark refuses the table function: {error}")
+        except Exception as error:  # noqa: BLE001 - told with the offset of the call
+            self.location.refuse(function, f"Spark refuses the table function: {error}")
         columns = []
         for name, text in shown:
             if self.session.foreign_zone is not None and has_zone(text):
@@ -471,7 +477,7 @@ class RelationBinder:
             side == "LEFT",
             Varies.NEVER if own.is_deterministic else Varies.CALL,
             str(function.this),
-            self.place.of(function),
+            self.location.of(function),
         )
         return self._beside(left, node, columns, join.this.args.get("alias"), join.this)
 

@@ -73,7 +73,7 @@ class SelectBinder:
     def __init__(self, query: QueryBinder, tree: exp.Expr, names: Names, outside: Scope | None) -> None:
         self.query = query
         self.context = query.context
-        self.place = query.place
+        self.location = query.location
         self.tree = tree
         self.names = names
         self.outside = outside
@@ -81,7 +81,7 @@ class SelectBinder:
     def bound(self) -> Bound:
         """Return the plan of the SELECT and its columns."""
         tree = self.tree
-        ttls = self.query.hints.ttls_of(tree, self.place)
+        ttls = self.query.hints.ttls_of(tree, self.location)
         source = self._from(ttls)
         binder = self.query.expressions(Scope(source.entries, self.outside), self.names)
         binder.only(tree, *_CLAUSES)
@@ -94,7 +94,7 @@ class SelectBinder:
             groups = bound_groups(self, node, binder)
             groups.ttl = ttls.take(source.entries)
             node = groups.input
-        ttls.check(Scope(source.entries).aliases, self.place, is_batch=self.query.session.is_batch)
+        ttls.check(Scope(source.entries).aliases, self.location, is_batch=self.query.session.is_batch)
         items = self._items(source, binder, groups)
         having, qualify = self._condition("having", binder), self._qualify(items, binder)
         clauses = Clauses(items, having, qualify, self._order(items, binder))
@@ -123,14 +123,14 @@ class SelectBinder:
 
     def _items(self, source: Relation, binder: ExpressionBinder, groups: Groups | None) -> tuple[_Item, ...]:
         items: list[_Item] = []
-        for place, each in enumerate(self.tree.expressions):
+        for ordinal, each in enumerate(self.tree.expressions):
             node = each.this if isinstance(each, exp.Alias) else each
             if isinstance(each, exp.Alias):
                 binder.only(each, "this", "alias")
             if isinstance(node, exp.Star) or isinstance(node.this, exp.Star):
                 items += self._star(node, source, binder, is_grouped=groups is not None)
                 continue
-            items.append(_Item(_name(each, place), binder.bind(node), node))
+            items.append(_Item(_name(each, ordinal), binder.bind(node), node))
         return tuple(items)
 
     def _star(
@@ -148,7 +148,7 @@ class SelectBinder:
             return self._star_of_row(node, binder)
         if not entries:
             binder.refuse(node, "SELECT * needs FROM.")
-        return [_Item(each.name, each.column.at(self.place.of(node)), None) for each in entries]
+        return [_Item(each.name, each.column.at(self.location.of(node)), None) for each in entries]
 
     def _star_of_row(self, node: exp.Expr, binder: ExpressionBinder) -> list[_Item]:
         """Return the fields of a ROW: `SELECT r.*`."""
@@ -157,7 +157,7 @@ class SelectBinder:
         if found is None:
             known = ", ".join(binder.scope.aliases) or "none"
             binder.refuse(node, f"FROM has no table '{name}' for '{name}.*'. Its tables are {known}.")
-        row = found[0].at(self.place.of(node))
+        row = found[0].at(self.location.of(node))
         return [_Item(each.name, binder.field(node, row, each.name), None) for each in row.type.fields]
 
     # ---- OVER and QUALIFY
@@ -254,8 +254,8 @@ class SelectBinder:
         found = []
         for each in clause.expressions:
             binder.only(each, "this", "desc", "nulls_first")
-            place = self._place_of(each.this, items, binder)
-            value = items[place].value if place is not None else self._sort_value(each.this, items, binder)
+            index = self._index_of(each.this, items, binder)
+            value = items[index].value if index is not None else self._sort_value(each.this, items, binder)
             found.append(SortItem(value, bool(each.args.get("desc")), each.args.get("nulls_first")))
         return tuple(found)
 
@@ -266,11 +266,11 @@ class SelectBinder:
         binder.special = before
         return value
 
-    def _place_of(self, node: exp.Expr, items: tuple[_Item, ...], binder: ExpressionBinder) -> int | None:
-        marks = tuple(Column(place, each.name, each.value.type) for place, each in enumerate(items))
+    def _index_of(self, node: exp.Expr, items: tuple[_Item, ...], binder: ExpressionBinder) -> int | None:
+        marks = tuple(Column(index, each.name, each.value.type) for index, each in enumerate(items))
         is_of_from = isinstance(node, exp.Column) and _has(binder, node.name)
         names, columns = tuple(each.name for each in items), self._once(items, marks)
-        found = output_of(node, names, columns, self.place, in_any_case=not is_of_from)
+        found = output_of(node, names, columns, self.location, in_any_case=not is_of_from)
         return None if found is None else found.id
 
     @staticmethod
@@ -303,18 +303,18 @@ class SelectBinder:
             if each.expression not in shown
         ]
         if distinct is not None and more:
-            self.place.refuse(
+            self.location.refuse(
                 tree.args["order"], "ORDER BY beside DISTINCT takes columns of SELECT, as in Flink."
             )
         shown |= {each.expression: each.column for each in more}
         node = Project(node, (*outputs, *more))
         if distinct is not None:
             self.query.expressions(Scope(), self.names).only(distinct, "expressions")
-            node = Distinct(node, columns, self.place.of(tree))
+            node = Distinct(node, columns, self.location.of(tree))
         if order:
             by = tuple(replace(each, expression=shown[each.expression]) for each in order)
-            node = Sort(node, by, tree is self.query.root, self.place.of(tree.args["order"]))
-        node = bound_limit(node, tree, self.place)
+            node = Sort(node, by, tree is self.query.root, self.location.of(tree.args["order"]))
+        node = bound_limit(node, tree, self.location)
         if more:
             node = Project(node, copies(columns))
         return Bound(node, columns, names)
@@ -327,10 +327,10 @@ def _filtered(node: Node, condition: Expression | None) -> Node:
     return node if condition is None else Filter(node, conjuncts(condition))
 
 
-def _name(each: exp.Expr, place: int) -> str:
+def _name(each: exp.Expr, ordinal: int) -> str:
     if isinstance(each, exp.Alias):
         return str(each.args["alias"].name)
-    return str(each.name) if isinstance(each, (exp.Column, exp.Dot)) else f"EXPR${place}"
+    return str(each.name) if isinstance(each, (exp.Column, exp.Dot)) else f"EXPR${ordinal}"
 
 
 def _has(binder: ExpressionBinder, name: str) -> bool:

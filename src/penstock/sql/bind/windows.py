@@ -15,7 +15,7 @@ from penstock.sql.functions.zones import SET_UTC, NeedsUtcError
 from penstock.sql.language.queries import (
     DescriptorOf,
     IntervalOf,
-    Place,
+    QueryLocation,
     TableArgument,
     read_expression,
 )
@@ -67,36 +67,36 @@ def kind_of_window(node: exp.Expr) -> str | None:
     return name if name in KINDS else None
 
 
-def window_call(place: Place, call: exp.Expr) -> WindowCall:
+def window_call(location: QueryLocation, call: exp.Expr) -> WindowCall:
     """Read a window function of FROM."""
     kind = str(call.this).upper()
-    arguments = arguments_of(place, call, _PARAMETERS[kind], in_any_case=True)
+    arguments = arguments_of(location, call, _PARAMETERS[kind], in_any_case=True)
     table, column = arguments.get("DATA"), arguments.get("TIMECOL")
     if not isinstance(table, TableArgument):
-        place.refuse(call, f"{kind} takes a table as `TABLE name`.")
+        location.refuse(call, f"{kind} takes a table as `TABLE name`.")
     if not isinstance(column, DescriptorOf) or len(column.expressions) != 1:
-        place.refuse(call, f"{kind} takes the time column as `DESCRIPTOR(column)`.")
+        location.refuse(call, f"{kind} takes the time column as `DESCRIPTOR(column)`.")
     missing = [name for name in _PARAMETERS[kind][2:] if name not in arguments and name != "OFFSET"]
     if missing:
-        place.refuse(call, f"{kind} needs the interval {missing[0]}.")
-    spans = _spans(place, call, {name: arguments[name] for name in arguments if name in _LENGTHS})
+        location.refuse(call, f"{kind} needs the interval {missing[0]}.")
+    spans = _spans(location, call, {name: arguments[name] for name in arguments if name in _LENGTHS})
     partition = tuple(each.name for each in table.args.get("partition_by") or ())
     return WindowCall(table.this, column.expressions[0], spans, partition)
 
 
-def group_spans(place: Place, call: exp.Expr) -> Spans:
+def group_spans(location: QueryLocation, call: exp.Expr) -> Spans:
     """Return the lengths of a window that stands in GROUP BY."""
     kind, args = str(call.this).upper(), call.expressions
     if kind not in _GROUP_PARAMETERS:
-        place.refuse(call, f"{kind} is a table function. Write FROM TABLE({kind}(TABLE ...)).")
+        location.refuse(call, f"{kind} is a table function. Write FROM TABLE({kind}(TABLE ...)).")
     names = _GROUP_PARAMETERS[kind]
     if len(args) != len(names) + 1:
         count = "two intervals" if len(names) > 1 else "an interval"
-        place.refuse(call, f"{kind} takes a time column and {count}.")
-    return _spans(place, call, dict(zip(names, args[1:], strict=True)))
+        location.refuse(call, f"{kind} takes a time column and {count}.")
+    return _spans(location, call, dict(zip(names, args[1:], strict=True)))
 
 
-def check_zone(context: Context, place: Place, call: exp.Expr) -> None:
+def check_zone(context: Context, location: QueryLocation, call: exp.Expr) -> None:
     """Ask for UTC, because Spark cuts windows at UTC.
 
     Raises:
@@ -104,36 +104,36 @@ def check_zone(context: Context, place: Place, call: exp.Expr) -> None:
     """
     if not context.session.zone_is_utc:
         message = f"on Spark Connect windows need the time zone UTC. {SET_UTC}"
-        raise NeedsUtcError(place.error(call, message))
+        raise NeedsUtcError(location.error(call, message))
 
 
-def _spans(place: Place, call: exp.Expr, given: dict[str, exp.Expr]) -> Spans:
+def _spans(location: QueryLocation, call: exp.Expr, given: dict[str, exp.Expr]) -> Spans:
     """Return the lengths of a window.
 
     Raises:
         SqlError: they do not fit each other, or are not literals.
     """
     kind = str(call.this).upper()
-    lengths = {name: _length(place, call, node) for name, node in given.items() if name != "OFFSET"}
+    lengths = {name: _length(location, call, node) for name, node in given.items() if name != "OFFSET"}
     size = lengths.get("SIZE", lengths.get("GAP", 0))
     slide = lengths.get("SLIDE", lengths.get("STEP", size))
     if size % slide:
         word = "slide" if kind == "HOP" else "step"
-        place.refuse(call, f"the size of {kind} has to be a multiple of its {word}, as in Flink.")
-    offset = _offset(place, call, given["OFFSET"]) if "OFFSET" in given else 0
+        location.refuse(call, f"the size of {kind} has to be a multiple of its {word}, as in Flink.")
+    offset = _offset(location, call, given["OFFSET"]) if "OFFSET" in given else 0
     if kind == "TUMBLE" and abs(offset) >= size:
-        place.refuse(call, "the offset of TUMBLE has to be less than its size, as in Flink.")
+        location.refuse(call, "the offset of TUMBLE has to be less than its size, as in Flink.")
     return Spans(kind, size, slide, offset)
 
 
-def _length(place: Place, call: exp.Expr, node: exp.Expr) -> int:
+def _length(location: QueryLocation, call: exp.Expr, node: exp.Expr) -> int:
     length_ms = interval_ms(node)
     if not length_ms:
-        place.refuse(call, "expected a positive interval of days, hours, minutes or seconds.")
+        location.refuse(call, "expected a positive interval of days, hours, minutes or seconds.")
     return length_ms
 
 
-def _offset(place: Place, call: exp.Expr, node: exp.Expr) -> int:
+def _offset(location: QueryLocation, call: exp.Expr, node: exp.Expr) -> int:
     """Return an offset in milliseconds, which may be negative."""
     sign = 1
     if isinstance(node, IntervalOf):
@@ -143,7 +143,7 @@ def _offset(place: Place, call: exp.Expr, node: exp.Expr) -> int:
         node = IntervalOf(text=text.removeprefix("-"), unit=node.args["unit"], sign="")
     offset_ms = interval_ms(node)
     if offset_ms is None:
-        place.refuse(call, "expected an interval of days, hours, minutes or seconds as the offset.")
+        location.refuse(call, "expected an interval of days, hours, minutes or seconds as the offset.")
     return sign * offset_ms
 
 

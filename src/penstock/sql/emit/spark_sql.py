@@ -333,12 +333,12 @@ class SparkSql:
         if inner.kind is not None:  # the changes of the groups are gathered
             outputs = {column: text.replace(KIND_MARK, inner.kind or "") for column, text in outputs.items()}
         key_texts = list(names.values())
-        for column, places in node.groupings:
-            pieces = [Piece(key_texts[place], "int") for place in places]
+        for column, indices in node.groupings:
+            pieces = [Piece(key_texts[index], "int") for index in indices]
             outputs[column] = FUNCTIONS["GROUPING"].apply(pieces)
         group = ", ".join(key_texts)
         if node.sets:
-            sets = ", ".join(f"({', '.join(key_texts[place] for place in each)})" for each in node.sets)
+            sets = ", ".join(f"({', '.join(key_texts[index] for index in each)})" for each in node.sets)
             group = f"GROUPING SETS ({sets})"
         # Without keys and aggregates, HAVING alone makes one group of all rows.
         having = () if group or node.calls else ("count(*) >= 0",)
@@ -482,5 +482,5 @@ def _numbered(text: str, node: nodes.Unnest, *, is_of_rows: bool) -> str:
         text, fields = f"map_entries({text})", ["e.key", "e.value"]
     elif is_of_rows:
         fields = [f"e.{quoted(each.name)}" for each in node.expression.type.elements[0].fields]
-    named = ", ".join(f"'f{place}', {each}" for place, each in enumerate(fields))
+    named = ", ".join(f"'f{index}', {each}" for index, each in enumerate(fields))
     return f"transform({text}, (e, i) -> named_struct({named}, 'o', i + 1))"

@@ -85,10 +85,10 @@ def _sessions(spans: Spans, time: str, keys: Sequence[str], shown: str, source: 
     micros = f"unix_micros(CAST({time} AS TIMESTAMP))"
     by = f"PARTITION BY {', '.join(keys)} " if keys else ""
     gap = f"{micros} - lag({micros}) OVER ({by}ORDER BY {micros}) <= {1_000 * spans.size}"
-    texts = [f"{each} AS `__k{place}`" for place, each in enumerate(keys)]
+    texts = [f"{each} AS `__k{index}`" for index, each in enumerate(keys)]
     new = f"CASE WHEN {gap} THEN 0 ELSE 1 END AS `{_NEW}`"
     found = ", ".join([shown, *texts, f"{time} AS `__t`", f"{micros} AS `__us`", new])
-    own = [f"`__k{place}`" for place in range(len(keys))]
+    own = [f"`__k{index}`" for index in range(len(keys))]
     of_keys = f"PARTITION BY {', '.join(own)} " if own else ""
     numbered = (
         f"SELECT *, sum(`{_NEW}`) OVER ({of_keys}ORDER BY `__us`) AS `{_NUMBER}` "

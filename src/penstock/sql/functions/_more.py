@@ -82,7 +82,7 @@ def _initcap(args: list[Piece]) -> str:
 
 
 def _elt(args: list[Piece]) -> str:
-    """Return ELT. A place that is not there gives NULL."""
+    """Return ELT. An index that is not there gives NULL."""
     if any(each.type not in ("string", "void") for each in args[1:]):
         raise ValueError("expected texts behind the index. Write CAST(... AS STRING).")
     values = ", ".join(each.text for each in args[1:])
@@ -177,17 +177,17 @@ def _is_decimal(args: list[Piece]) -> str:
 
 
 def _array_slice(args: list[Piece]) -> str:
-    """Return ARRAY_SLICE. Places count from 1, negative ones from the end; both ends belong to it."""
+    """Return ARRAY_SLICE. Positions count from 1, negative ones from the end; both ends belong to it."""
     stop = args[2].text if len(args) > 2 else "2147483647"
 
     def body(x: list[str]) -> str:
         array, first, last = x
-        places = [
+        bounds = [
             f"CASE WHEN {each} < 0 THEN size({array}) + {each} + 1 WHEN {each} = 0 THEN 1 ELSE {each} END"
             for each in (first, last)
         ]
         return let(
-            [array, f"greatest({places[0]}, 1)", f"least({places[1]}, size({array}))"],
+            [array, f"greatest({bounds[0]}, 1)", f"least({bounds[1]}, size({array}))"],
             lambda y: (
                 f"CASE WHEN {array} IS NULL OR {first} IS NULL OR {last} IS NULL THEN NULL "
                 f"ELSE slice({y[0]}, {y[1]}, greatest({y[2]} - {y[1]} + 1, 0)) END"

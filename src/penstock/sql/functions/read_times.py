@@ -109,7 +109,7 @@ def _plain(part: str) -> str:
 
 
 def _iso(text: str, parts: list[str]) -> str:
-    """Return the parts of a text, whose places the pattern fixes, in ISO's order."""
+    """Return the parts of a text, whose positions the pattern fixes, in ISO's order."""
     found: dict[str, str] = {}
     at = 1
     for part in parts:
@@ -152,14 +152,14 @@ def to_milliseconds(time: str) -> str:
 def write_by_pattern(time: str, pattern: str) -> str:
     """Return DATE_FORMAT of a DATE or TIMESTAMP without a zone."""
     parts = pattern_parts(pattern)
-    places = {"yyyy": 1, "MM": 6, "dd": 9, "HH": 12, "mm": 15, "ss": 18}
+    positions = {"yyyy": 1, "MM": 6, "dd": 9, "HH": 12, "mm": 15, "ss": 18}
 
     def body(x: list[str]) -> str:
         text = f"CAST(CAST({x[0]} AS TIMESTAMP_NTZ) AS STRING)"
         pieces = []
         for part in parts:
-            if part in places:
-                pieces.append(f"substring({text}, {places[part]}, {_DIGITS[part]})")
+            if part in positions:
+                pieces.append(f"substring({text}, {positions[part]}, {_DIGITS[part]})")
             elif part[0] == "S":
                 pieces.append(f"rpad(substring({text}, 21, {len(part)}), {len(part)}, '0')")
             else:

@@ -100,7 +100,7 @@ def _regexp_extract(args: list[Piece]) -> str:
 
 
 def _replace(args: list[Piece]) -> str:
-    """Return REPLACE. Like Java's, Flink's finds an empty text at each place."""
+    """Return REPLACE. Like Java's, Flink's finds an empty text at each position."""
     if args[1].text.startswith("'") and args[1].text != "''":
         return f"replace({', '.join(_texts(args))})"
 
@@ -137,8 +137,8 @@ def _split_index(args: list[Piece]) -> str:
     quoted = between_quotes(args[1])
 
     def body(texts: list[str]) -> str:
-        text, place = texts
-        return f"CASE WHEN {text} <> '' AND {place} >= 0 THEN get(split({text}, {quoted}), {place}) END"
+        text, index = texts
+        return f"CASE WHEN {text} <> '' AND {index} >= 0 THEN get(split({text}, {quoted}), {index}) END"
 
     return let([args[0].text, args[2].text], body)
 
@@ -174,7 +174,7 @@ def _mod(args: list[Piece]) -> str:
 def _grouping(args: list[Piece]) -> str:
     """Return GROUPING: a bit for each column that is not in the set. Spark's own takes one column, or all."""
     bits = (f"CAST(grouping({each.text}) AS BIGINT)" for each in reversed(args))
-    return f"({' + '.join(f'{bit} * {2**place}' for place, bit in enumerate(bits))})"
+    return f"({' + '.join(f'{bit} * {2**index}' for index, bit in enumerate(bits))})"
 
 
 def _padded(name: str) -> Callable[[list[Piece]], str]:

@@ -5,7 +5,8 @@ TIMESTAMP with a watermark travels as the same local time in UTC. Where the sess
 analyses and runs such a query in UTC.
 
 Invariant: a query that runs in UTC for a session of another zone has no TIMESTAMP_LTZ and no function that
-asks for the zone. So its rows are those of every zone. What asks for the zone is refused with its place.
+asks for the zone. So its rows are those of every zone. What asks for the zone is refused with line and
+column.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def local_rows(frame: Any) -> Any:
     kinds = [text_of_spark(field.dataType) for field in frame.schema.fields]
     if not any(map(has_zone, kinds)):
         return frame
-    names = [f"c{place}" for place in range(len(kinds))]  # two columns may have one name
+    names = [f"c{index}" for index in range(len(kinds))]  # two columns may have one name
     texts = [
         f"CAST({name} AS {without_zone(kind)}) AS {name}" if has_zone(kind) else name
         for name, kind in zip(names, kinds, strict=True)

@@ -45,8 +45,8 @@ def _ordered(top: exp.Expr) -> exp.Expr | None:
     if any(map(_is_other, operands)):
         return None
     found = operands[0].copy()
-    for place, (sign, operand) in enumerate(zip(signs, operands[1:], strict=True)):
-        found = sign(this=_in_brackets(found) if place else found, expression=operand.copy())
+    for index, (sign, operand) in enumerate(zip(signs, operands[1:], strict=True)):
+        found = sign(this=_in_brackets(found) if index else found, expression=operand.copy())
     if last is None:
         return found
     around = last.copy()

@@ -1,6 +1,6 @@
 """Read tokens one after another, and say what was expected where something else stands.
 
-Runs on the driver. Invariant: every failure is a SqlError with the place of the token that does not fit.
+Runs on the driver. Invariant: every failure is a SqlError with the offset of the token that does not fit.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Cursor:
         return self.token.kind is Kind.END
 
     def ahead(self, count: int) -> Token:
-        """Return the token `count` places after the next one."""
+        """Return the token `count` tokens after the next one."""
         return self._tokens[min(self._index + count, len(self._tokens) - 1)]
 
     def advance(self) -> Token:
@@ -45,7 +45,7 @@ class Cursor:
 
     def at(self, words: str) -> bool:
         """Return whether these keywords or symbols, divided by spaces, come next."""
-        return all(self.ahead(place).is_(word) for place, word in enumerate(words.split()))
+        return all(self.ahead(index).is_(word) for index, word in enumerate(words.split()))
 
     def take(self, words: str) -> bool:
         """Read these keywords or symbols if they come next."""

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from penstock.options.values import parse_duration_ms
 from penstock.sql.language.parse import parse_option_hint
-from penstock.sql.language.queries import Place, place_of
+from penstock.sql.language.queries import QueryLocation, start_of
 from penstock.sql.language.source import Source
 from penstock.sql.language.tokens import Kind, tokenize
 
@@ -48,7 +48,7 @@ def without_hints(text: str) -> tuple[str, list[Hint]]:
 
 
 STATE_TTL = "STATE_TTL"
-TTL_PLACE = (
+TTL_RULE = (
     "STATE_TTL has to stand directly behind the SELECT of a join or of GROUP BY, and in a SELECT that has no "
     "query before the names of its tables."
 )
@@ -63,30 +63,30 @@ class TtlOfTable:
     offset: int
 
 
-def is_hint_of(hint: Hint, tree: exp.Expr, place: Place) -> bool:
+def is_hint_of(hint: Hint, tree: exp.Expr, location: QueryLocation) -> bool:
     """Return whether a hint stands behind the SELECT of a tree."""
     nodes = [*tree.args.get("expressions", []), tree.args.get("from_")]
-    starts = [start for each in nodes if each is not None and (start := place_of(each)) is not None]
-    text = place.script.text[place.offset :]
+    starts = [start for each in nodes if each is not None and (start := start_of(each)) is not None]
+    text = location.script.text[location.offset :]
     stop = hint.start + len(hint.text)
     if not starts or min(starts) < stop or not text[: hint.before].upper().endswith("SELECT"):
         return False
     return _SELECT.search(text[stop : min(starts)]) is None
 
 
-def read_state_ttls(hint: Hint, place: Place) -> dict[str, TtlOfTable]:
+def read_state_ttls(hint: Hint, location: QueryLocation) -> dict[str, TtlOfTable]:
     """Return the times of a hint, by the names of tables.
 
     Raises:
         SqlError: it has something else, or a time that is not a duration.
     """
     found = {}
-    offset = place.offset + hint.start
-    for name, ttl in parse_option_hint(hint.text, place.script, offset, STATE_TTL):
+    offset = location.offset + hint.start
+    for name, ttl in parse_option_hint(hint.text, location.script, offset, STATE_TTL):
         try:
             parse_duration_ms(ttl)
         except ValueError as error:
-            raise place.script.error(
+            raise location.script.error(
                 f"STATE_TTL of '{name}' cannot be '{ttl}'. Allowed: {error}.", offset
             ) from None
         found[name] = TtlOfTable(ttl, hint.start)

@@ -1,7 +1,7 @@
 """Read a script: its statements, one after another.
 
 Runs on the driver. Invariant: the whole script is read before its first statement runs. A text is either
-read or refused with a place, never with a traceback.
+read or refused with line and column, never with a traceback.
 """
 
 from __future__ import annotations

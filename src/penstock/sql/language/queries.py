@@ -288,7 +288,7 @@ class _Parser(parser.Parser):
         return found
 
     def expression(self, instance: Any, *args: Any, **kwargs: Any) -> Any:
-        """Note where CURRENT_TIMESTAMP stands: sqlglot keeps no place of a call without brackets."""
+        """Note where CURRENT_TIMESTAMP stands: sqlglot keeps no offset of a call without brackets."""
         if isinstance(instance, (exp.CurrentTimestamp, exp.CurrentDate)) and self._prev:
             instance.meta["start"] = self._prev.start
         return super().expression(instance, *args, **kwargs)
@@ -377,24 +377,24 @@ def read_expression(text: str, source: Source, offset: int) -> exp.Expr:
     return _read(text, source, offset, "_parse_disjunction")
 
 
-def place_of(node: exp.Expr) -> int | None:
+def start_of(node: exp.Expr) -> int | None:
     """Return the first offset that is known of a node or of what is in it."""
     starts = [each.meta["start"] for each in node.walk() if each.meta.get("start") is not None]
     return min(starts) if starts else None
 
 
 @dataclass(frozen=True)
-class Place:
-    """A query or expression of a script: where its offsets count from."""
+class QueryLocation:
+    """Where a query or expression is: its script, and the offset there from which its own offsets count."""
 
     script: Source
     offset: int
 
     def of(self, node: exp.Expr) -> int:
         """Return the offset of a node in the script, or of the nearest part around it that has one."""
-        found, parent = place_of(node), node.parent
+        found, parent = start_of(node), node.parent
         while found is None and parent is not None:
-            found, parent = place_of(parent), parent.parent
+            found, parent = start_of(parent), parent.parent
         return Offset.of(self.script, self.offset + (found or 0))
 
     def error(self, node: exp.Expr, message: str) -> SqlError:
@@ -439,15 +439,15 @@ def _shown(error: Exception, text: str, source: Source, offset: int) -> Exceptio
     details = getattr(error, "errors", None) or [{}]
     message = str(details[0].get("description") or "").split("\n")[0].rstrip(".")
     line, column = details[0].get("line"), details[0].get("col")
-    place = _offset_of(text, line, column, details[0].get("highlight") or "") if line else 0
+    start = _offset_of(text, line, column, details[0].get("highlight") or "") if line else 0
     expected = _EXPECTED.match(message)
     word = details[0].get("highlight") or ""
     got = word if word.startswith("'") else f"'{word}'"
     if "SENTINEL" in message:
-        place, got = len(text), "the end"
+        start, got = len(text), "the end"
     unexpected = f"did not expect {got} here." if word else _UNKNOWN
     said = f"expected {_wanted(expected[1])}, got {got}." if expected else unexpected
-    return source.error(said, offset + place)
+    return source.error(said, offset + start)
 
 
 def _wanted(text: str) -> str:

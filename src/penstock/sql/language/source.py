@@ -1,4 +1,4 @@
-"""The text of a script, and errors that show a place in it.
+"""The text of a script, and errors that show a line and column of it.
 
 Runs on the driver. Invariant: a message names line and column, and shows the line with a caret below it.
 """
@@ -48,7 +48,7 @@ class Source:
         return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
 
     def error(self, message: str, offset: int, **facts: str) -> SqlError:
-        """Return the error for a place in this text.
+        """Return the error for an offset in this text.
 
         Args:
             message: what happened, and what to do.
@@ -64,7 +64,7 @@ class Source:
         return SqlFailedError(text, line=line, column=column)
 
     def _shown(self, message: str, offset: int) -> tuple[str, int, int]:
-        """Return a message with its place, and the place."""
+        """Return a message with line and column, and these two."""
         offset = max(0, min(offset, len(self.text)))
         line, column = self.line_and_column(offset)
         shown = self._line_with_caret(line, column)

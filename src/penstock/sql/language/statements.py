@@ -1,6 +1,6 @@
 """The statements of Flink's SQL as frozen values.
 
-Runs on the driver. Invariant: values are equal if they mean the same. Places and spelling of keywords do not
+Runs on the driver. Invariant: values are equal if they mean the same. Offsets and spelling of keywords do not
 count, so a statement that is written and read again is equal.
 """
 

@@ -1,7 +1,8 @@
 """Divide a script into tokens.
 
-Runs on the driver. Invariant: each token knows its first and last character, so that errors show a place and
-texts of queries are kept as they were written. Every text is divided, or refused with a place.
+Runs on the driver. Invariant: each token knows its first and last character, so that errors show line and
+column, and texts of queries are kept as they were written. Every text is divided, or refused with line and
+column.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Each operator with a state gets an id from its place in the tree of such operators.
+"""Each operator with a state gets an id from its position in the tree of such operators.
 
 Runs on the driver. Invariant: projections, conditions and names do not count, so a change of them leaves the
 ids. The operator nearest to the output is `1`, the operators that it reads are `1.1`, `1.2` and so on.

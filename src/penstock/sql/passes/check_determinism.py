@@ -2,8 +2,8 @@
 
 Runs on the driver. When a row is taken back, its values are computed again. A second value that is not the
 first one would leave the old row in the result, or make a sum wrong. Invariant: such a value reaches no
-condition, no operator, and no column of the result that is compared, or the query is refused with the place
-of the function. The engines are chosen before, because only then it is known which rows change.
+condition, no operator, and no column of the result that is compared, or the query is refused with the
+position of the function. The engines are chosen before, because only then it is known which rows change.
 """
 
 from __future__ import annotations
@@ -73,21 +73,21 @@ def check_determinism(plan: Output, context: PassContext) -> Output:
     Raises:
         SqlError: a value may be another one, and the session does not accept it.
     """
-    taints = _taints(plan.input, context, _places(plan))
+    taints = _taints(plan.input, context, _offsets(plan))
     if not context.traits(plan.input).changes:
         return plan
     is_copied = _is_copied(plan.input, context)
-    for place, column in enumerate(plan.columns):
+    for index, column in enumerate(plan.columns):
         found = taints.get(column)
         if found is None:
             continue
-        is_free = found.call.varies is Varies.BATCH and place < len(context.free) and context.free[place]
+        is_free = found.call.varies is Varies.BATCH and index < len(context.free) and context.free[index]
         if not is_free and not (found.call.varies is Varies.RECORD and is_copied):
             _refuse(found, plan.input, context)
     return plan
 
 
-def _places(plan: Output) -> Mapping[Column, int]:
+def _offsets(plan: Output) -> Mapping[Column, int]:
     """Return where the script names the columns of a plan first."""
     found: dict[Column, int] = {}
     for node in nodes_in(plan):
@@ -105,7 +105,7 @@ def _is_copied(node: Node, context: PassContext) -> bool:
 
 
 def _taints(
-    node: Node, context: PassContext, places: Mapping[Column, int], *, is_told: bool = False
+    node: Node, context: PassContext, offsets: Mapping[Column, int], *, is_told: bool = False
 ) -> Taints:
     """Return the columns of a node that may have another value when their row is taken back.
 
@@ -115,7 +115,7 @@ def _taints(
         return _of_static(node, context)
     below: dict[Column, _Taint] = {}
     for each in inputs_of(node):
-        below |= _taints(each, context, places, is_told=is_told or isinstance(node, FromChangelog))
+        below |= _taints(each, context, offsets, is_told=is_told or isinstance(node, FromChangelog))
     if isinstance(node, Scan):
         return _of_scan(node, context) if is_told or context.traits(node).changes else {}
     if isinstance(node, FromChangelog):
@@ -123,9 +123,9 @@ def _taints(
     if not is_told and not any(context.traits(each).changes for each in inputs_of(node)):
         return {}
     if isinstance(node, ToChangelog):
-        return below if is_told else _of_told(node, below, context, places)
+        return below if is_told else _of_told(node, below, context, offsets)
     if isinstance(node, Stateful):
-        return _of_operator(node, below, context, places, is_told=is_told)
+        return _of_operator(node, below, context, offsets, is_told=is_told)
     if isinstance(node, Watermark):
         return {node.column if column == node.time else column: taint for column, taint in below.items()}
     if isinstance(node, SetOperation):
@@ -147,16 +147,16 @@ def _told(taint: _Taint) -> _Taint:
     return replace(taint, call=replace(taint.call, is_told=True))
 
 
-def _of_told(node: ToChangelog, below: Taints, context: PassContext, places: Mapping[Column, int]) -> Taints:
+def _of_told(node: ToChangelog, below: Taints, context: PassContext, offsets: Mapping[Column, int]) -> Taints:
     """Refuse a value that is computed again when a row is taken back. Metadata are those of a record."""
     for column, taint in below.items():
         if taint.call.varies is not Varies.RECORD:
-            _refuse(_named(taint, column.at(places.get(column, -1)), context), node, context)
+            _refuse(_named(taint, column.at(offsets.get(column, -1)), context), node, context)
     return {}
 
 
 def _of_operator(
-    node: Stateful, below: Taints, context: PassContext, places: Mapping[Column, int], *, is_told: bool
+    node: Stateful, below: Taints, context: PassContext, offsets: Mapping[Column, int], *, is_told: bool
 ) -> Taints:
     """Return that an operator has the values that it keeps.
 
@@ -166,7 +166,7 @@ def _of_operator(
     for each in node.inputs[:1] if isinstance(node.operator, VersionJoin) else node.inputs:
         for label, column in each.columns if is_told or context.traits(each.node).changes else ():
             if column in below and not _is_kept(node.operator, label, below[column]):
-                named = column.at(places.get(column, -1))
+                named = column.at(offsets.get(column, -1))
                 _refuse(_named(below[column], named, context), each.node, context)
     return {}
 

@@ -1,4 +1,4 @@
-"""What passes are run with: the traits of nodes, new columns, and errors with a place.
+"""What passes are run with: the traits of nodes, new columns, and errors with line and column.
 
 Runs on the driver. Invariant: a pass makes a column by `column`, so that its id is new in the statement.
 """
@@ -23,14 +23,14 @@ class PassContext:
     """One statement that is planned.
 
     Attributes:
-        script: for the places of errors.
+        script: for line and column of errors.
         column: makes a column with a new id.
         type_of: the type of a call of a function; Spark may be asked.
         is_utc: whether the times of the session are those of UTC.
         ttl: how long states keep rows; None for ever.
         free: for each column of the result, whether a clock may stand in it although the rows change, because
             the table that is written finds its rows by other columns.
-        wants_offsets: whether the rows are put in order by the places of their records.
+        wants_offsets: whether the rows are put in order by the offsets of their records.
         keeps_varying: whether the time of a batch is kept with rows that change.
         accepts_varying: whether a value that may vary is accepted; it gets a warning.
     """

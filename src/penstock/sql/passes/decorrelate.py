@@ -119,8 +119,8 @@ def _of_aggregate(node: Aggregate, outside: frozenset[Column], context: PassCont
         Assignment(context.column(each.name, each.type), each) for each in found.inner if each not in own
     )
     known = {**own, **{each.expression: each.column for each in more}}
-    places = tuple(range(len(node.keys), len(node.keys) + len(more)))
-    sets = tuple((*each, *places) for each in node.sets)
+    indices = tuple(range(len(node.keys), len(node.keys) + len(more)))
+    sets = tuple((*each, *indices) for each in node.sets)
     made = replace(node, input=found.node, keys=(*node.keys, *more), sets=sets)
     is_of_all = found.is_of_all or (not node.keys and bool(more))
     return Decorrelated(made, found.outer, tuple(known[each] for each in found.inner), is_of_all)

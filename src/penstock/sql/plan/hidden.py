@@ -1,4 +1,4 @@
-"""The hidden columns of rows: how a row changes the table, and the place of its record.
+"""The hidden columns of rows: how a row changes the table, and the offset of its record.
 
 Runs on the driver. Invariant: rows that change have the column KIND, and nothing else has it.
 """

@@ -251,8 +251,8 @@ class Aggregate:
         input: the rows.
         keys: the columns of GROUP BY. Without any all rows are one group.
         calls: the aggregates.
-        sets: the grouping sets, as places in `keys`; () if all keys are one set.
-        groupings: the columns of GROUPING, each with the places in `keys` that it is about.
+        sets: the grouping sets, as indices of `keys`; () if all keys are one set.
+        groupings: the columns of GROUPING, each with the indices of `keys` that it is about.
     """
 
     input: Node
@@ -469,7 +469,7 @@ class FromChangelog:
 
 @dataclass(frozen=True)
 class Output:
-    """The result of a query: the only place where columns have names again."""
+    """The result of a query: only here columns have names again."""
 
     input: Node
     columns: tuple[Column, ...]

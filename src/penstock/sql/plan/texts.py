@@ -34,11 +34,11 @@ def let(texts: Sequence[str], body: Callable[[list[str]], str]) -> str:
         texts: the parts.
         body: gets a text for each part, which it may repeat.
     """
-    bound = [place for place, text in enumerate(texts) if len(text) > _LENGTH_MAX or _CHANGING.search(text)]
+    bound = [index for index, text in enumerate(texts) if len(text) > _LENGTH_MAX or _CHANGING.search(text)]
     if not bound:
         return body(list(texts))
     whole = " ".join(texts)
     name = next(f"v{number}" for number in range(len(whole)) if not re.search(rf"\bv{number}\b", whole))
-    fields = ", ".join(f"'f{place}', {texts[place]}" for place in bound)
-    named = [f"{name}.f{place}" if place in bound else text for place, text in enumerate(texts)]
+    fields = ", ".join(f"'f{index}', {texts[index]}" for index in bound)
+    named = [f"{name}.f{index}" if index in bound else text for index, text in enumerate(texts)]
     return f"element_at(transform(array(named_struct({fields})), {name} -> {body(named)}), 1)"

@@ -333,14 +333,14 @@ def _of_scan(node: nodes.Scan) -> Traits:
     by_name = {each.name.lower(): each for each in node.columns}
     key = [by_name.get(name.lower()) for name in source.keys]
     known = frozenset(each for each in key if each is not None)
-    places = tuple(by_name[name] for name in OFFSETS if name in by_name)
+    offsets = tuple(by_name[name] for name in OFFSETS if name in by_name)
     return replace(
         STATIC,
         is_stream=source.is_stream,
         changelog=source.changelog,
         changed=source.changed_by,
         key=known if known and len(known) == len(source.keys) else None,
-        offsets=(places[0], places[1]) if len(places) == len(OFFSETS) else None,
+        offsets=(offsets[0], offsets[1]) if len(offsets) == len(OFFSETS) else None,
     )
 
 
@@ -374,7 +374,7 @@ def _mixed(times: Mapping[Column, Mark]) -> dict[Column, Mark]:
 
 
 def _only(below: Traits, *, key: Key | None = None, windows: Mapping[Column, str] | None = None) -> Traits:
-    """Return the traits of rows that have lost their times, places and pairs."""
+    """Return the traits of rows that have lost their times, offsets and pairs."""
     return replace(
         below,
         key=key,

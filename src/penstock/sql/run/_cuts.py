@@ -85,7 +85,7 @@ class Cut:
 
     Attributes:
         name: of the operator.
-        place: line and column, or the table.
+        where: line and column, or the table.
         why: it is there.
         reads: the kinds of rows of each input.
         gives: those of its own rows.
@@ -93,7 +93,7 @@ class Cut:
     """
 
     name: str
-    place: str
+    where: str
     why: str
     reads: tuple[str, ...]
     gives: str
@@ -103,7 +103,7 @@ class Cut:
     def line(self) -> str:
         """Return what EXPLAIN shows."""
         reads = " and ".join(self.reads)
-        return f"{self.place}: {self.name}, because {self.why}. {reads} becomes {self.gives}."
+        return f"{self.where}: {self.name}, because {self.why}. {reads} becomes {self.gives}."
 
 
 Reads = dict[tuple[tuple[str, ...], Options], Source]
@@ -176,12 +176,12 @@ def _where(offset: int, script: ScriptSource) -> str:
     return f"line {line}, column {column}"
 
 
-def many_hops(count: int, place: str) -> list[str]:
+def many_hops(count: int, where: str) -> list[str]:
     """Return a warning if a HOP puts each row into many windows."""
     if count <= _MANY_HOPS:
         return []
     return [
-        f"{place}: HOP puts each row into {count} windows, and computes it in each of them. TUMBLE by the "
+        f"{where}: HOP puts each row into {count} windows, and computes it in each of them. TUMBLE by the "
         "slide, and then a HOP over the window_time of its groups, computes fewer rows."
     ]
 
@@ -206,14 +206,14 @@ def told_changes(node: ToChangelog, traits: TraitsOf, script: ScriptSource) -> l
 
 
 def cut_of(
-    name: str, step: Operator, place: str, inputs: list[bool], ttls: list[str | None], *, changes: bool
+    name: str, step: Operator, where: str, inputs: list[bool], ttls: list[str | None], *, changes: bool
 ) -> Cut:
     """Return the cut of a step.
 
     Args:
         name: of the operator.
         step: what it does.
-        place: of its clause.
+        where: of its clause.
         inputs: for each input, whether its rows change.
         ttls: how long the rows of each input are kept; None for ever.
         changes: whether the rows of the operator change.
@@ -223,7 +223,7 @@ def cut_of(
         keeps = _KEEPS_OF_INSERTS
     keeps += _until(ttls)
     reads = tuple(ALL if each else INSERTS for each in inputs)
-    return Cut(name, place, why, reads, _given(step, any(inputs), changes=changes), keeps)
+    return Cut(name, where, why, reads, _given(step, any(inputs), changes=changes), keeps)
 
 
 def _given(step: Operator, is_of_changes: bool, *, changes: bool) -> str:
@@ -250,11 +250,11 @@ def normalize_of(table: str) -> Cut:
     return Cut("normalize", table, why, ("upserts",), ALL, _NORMALIZE)
 
 
-def windows_of(place: str) -> Cut:
+def windows_of(where: str) -> Cut:
     """Return the cut of windows of rows that change."""
     why = "Spark's windows take no row back"
     keeps = "all changes of the rows of open windows, in Spark's state, until the watermark has passed"
-    return Cut(WINDOWS, place, why, (ALL,), INSERTS, keeps)
+    return Cut(WINDOWS, where, why, (ALL,), INSERTS, keeps)
 
 
 def mode_of(*, changes: bool, keys: Collection[str] | None) -> str:

@@ -133,7 +133,7 @@ def add_plan(
     explanation: Explanation, frame: Any, reads: Sequence[Connector], cuts: Sequence[Cut] = ()
 ) -> None:
     """Add what a query keeps, warnings about its input, and Spark's plan."""
-    own = [f"{cut.name} ({cut.place}): {cut.keeps}" for cut in cuts]
+    own = [f"{cut.name} ({cut.where}): {cut.keeps}" for cut in cuts]
     plan = plan_text(frame)
     if plan is None:
         explanation.add("State", own)

@@ -25,19 +25,19 @@ def _is_wrong(join: str) -> bool:
         return False
     left, rest = _listed(join)
     right, _ = _listed(rest.removeprefix(", "))
-    place = int(found[1])
-    return not all(place < len(keys) and _MARKED.fullmatch(keys[place]) for keys in (left, right))
+    index = int(found[1])
+    return not all(index < len(keys) and _MARKED.fullmatch(keys[index]) for keys in (left, right))
 
 
 def _listed(text: str) -> tuple[list[str], str]:
     """Return the parts of the list in brackets that a text begins with, and the rest of the text."""
     parts, depth = [""], 0
-    for place, each in enumerate(text):
+    for index, each in enumerate(text):
         depth += (each in "([") - (each in ")]")
         if depth == 0:
-            return [part.strip() for part in parts], text[place + 1 :]
+            return [part.strip() for part in parts], text[index + 1 :]
         if each == "," and depth == 1:
             parts.append("")
-        elif place:
+        elif index:
             parts[-1] += each
     return [], ""

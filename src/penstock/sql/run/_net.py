@@ -69,8 +69,8 @@ class NetChanges:
         kinds = np.concatenate([np.full(len(lost), DELETE), np.full(len(there), UPDATE_AFTER)]).astype(
             np.int8
         )
-        place = rows.schema.get_field_index(self.kind)
-        return taken.add_column(place, rows.schema.field(place), kind_column(kinds).cast(pa.string()))
+        index = rows.schema.get_field_index(self.kind)
+        return taken.add_column(index, rows.schema.field(index), kind_column(kinds).cast(pa.string()))
 
     def _check(self, values: pa.Table, groups: np.ndarray, there: np.ndarray, counts: np.ndarray) -> None:
         of_group = np.bincount(groups[there]) if len(there) else np.zeros(0, np.int64)

@@ -90,7 +90,7 @@ def opened(table: Table, spark: Any, *, streaming: bool, has_offsets: bool) -> A
 def _rows_of_now(frame: Any, keys: tuple[str, ...]) -> Any:
     """Return the last row of each key of a batch."""
     names = [name for name in frame.columns if name not in (KIND, *OFFSETS)]
-    short = {name: f"c{place}" for place, name in enumerate(names)}
+    short = {name: f"c{index}" for index, name in enumerate(names)}
     texts = [f"{quoted(name)} AS `{column}`" for name, column in short.items()]
     rows = frame.selectExpr(*texts, *OFFSETS, f"`{KIND}` AS `{ROW_KIND}`")
     found = changelog.normalize(

@@ -47,7 +47,7 @@ def is_about(error: Exception, options: Mapping[str, str]) -> bool:
 
 
 def located(error: Exception, *statements: tuple[Source, int]) -> SqlError:
-    """Return an error about options at the place of the option.
+    """Return an error about options at the position of the option.
 
     Args:
         error: one of WRONG.

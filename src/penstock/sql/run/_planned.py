@@ -106,7 +106,7 @@ class Planner:
             view = found.definition
             self.reads.setdefault((parts, options), Source(None, str(view.name), is_stream=False))
             return SourceView(view.query, found.source, view.columns, found.database)
-        source = self._in_place(found, options, lambda table: self._source_of(found, table, options))
+        source = self._with_declaration(found, options, lambda table: self._source_of(found, table, options))
         self.reads.setdefault((parts, options), source)
         mark = found.definition.watermark
         if mark is not None and source.is_stream and not self.zone_is_utc:
@@ -125,7 +125,7 @@ class Planner:
             declared_, options, is_batch=self.is_batch, drops_duplicates=self.settings.drops_duplicates
         )
 
-    def _in_place(self, table: Table, hinted: Options, work: Callable[[Table], Any]) -> Any:
+    def _with_declaration(self, table: Table, hinted: Options, work: Callable[[Table], Any]) -> Any:
         """Return what `work` makes of a table with its hint.
 
         Its errors are shown where the table was declared.
@@ -201,7 +201,7 @@ class Planner:
             fragment: its text.
             script: that has it.
             traits: of its nodes.
-            wants_offsets: whether the rows are wanted with the places of their records, if they have some.
+            wants_offsets: whether the rows are wanted with the offsets of their records, if they have some.
             free: for each column, whether a clock may stand in it although the rows change.
         """
         self._script, self._offset, self._database = script, fragment.offset, self.catalog.database
@@ -252,7 +252,7 @@ class Planner:
         has_offsets = isinstance(table.connector, Kafka) and not types.keys().isdisjoint(OFFSETS)
         wanted = (table, options, has_offsets, node.source.is_stream, self.foreign_zone)
         if wanted not in self.opened:
-            frame = self._in_place(
+            frame = self._with_declaration(
                 table, options, lambda hinted: self._opened(hinted, node.source, has_offsets=has_offsets)
             )
             self.opened[wanted] = self.views.named(frame)
@@ -293,7 +293,7 @@ class Planner:
 
 
 def _with_offsets(plan: Output, context: PassContext) -> Output:
-    """Return a plan whose last columns are the places of records, if its rows have some."""
+    """Return a plan whose last columns are the offsets of records, if its rows have some."""
     rows, pair = with_offsets(plan.input, context)
     if not pair:
         return plan

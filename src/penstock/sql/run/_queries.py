@@ -159,7 +159,7 @@ class Queries:
             raise source.error(
                 "a condition behind an interval join says that a column with a WATERMARK = another time. "
                 "Spark would make it a part of the join, and forget rows too early. Nothing was started. "
-                "Write `x <= y AND x >= y` in place of `x = y`.",
+                "Write `x <= y AND x >= y` instead of `x = y`.",
                 offset,
             )
 
@@ -173,10 +173,10 @@ class Queries:
             return self.views.analysed(sql)
         except UnknownTypeError as error:
             message = str(error)
-        raise source.error(f"Spark refuses the query: {message}", _place(message, source, offset))
+        raise source.error(f"Spark refuses the query: {message}", _offset_of(message, source, offset))
 
 
-def _place(message: str, source: Source, offset: int) -> int:
+def _offset_of(message: str, source: Source, offset: int) -> int:
     """Return where the name that Spark's message names stands in the query, or the query's beginning."""
     name = re.search(r"with name `?(?:`[^`]+`\.)*`?([^`]+)`", message)
     found = re.search(rf"\b{re.escape(name.group(1))}\b", source.text[offset:]) if name else None
@@ -201,7 +201,7 @@ def _rows_of(plan: Output, traits: TraitsOf) -> Rows:
         found.changed if found.changes else None,
         keys,
         is_together=keys is not None and found.is_pairs,
-        has_place=plan.names[-len(OFFSETS) :] == OFFSETS,
+        has_offsets=plan.names[-len(OFFSETS) :] == OFFSETS,
         in_ms=frozenset(names[each] for each in found.in_ms if each in names),
         is_read=_is_read(plan.input),
     )

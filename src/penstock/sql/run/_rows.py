@@ -1,4 +1,4 @@
-"""What a table must know of the rows of a query: whether they change, their key, and their places.
+"""What a table must know of the rows of a query: whether they change, their key, and their offsets.
 
 Runs on the driver. Invariant: nothing is said here that the traits of the plan do not say.
 """
@@ -17,7 +17,7 @@ class Rows:
         changes: the name of the node that changes rows it gave before; None if rows are append-only.
         keys: columns by which all rows differ, in lower case; None if none are known. () is at most one row.
         is_together: whether the rows of each of `keys` are in one task and in order.
-        has_place: whether the columns of `hidden.OFFSETS` are there.
+        has_offsets: whether the columns of `hidden.OFFSETS` are there.
         in_ms: columns of `keys` that are times of whole milliseconds.
         is_read: whether each task has the rows of one table as it was read, in its order.
     """
@@ -25,7 +25,7 @@ class Rows:
     changes: str | None = None
     keys: frozenset[str] | None = None
     is_together: bool = False
-    has_place: bool = False
+    has_offsets: bool = False
     in_ms: frozenset[str] = frozenset()
     is_read: bool = False
 

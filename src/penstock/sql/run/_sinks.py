@@ -16,7 +16,7 @@ from penstock.sql.plan.nodes import Changelog
 from penstock.sql.plan.texts import INTEGERS, quoted
 from penstock.sql.run._changing import has_kind_column, written_as
 from penstock.sql.run._net import NetChanges
-from penstock.sql.run._places import InPlace
+from penstock.sql.run._record_order import InRecordOrder
 from penstock.sql.run._rows import Rows
 from penstock.sql.run.catalog import Table, stored_columns
 
@@ -117,7 +117,7 @@ def _differ(rows: Rows, keys: tuple[str, ...], cut: frozenset[str]) -> bool:
 
 
 def fitted(frame: Any, rows: Rows, table: Table, cut: frozenset[str] = frozenset()) -> Any:
-    """Return the rows in an order that the table can take, without the columns of their places.
+    """Return the rows in an order that the table can take, without the columns of their offsets.
 
     Args:
         frame: the columns of the table, and the hidden ones.
@@ -148,8 +148,8 @@ def fitted(frame: Any, rows: Rows, table: Table, cut: frozenset[str] = frozenset
             f"KEY ({', '.join(keys)}) of '{table.definition.name}' would overwrite one another in any order. "
             f"Use the columns by which the rows differ as PRIMARY KEY.{hint}"
         )
-    if rows.has_place:
-        return _run(frame, keys, InPlace(keys, name)).drop(*OFFSETS)
+    if rows.has_offsets:
+        return _run(frame, keys, InRecordOrder(keys, name)).drop(*OFFSETS)
     is_jdbc = isinstance(table.connector, Jdbc)
     if is_jdbc and rows.is_read:
         return frame  # each task has its rows in order, and the target refuses a key that two tasks have
@@ -186,7 +186,7 @@ def _known(rows: Rows) -> str:
     return f"they differ by ({', '.join(sorted(rows.keys))})"
 
 
-def _run(frame: Any, keys: tuple[str, ...], function: InPlace | NetChanges) -> Any:
+def _run(frame: Any, keys: tuple[str, ...], function: InRecordOrder | NetChanges) -> Any:
     together = frame.repartition(*(frame[quoted(key)] for key in keys))
     return map_rows(together, function.run, frame.schema)
 
@@ -197,4 +197,4 @@ def of_columns(rows: Rows, given: list[str], targets: list[str]) -> Rows:
     names = {
         name: target.lower() for name, target in zip(lower, targets, strict=True) if lower.count(name) == 1
     }
-    return replace(rows.renamed(names), changes=rows.changes, has_place=rows.has_place)
+    return replace(rows.renamed(names), changes=rows.changes, has_offsets=rows.has_offsets)

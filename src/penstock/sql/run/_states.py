@@ -57,7 +57,7 @@ _DIFFERS = {
     "operator": "another operator made it",
     "operator_version": "another version of penstock made it",
     "arguments": "the keys, the times, the order or the conditions of the operator are others",
-    "columns": "its columns have other names, places or types",
+    "columns": "its columns have other names, positions or types",
 }
 
 
@@ -69,7 +69,7 @@ def in_words(error: StateError, operator: str) -> OtherStateError | StateError:
     differing = error.facts.get("differing")
     if differing is None:
         return error
-    # Columns that come or go move the others, which have their places in the arguments of the operator.
+    # Columns that come or go move the others, which have their positions in the arguments of the operator.
     what = list(_columns(error.facts["kept"], error.facts["needed"]))
     what = what or [text for name, text in _DIFFERS.items() if name in differing]
     path = error.facts["path"]

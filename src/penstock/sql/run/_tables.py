@@ -332,15 +332,15 @@ def rows_for(frame: Any, table: Table, columns: tuple[str, ...]) -> Any:
             f"the query has {len(fields)} columns, and the table '{table.definition.name}' takes "
             f"{len(targets)}: {', '.join(column.name for column in targets)}."
         )
-    renamed = frame.toDF(*(f"c{place}" for place in range(len(fields))), *hidden)
-    given = {column.name: place for place, column in enumerate(targets)}
+    renamed = frame.toDF(*(f"c{index}" for index in range(len(fields))), *hidden)
+    given = {column.name: index for index, column in enumerate(targets)}
     texts = []
     for column in stored:
-        place = given.get(column.name)
+        index = given.get(column.name)
         kind = spark_type(column.type)
-        if place is not None:
-            _check_type(fields[place], column, kind)
-        text = "NULL" if place is None else f"`c{place}`"
+        if index is not None:
+            _check_type(fields[index], column, kind)
+        text = "NULL" if index is None else f"`c{index}`"
         texts.append(f"{_checked(text, kind, column)} AS {quoted(column.name)}")
     return renamed.selectExpr(*texts, *(quoted(name) for name in hidden))
 

@@ -145,7 +145,7 @@ class Session:
         try:
             return _RUNNERS[type(parsed.statement)](self, parsed.statement, source)
         except ValueError as error:
-            raise source.error(str(error), _place(parsed)) from None
+            raise source.error(str(error), _offset_of(parsed)) from None
 
     def explained(self, parsed: Parsed, source: Source) -> Result:
         """Run a statement that only declares or shows something, and explain any other. No job starts.
@@ -163,7 +163,7 @@ class Session:
             if isinstance(statement, (Select, Insert, StatementSet)):
                 return self.explain(Explain(statement), source, has_plans=False)
         except ValueError as error:
-            raise source.error(str(error), _place(parsed)) from None
+            raise source.error(str(error), _offset_of(parsed)) from None
         return self.run(parsed, source)
 
     def sql(self, query: str) -> Any:
@@ -559,7 +559,7 @@ def _with_kind(frame: Any) -> Any:
     return frame.withColumnRenamed(KIND, ROW_KIND) if KIND in frame.columns else frame
 
 
-def _place(parsed: Parsed) -> int:
+def _offset_of(parsed: Parsed) -> int:
     statement = parsed.statement
     name = getattr(statement, "name", None)
     if isinstance(name, Name):

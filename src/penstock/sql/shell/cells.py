@@ -34,9 +34,9 @@ def kind_and_cells(names: Sequence[str], row: Sequence[Any]) -> tuple[str, tuple
     """Return the row kind of a row and its cells; `+I` if the query has no row kinds."""
     if ROW_KIND not in names:
         return NAMES[INSERT], tuple(map(cell, row))
-    place = list(names).index(ROW_KIND)
-    cells = tuple(cell(value) for at, value in enumerate(row) if at != place)
-    return str(row[place]), cells
+    kind = list(names).index(ROW_KIND)
+    cells = tuple(cell(value) for at, value in enumerate(row) if at != kind)
+    return str(row[kind]), cells
 
 
 def shown_names(names: Sequence[str]) -> list[str]:

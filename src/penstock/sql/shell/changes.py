@@ -16,13 +16,13 @@ _BEFORE, _AFTER, _DELETED = NAMES[UPDATE_BEFORE], NAMES[UPDATE_AFTER], NAMES[DEL
 
 
 class FollowedRows:
-    """Rows to which changes are applied. A row that replaces another one takes its place."""
+    """Rows to which changes are applied. A row that replaces another one gets its number."""
 
     def __init__(self, limit: int) -> None:
         """Make an empty table that keeps at most `limit` rows."""
         self._limit = limit
         self._rows: dict[int, Cells] = {}
-        self._places: dict[Cells, list[int]] = {}
+        self._numbers: dict[Cells, list[int]] = {}
         self._free: int | None = None
         self._next = 0
         self.dropped = 0
@@ -33,29 +33,29 @@ class FollowedRows:
     def apply(self, kind: str, cells: Cells) -> None:
         """Apply one change."""
         if kind in (_BEFORE, _DELETED):
-            place = self._remove(cells)
-            self._free = place if kind == _BEFORE else None
+            number = self._remove(cells)
+            self._free = number if kind == _BEFORE else None
             return
-        place, self._free = self._free, None
-        if kind != _AFTER or place is None:
-            place, self._next = self._next, self._next + 1
-        self._rows[place] = cells
-        self._places.setdefault(cells, []).append(place)
+        number, self._free = self._free, None
+        if kind != _AFTER or number is None:
+            number, self._next = self._next, self._next + 1
+        self._rows[number] = cells
+        self._numbers.setdefault(cells, []).append(number)
         if len(self._rows) > self._limit:
             self._remove(self._rows[min(self._rows)])
             self.dropped += 1
 
     def last(self, count: int) -> Sequence[Cells]:
         """Return at most the last `count` rows, in their order."""
-        places = heapq.nlargest(count, self._rows)
-        return [self._rows[place] for place in reversed(places)]
+        numbers = heapq.nlargest(count, self._rows)
+        return [self._rows[number] for number in reversed(numbers)]
 
     def _remove(self, cells: Cells) -> int | None:
-        places = self._places.get(cells)
-        if not places:
+        numbers = self._numbers.get(cells)
+        if not numbers:
             return None  # it was dropped before
-        place = places.pop()
-        if not places:
-            del self._places[cells]
-        del self._rows[place]
-        return place
+        number = numbers.pop()
+        if not numbers:
+            del self._numbers[cells]
+        del self._rows[number]
+        return number

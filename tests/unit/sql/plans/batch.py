@@ -279,17 +279,17 @@ def windows_of(spans: Spans, time: int | None) -> list[Row]:
 
 def sessions_of(rows: Sequence[Row], times: Sequence[int], gap_ms: int) -> list[tuple[Row, Row]]:
     """Return each row of one key with its session."""
-    order = sorted(range(len(rows)), key=lambda place: times[place])
+    order = sorted(range(len(rows)), key=lambda index: times[index])
     groups: list[list[int]] = []
-    for place in order:
-        if groups and times[place] - times[groups[-1][-1]] <= 1_000 * gap_ms:
-            groups[-1].append(place)
+    for index in order:
+        if groups and times[index] - times[groups[-1][-1]] <= 1_000 * gap_ms:
+            groups[-1].append(index)
         else:
-            groups.append([place])
+            groups.append([index])
     found = []
     for each in groups:
         window = {"start": times[each[0]], "end": times[each[-1]] + 1_000 * gap_ms}
-        found += [(rows[place], window) for place in each]
+        found += [(rows[index], window) for index in each]
     return found
 
 
@@ -347,7 +347,7 @@ class Batch:
 
     def sorted(self, rows: Sequence[Row], items: Sequence[SortItem], outer: Row) -> list[Row]:
         """Return rows in an order."""
-        names = [f"o{place}" for place in range(len(items))]
+        names = [f"o{index}" for index in range(len(items))]
         keyed = [
             {
                 **{
@@ -373,21 +373,21 @@ class Batch:
 
     def _join(self, node: Join, left: list[Row], right: list[Row], outer: Row) -> list[Row]:
         pairs = [
-            (place, at)
-            for place, one in enumerate(left)
+            (index, at)
+            for index, one in enumerate(left)
             for at, other in enumerate(right)
             if self._values.holds(node.conditions, {**outer, **one, **other})
         ]
-        ones, others = {place for place, _ in pairs}, {at for _, at in pairs}
+        ones, others = {index for index, _ in pairs}, {at for _, at in pairs}
         if node.kind in (JoinKind.SEMI, JoinKind.ANTI):
-            return [row for place, row in enumerate(left) if (place in ones) == (node.kind is JoinKind.SEMI)]
-        found = [{**left[place], **right[at]} for place, at in pairs]
+            return [row for index, row in enumerate(left) if (index in ones) == (node.kind is JoinKind.SEMI)]
+        found = [{**left[index], **right[at]} for index, at in pairs]
         if node.kind in (JoinKind.LEFT, JoinKind.FULL):
             none = dict.fromkeys(map(short, columns_of(node.right)))
-            found += [{**row, **none} for place, row in enumerate(left) if place not in ones]
+            found += [{**row, **none} for index, row in enumerate(left) if index not in ones]
         if node.kind in (JoinKind.RIGHT, JoinKind.FULL):
             none = dict.fromkeys(map(short, columns_of(node.left)))
-            found += [{**none, **row} for place, row in enumerate(right) if place not in others]
+            found += [{**none, **row} for index, row in enumerate(right) if index not in others]
         return found
 
     def _sessions(self, node: Window, rows: list[Row], outer: Row) -> list[Row]:
@@ -413,24 +413,24 @@ class Batch:
     def aggregate(self, node: Aggregate, rows: Sequence[Row], outer: Row = NOTHING) -> list[Row]:
         """Return the groups of rows."""
         found = []
-        for places in node.sets or (tuple(range(len(node.keys))),):
-            keys = [node.keys[place] for place in places]
+        for key_set in node.sets or (tuple(range(len(node.keys))),):
+            keys = [node.keys[index] for index in key_set]
             groups = self.grouped(rows, [each.expression for each in keys], outer)
             if not keys and not groups and not (self._traits(node).is_stream and not free_columns(node)):
                 groups = {(): []}
-            found += [self._group(node, places, group, outer) for group in groups.values()]
+            found += [self._group(node, key_set, group, outer) for group in groups.values()]
         return found
 
-    def _group(self, node: Aggregate, places: Sequence[int], group: list[Row], outer: Row) -> Row:
+    def _group(self, node: Aggregate, key_set: Sequence[int], group: list[Row], outer: Row) -> Row:
         env = {**outer, **(group[0] if group else {})}
         rows = [{**outer, **row} for row in group]
         made: Row = {
-            short(each.column): self._values.value(each.expression, env) if place in places else None
-            for place, each in enumerate(node.keys)
+            short(each.column): self._values.value(each.expression, env) if index in key_set else None
+            for index, each in enumerate(node.keys)
         }
         made |= {short(each.column): self._values.aggregate(each.call, rows, env) for each in node.calls}
         for column, of in node.groupings:
-            bits = [str(int(place not in places)) for place in of]
+            bits = [str(int(index not in key_set)) for index in of]
             made[short(column)] = int("".join(bits), 2)
         return made
 
@@ -445,9 +445,9 @@ class Batch:
     def _over_group(self, column: Column, call: OverCall, group: list[Row], outer: Row) -> None:
         ordered = self.sorted(group, call.order, outer)
         keys = [tuple(self._values.value(i.expression, {**outer, **r}) for i in call.order) for r in ordered]
-        for place, row in enumerate(ordered):
-            # Without a frame, rows of one place in the order are in each other's range.
-            stop = place + 1 if call.call.name == "ROW_NUMBER" else len(keys) - keys[::-1].index(keys[place])
+        for index, row in enumerate(ordered):
+            # Without a frame, rows with one sort key are in each other's range.
+            stop = index + 1 if call.call.name == "ROW_NUMBER" else len(keys) - keys[::-1].index(keys[index])
             row[short(column)] = self._values.aggregate(call.call, ordered[:stop], row)
 
     def _rank(self, node: Rank, rows: list[Row], outer: Row) -> list[Row]:

@@ -78,9 +78,9 @@ class Checks:
             apply(table, content(row, columns), row.get(KIND, "+I"))
         key = self._traits(node).key
         if key is not None:
-            places = [place for place, each in enumerate(columns) if each in key]
-            assert len(places) == len(key), f"the key {key} is not shown"
-            found = Counter(tuple(row[place] for place in places) for row in table.elements())
+            indices = [index for index, each in enumerate(columns) if each in key]
+            assert len(indices) == len(key), f"the key {key} is not shown"
+            found = Counter(tuple(row[index] for index in indices) for row in table.elements())
             assert all(count == 1 for count in found.values()), f"the key {key} is not unique: {table}"
 
 
@@ -97,12 +97,12 @@ def apply(table: Table, row: tuple[Any, ...], kind: str) -> None:
 
 def _check_pairs(rows: Sequence[Row]) -> None:
     kinds = [row.get(KIND, "+I") for row in rows]
-    for place, kind in enumerate(kinds):
+    for index, kind in enumerate(kinds):
         if kind == "-U":
-            assert kinds[place + 1 : place + 2] == ["+U"], "-U without its +U"
+            assert kinds[index + 1 : index + 2] == ["+U"], "-U without its +U"
         if kind == "+U":
-            assert place, "+U without its -U"
-            assert kinds[place - 1] == "-U", "+U without its -U"
+            assert index, "+U without its -U"
+            assert kinds[index - 1] == "-U", "+U without its -U"
 
 
 def table_of(rows: Sequence[Row], plan: Output) -> Table:
@@ -172,8 +172,8 @@ def check_stream(plan: Output, history: History, count: int, restart: int) -> No
     stream = Stream(running, traits, history.static, checks)
     table: Table = Counter()
     seen, is_waiting = 0, waits(running)
-    for place, (size, delta) in enumerate(history.cut(count)):
-        if place == restart:
+    for index, (size, delta) in enumerate(history.cut(count)):
+        if index == restart:
             stream = Stream(check_passes(plan, history), traits, history.static, checks, stream)
         for row in stream.step(delta):
             apply(table, content(row, running.columns), row.get(KIND, "+I"))

@@ -119,9 +119,9 @@ class _Maker:
         self._offset += 1
         if name == "accounts":
             return self._account()
-        place = {PARTITION: 0, OFFSET: self._offset}
+        offsets = {PARTITION: 0, OFFSET: self._offset}
         if name == "users":
-            user = {"id": self._draw(st.integers(0, 2)), **place}
+            user = {"id": self._draw(st.integers(0, 2)), **offsets}
             if self._draw(st.integers(0, 3)) == 0:
                 return ({**user, "k": None, "s": None, KIND: "-D"},)
             return ({**user, "k": self._draw(_KEYS), "s": self._draw(_TEXTS), KIND: "+U"},)
@@ -132,7 +132,7 @@ class _Maker:
             "k": self._draw(_KEYS),
             "v": self._draw(_NUMBERS),
             "ts": START_US + SECOND_US * seconds,
-            **place,
+            **offsets,
         }
         return ({**row, "s": self._draw(_TEXTS)},) if name == "events" else (row,)
 

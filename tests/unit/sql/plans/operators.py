@@ -114,7 +114,7 @@ def operator_of(node: Stateful, *, only_inserts: bool) -> Operator:  # noqa: C90
 def _join(operator: RegularJoin, inputs: Sequence[Input]) -> Join:
     left, right = map(arrow_columns, inputs)
     kinds = {field.name: field.type for field in left}
-    keys = [pa.field(f"{KEY}{place}", kinds[one]) for place, (one, _) in enumerate(operator.on)]
+    keys = [pa.field(f"{KEY}{index}", kinds[one]) for index, (one, _) in enumerate(operator.on)]
     of_sides = [
         field.with_name(prefix + field.name)
         for prefix, fields in ((LEFT, left), (RIGHT, right))
@@ -130,7 +130,7 @@ def _join(operator: RegularJoin, inputs: Sequence[Input]) -> Join:
 def joined_row(operator: RegularJoin, side: int, row: dict[str, Any]) -> dict[str, Any]:
     """Return a row of one side in the columns of a join."""
     prefix = (LEFT, RIGHT)[side]
-    keys = {f"{KEY}{place}": row[pair[side]] for place, pair in enumerate(operator.on)}
+    keys = {f"{KEY}{index}": row[pair[side]] for index, pair in enumerate(operator.on)}
     return {SIDE: side, **keys, **{prefix + name: value for name, value in row.items()}}
 
 

@@ -1,6 +1,6 @@
 """Random plans, in the form in which queries are bound.
 
-Runs in tests only. Invariant: an order has all columns of the rows, so only equal rows have one place in it. So the
+Runs in tests only. Invariant: an order has all columns of the rows, so only equal rows have one sort key. So the
 result of a plan is known, whatever the micro-batches are.
 """
 
@@ -162,7 +162,7 @@ class Parts:
 def output(node: Node) -> Output:
     """Return a query with all columns of a node."""
     columns = columns_of(node)
-    return Output(node, columns, tuple(f"o{place}" for place in range(len(columns))))
+    return Output(node, columns, tuple(f"o{index}" for index in range(len(columns))))
 
 
 class Builder(Parts):
@@ -379,14 +379,14 @@ class Builder(Parts):
         """Return a relation with columns of fixed types, and these columns."""
         values = [self.value(node, 0) for _ in range(count)]
         cast = [call("CAST", "CAST({0} AS BIGINT)", (each,), BIGINT) for each in values]
-        made = tuple(Assignment(self.column(f"u{place}", BIGINT), each) for place, each in enumerate(cast))
+        made = tuple(Assignment(self.column(f"u{index}", BIGINT), each) for index, each in enumerate(cast))
         return Project(node, made), tuple(each.column for each in made)
 
     def _set(self, node: Node) -> Node:
         count = self.one_of(1, 2)
         left, lefts = self._same_shape(node, count)
         right, rights = self._same_shape(self.other(), count)
-        columns = tuple(self.column(f"w{place}", BIGINT) for place in range(count))
+        columns = tuple(self.column(f"w{index}", BIGINT) for index in range(count))
         return SetOperation(left, right, self.one_of(*SetKind), self.is_so(), columns, lefts, rights)
 
     def _union(self, node: Node) -> Node:
@@ -453,7 +453,7 @@ class Builder(Parts):
     def _unnest(self, node: Node) -> Node:
         values = tuple(call("CAST", "CAST({0} AS INT)", (self.value(node, 0),), INT) for _ in (1, 2))
         array = call("ARRAY", "array({0}, {1})", values, FlinkType("ARRAY", elements=(INT,)))
-        return Unnest(node, array, (self.column("e", INT),), self.one_of(None, self.column("place", INT)))
+        return Unnest(node, array, (self.column("e", INT),), self.one_of(None, self.column("ordinal", INT)))
 
     def _told(self, node: Node) -> Node:
         """Return rows that change as the changes of the rows say: the same table, of append-only rows."""

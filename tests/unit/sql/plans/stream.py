@@ -123,8 +123,8 @@ class Stream:
             below = [each for each in nodes_in(node.input) if isinstance(each, Watermark)]
             if all(self._traits(each).changes for each in below):
                 found.append((path, node))
-        for place, each in enumerate(inputs_of(node)):
-            found += self._marks(each, f"{path}.{place}")
+        for index, each in enumerate(inputs_of(node)):
+            found += self._marks(each, f"{path}.{index}")
         return found
 
     def _watermark_of(self, path: str, node: Watermark | TimedChanges) -> int:
@@ -172,7 +172,7 @@ class Stream:
     def _of(self, node: Node, path: str) -> list[Row]:
         if not self._traits(node).is_stream:
             return self._batch.rows(node)
-        inputs = [self._of(each, f"{path}.{place}") for place, each in enumerate(inputs_of(node))]
+        inputs = [self._of(each, f"{path}.{index}") for index, each in enumerate(inputs_of(node))]
         found = self._local.rows(node, inputs, {})
         if found is None:
             found = self._kept(node, inputs, path)

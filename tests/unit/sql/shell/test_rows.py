@@ -46,7 +46,7 @@ def test_columns_are_aligned() -> None:
     assert list(aligned(["a", "long"], [("wide", "x")])) == ["a     long", "wide  x"]
 
 
-def test_a_row_takes_the_place_of_the_one_that_it_replaces() -> None:
+def test_a_row_gets_the_number_of_the_one_that_it_replaces() -> None:
     rows = FollowedRows(10)
     for kind, *cells in [("+I", "a"), ("+I", "b"), ("-U", "a"), ("+U", "c"), ("+I", "d"), ("-D", "b")]:
         rows.apply(kind, tuple(cells))

@@ -94,7 +94,7 @@ class Calls(Values):
             tuple(map(self.bind, node.args.get("partition_by") or ())),
             tuple(map(self.sort_item, order.expressions if order is not None else ())),
             frame_of(self, node.args["spec"]) if node.args.get("spec") is not None else None,
-            self.place.of(node),
+            self.location.of(node),
         )
 
     def sort_item(self, node: exp.Expr) -> SortItem:
@@ -167,7 +167,7 @@ class Calls(Values):
             kind = BIGINT if name == "COUNT" else self._aggregate_type(found, values)
         except ValueError as error:
             self.refuse(node, f"{name}: {error}")
-        return AggregateCall(name, tuple(values), kind, is_distinct, condition, self.place.of(node))
+        return AggregateCall(name, tuple(values), kind, is_distinct, condition, self.location.of(node))
 
     def _aggregate_type(self, found: Function, values: list[Expression]) -> FlinkType:
         """Return the type of an aggregate. Without its suffix Spark can tell it over constants."""
@@ -403,7 +403,7 @@ class Calls(Values):
 
 
 def _struct(pieces: list[Piece]) -> str:
-    fields = (f"'EXPR${place}', {each.text}" for place, each in enumerate(pieces))
+    fields = (f"'EXPR${index}', {each.text}" for index, each in enumerate(pieces))
     return f"named_struct({', '.join(fields)})"
 
 

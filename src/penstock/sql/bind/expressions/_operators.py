@@ -200,17 +200,17 @@ class Operators(Base):
 
     def compared(self, node: exp.Expr, sign: str, left: Expression, right: Expression) -> Call:
         """Return a comparison in which NaN is as in Flink."""
-        places = []
+        indices = []
         if not (self.is_join or left == right):  # Flink takes x = x as x IS NOT NULL
-            for place, (one, other, unlike) in enumerate(
+            for index, (one, other, unlike) in enumerate(
                 ((left, right, (">", ">=")), (right, left, ("<", "<=")))
             ):
                 is_number = kind_of(one) in ("double", "float") and not isinstance(one, Literal)
                 if is_number and (sign in unlike or not isinstance(other, Literal)):
-                    places.append(place)
-        if not places:
+                    indices.append(index)
+        if not indices:
             return self.call(node, sign, f"({{0}} {sign} {{1}})", [left, right], BOOLEAN)
-        return self.call(node, sign, lambda args: not_a_number(sign, args, places), [left, right], BOOLEAN)
+        return self.call(node, sign, lambda args: not_a_number(sign, args, indices), [left, right], BOOLEAN)
 
     def check_kinds(self, node: exp.Expr, name: str, *values: Expression) -> None:
         """Refuse a text beside a number or a BOOLEAN, because Spark makes a number of the text."""
@@ -352,17 +352,17 @@ def microseconds(part: exp.Expr) -> int | None:
     return -length if part.args["sign"] else length
 
 
-def not_a_number(sign: str, args: list[Piece], places: list[int]) -> str:
+def not_a_number(sign: str, args: list[Piece], indices: list[int]) -> str:
     """Return a comparison in which NaN is equal to nothing, and neither larger nor smaller, as in Flink.
 
     Args:
         sign: of the comparison.
         args: both sides.
-        places: which of them may be NaN.
+        indices: which of them may be NaN.
     """
 
     def body(x: list[str]) -> str:
-        tests = " OR ".join(f"isnan({x[place]})" for place in places)
+        tests = " OR ".join(f"isnan({x[index]})" for index in indices)
         answer = "TRUE" if sign == "<>" else "FALSE"
         return (
             f"CASE WHEN ({tests}) AND {x[0]} IS NOT NULL AND {x[1]} IS NOT NULL THEN {answer} "

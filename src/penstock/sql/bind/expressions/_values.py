@@ -104,8 +104,8 @@ class Values(Operators):
         return self.call(node, "[]", lambda args: element_of(key, args[0].text), [base], base.type)
 
     def _cast(self, node: exp.Expr) -> Expression:
-        offset = self.place.offset + node.args["start"]
-        kind = declared(parse_flink_type(node.args["text"], self.place.script, offset))
+        offset = self.location.offset + node.args["start"]
+        kind = declared(parse_flink_type(node.args["text"], self.location.script, offset))
         if is_zoned(kind):
             self.check_zone(node, f"a CAST to {kind.name}")
         inner = self.bind(node.this)
@@ -114,10 +114,10 @@ class Values(Operators):
         if kind.name in ("STRING", "VARCHAR", "CHAR"):
             inner = self._as_text(node, inner)
         is_try = bool(node.args.get("is_try"))
-        try:  # a type that is not served is wrong at its own place
+        try:  # a type that is not served is wrong at its own offset
             cast(Piece("x", kind_of(inner)), kind, is_try=is_try)
         except ValueError as error:
-            raise self.place.script.error(str(error), offset) from None
+            raise self.location.script.error(str(error), offset) from None
         return self.call(
             node,
             "TRY_CAST" if is_try else "CAST",

@@ -1,4 +1,4 @@
-"""The base of binding expressions: the scope, calls with their types, and refusals with a place.
+"""The base of binding expressions: the scope, calls with their types, and refusals with line and column.
 
 Runs on the driver. Invariant: a node without a method is refused.
 """
@@ -15,7 +15,7 @@ from penstock.sql.bind.scope import Scope
 from penstock.sql.functions.not_served import REFUSED
 from penstock.sql.functions.zones import depends_on_zone
 from penstock.sql.language.flink_types import FlinkType
-from penstock.sql.language.queries import Place
+from penstock.sql.language.queries import QueryLocation
 from penstock.sql.plan.expressions import Call, Expression, Function, Piece, QueryCall, QueryKind, Varies
 from penstock.sql.plan.types import spark_text
 
@@ -58,10 +58,12 @@ class Base:
 
     methods: ClassVar[dict[type, Callable[[Any, Any], Expression]]] = {}
 
-    def __init__(self, context: Context, place: Place, scope: Scope, bind_query: BindQuery) -> None:
+    def __init__(
+        self, context: Context, location: QueryLocation, scope: Scope, bind_query: BindQuery
+    ) -> None:
         self.context = context
         self.session = context.session
-        self.place = place
+        self.location = location
         self.scope = scope
         self.bind_query = bind_query
         self.special: Special = lambda _: None
@@ -110,7 +112,7 @@ class Base:
         """
         try:
             found = self.context.type_of(function, args) if kind is None else kind
-            return Call(name, function, tuple(args), found, self.place.of(node))
+            return Call(name, function, tuple(args), found, self.location.of(node))
         except ValueError as error:
             self.refuse(node, f"{name}: {error}" if name else str(error))
 
@@ -127,7 +129,7 @@ class Base:
 
     def refuse(self, node: exp.Expr, message: str) -> NoReturn:
         """Raise the error for a part of the query."""
-        self.place.refuse(node, message)
+        self.location.refuse(node, message)
 
     def check_zone(self, node: exp.Expr, what: str) -> None:
         """Refuse what depends on the zone of the session, if the query runs in UTC instead."""

@@ -1,7 +1,7 @@
 """Bind Flink's expressions: names of columns, and everything that is made of them.
 
 Runs on the driver. Invariant: each kind of node has a method that knows all of its parts. Any other node,
-and any other part of a node, is refused with its place.
+and any other part of a node, is refused with its line and column.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ExpressionBinder(Calls):
         if found is None:
             self.refuse(node, self._unknown_column(parts))
         column, fields = found
-        value: Expression = column.at(self.place.of(node))
+        value: Expression = column.at(self.location.of(node))
         for name in fields:
             value = self.field(node, value, name)
         return value

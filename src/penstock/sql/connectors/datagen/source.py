@@ -230,8 +230,8 @@ def generate(plan: Plan, schema: pa.Schema, seed: int, rows: range, now_us: int)
         first = block * size
         start, stop = max(rows.start, first), min(rows.stop, first + size)
         arrays = []
-        for place, (name, maker) in enumerate(plan.columns):
-            random = np.random.Generator(np.random.PCG64([seed, place, block]))
+        for index, (name, maker) in enumerate(plan.columns):
+            random = np.random.Generator(np.random.PCG64([seed, index, block]))
             made = maker.make(Draw(random, first, size, now_us), schema.field(name).type)
             arrays.append(made.slice(start - first, stop - start))
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)

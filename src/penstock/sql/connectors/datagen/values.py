@@ -192,7 +192,7 @@ class Row:
         return sum(field.size_bytes for field in self.fields)
 
     def make(self, draw: Draw, kind: pa.DataType) -> pa.Array:
-        fields = [kind.field(place) for place in range(kind.num_fields)]
+        fields = [kind.field(index) for index in range(kind.num_fields)]
         made = [maker.make(draw, field.type) for maker, field in zip(self.fields, fields, strict=True)]
         return pa.StructArray.from_arrays(made, fields=fields)
 
@@ -254,8 +254,8 @@ class Sparse:
     def make(self, draw: Draw, kind: pa.DataType) -> pa.Array:
         made = self.maker.make(draw, kind)
         kept = np.where(draw.random.random(draw.count) < self.rate, -1, np.arange(draw.count))
-        places: Any = pa.array(kept)
-        return made.take(pc.if_else(pc.less(places, 0), pa.scalar(None, pa.int64()), places))
+        indices: Any = pa.array(kept)
+        return made.take(pc.if_else(pc.less(indices, 0), pa.scalar(None, pa.int64()), indices))
 
 
 def _offsets(count: int, length: int) -> pa.Array:

@@ -55,7 +55,7 @@ OF_SEVERAL_TOPICS = (
 )
 
 
-def _place(node: nodes.Filter) -> int:
+def _offset_of(node: nodes.Filter) -> int:
     parts = (each for condition in node.conditions for each in walk(condition))
     return max((each.offset for each in parts if isinstance(each, (Call, Column))), default=-1)
 
@@ -85,10 +85,10 @@ class _Chosen:
         inputs = tuple(
             self.of(
                 each,
-                is_raw=(is_raw and goes_on) or (isinstance(node, nodes.AsOfJoin) and place == 1),
+                is_raw=(is_raw and goes_on) or (isinstance(node, nodes.AsOfJoin) and index == 1),
                 session=session if isinstance(node, (nodes.Aggregate, nodes.Project, nodes.Filter)) else None,
             )
-            for place, each in enumerate(inputs_of(node))
+            for index, each in enumerate(inputs_of(node))
         )
         node = with_inputs(node, inputs)
         if not self._context.traits(node).is_stream and not isinstance(node, nodes.AsOfJoin):
@@ -115,7 +115,7 @@ class _Chosen:
             case nodes.Rank():
                 return ranks.versions(node, context) if is_raw else ranks.rank(node, context)
             case nodes.Filter() if is_raw and context.traits(node.input).changes:
-                context.refuse(_place(node), _NO_CONDITION)
+                context.refuse(_offset_of(node), _NO_CONDITION)
             case nodes.Sort():
                 return times.sort(node, context)
             case nodes.Limit() if context.traits(node.input).changes and node.count is not None:
@@ -162,11 +162,11 @@ class _Chosen:
             return node
         if not node.source.has_offsets:
             self._context.refuse(node.offset, OF_SEVERAL_TOPICS)
-        rows, places = with_offsets(node, self._context, is_for_operator=True)
+        rows, offsets = with_offsets(node, self._context, is_for_operator=True)
         labels = labelled("c", node.columns)
         by_name = {column.name: label for label, column in labels}
         operator = Normalization(tuple(by_name[name] for name in node.source.keys))
-        rows_in = input_with(rows, [*labels, *zip(OFFSETS, places, strict=True)], self._context)
+        rows_in = input_with(rows, [*labels, *zip(OFFSETS, offsets, strict=True)], self._context)
         return nodes.Stateful(operator, (rows_in,), labels, Changelog.RETRACT, offset=node.offset)
 
     def _window(self, node: nodes.Window, *, is_grouped: bool) -> Node:

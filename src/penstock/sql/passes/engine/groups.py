@@ -147,12 +147,12 @@ def _of_windows(
     others = [each for each in node.keys if each not in windows]
     _check_session(rows, window, others, context)
     keys = (key, *others, *_key_of_all(rows, window, others, context))
-    places = {each: (0 if each in windows else keys.index(each)) for each in node.keys}
-    sets = tuple(tuple(dict.fromkeys(places[node.keys[place]] for place in each)) for each in node.sets)
+    index_of = {each: (0 if each in windows else keys.index(each)) for each in node.keys}
+    sets = tuple(tuple(dict.fromkeys(index_of[node.keys[index]] for index in each)) for each in node.sets)
     if sets and not all(0 in each for each in sets):
         context.refuse(node.offset, _NO_WINDOW)
     groupings = tuple(
-        (column, tuple(places[node.keys[place]] for place in each)) for column, each in node.groupings
+        (column, tuple(index_of[node.keys[index]] for index in each)) for column, each in node.groupings
     )
     groups = replace(node, input=rows, keys=keys, sets=sets, groupings=groupings)
     if context.traits(rows).changes:
@@ -220,8 +220,8 @@ def _window_node(node: Node, window: Column) -> Window | None:
 
 
 def _checked_sets(node: Aggregate, ends: set[Assignment], context: PassContext) -> Node:
-    places = {place for place, each in enumerate(node.keys) if each in ends}
-    if any(not places & {*each} for each in node.sets):
+    indices = {index for index, each in enumerate(node.keys) if each in ends}
+    if any(not indices & {*each} for each in node.sets):
         context.refuse(node.offset, _NO_WINDOW)
     return node
 
@@ -231,7 +231,7 @@ def _gathered(node: Aggregate, context: PassContext) -> Node:
     calls = Calls(context)
     values = {each.column: calls.value(each.call) for each in node.calls}
     arguments = tuple(calls.arguments)
-    fields = tuple(Field(f"a{place}", each.type) for place, each in enumerate(arguments))
+    fields = tuple(Field(f"a{index}", each.type) for index, each in enumerate(arguments))
     kind = FlinkType("ARRAY", elements=(FlinkType("ROW", fields=fields),))
     rows = context.column("rows", kind)
     call = AggregateCall("collect", arguments, kind, function=Function(0, len(arguments), _gathered_text))
@@ -249,7 +249,7 @@ def _gathered(node: Aggregate, context: PassContext) -> Node:
 
 
 def _gathered_text(args: list[Piece]) -> str:
-    fields = [f"'a{place}', {each.text}" for place, each in enumerate(args)]
+    fields = [f"'a{index}', {each.text}" for index, each in enumerate(args)]
     fields.append(f"'{ROW_KIND}', {KIND_MARK}")
     return f"collect_list(named_struct({', '.join(fields)}))"
 
@@ -303,9 +303,9 @@ def _stateful(node: Aggregate, context: PassContext) -> Node:
     calls = Calls(context)
     rows, order = node.input, None
     if any(each.call.name in ("FIRST_VALUE", "LAST_VALUE") for each in node.calls) and not below.changes:
-        rows, places = with_offsets(rows, context)
+        rows, offsets = with_offsets(rows, context)
         time = context.traits(node.input).time
-        order = places[1] if places else time[0] if time is not None else None
+        order = offsets[1] if offsets else time[0] if time is not None else None
     values: dict[Column, Expression] = {each.column: calls.value(each.call, order) for each in node.calls}
     keys = labelled("g", [each.expression for each in node.keys] or (ZERO,))
     arguments, texts = calls.arguments, calls.texts
@@ -345,8 +345,8 @@ def _of_sets(
     known = dict(inputs.columns)
     made: list[Assignment] = []
     shown: list[tuple[str, Column]] = []
-    for place, label in enumerate(labels):
-        of_sets = ", ".join(str(each) for each, columns in enumerate(node.sets) if place in columns)
+    for index, label in enumerate(labels):
+        of_sets = ", ".join(str(each) for each, columns in enumerate(node.sets) if index in columns)
         value = context.call(
             "CASE",
             f"CASE WHEN {{0}} IN ({of_sets}) THEN {{1}} END",
@@ -361,11 +361,11 @@ def _of_sets(
 
 
 def _grouping(
-    number: Column, places: tuple[int, ...], sets: tuple[tuple[int, ...], ...], context: PassContext
+    number: Column, indices: tuple[int, ...], sets: tuple[tuple[int, ...], ...], context: PassContext
 ) -> Call:
     """Return GROUPING of columns: a bit for each that is not in the set."""
     whens = []
     for each, columns in enumerate(sets):
-        bits = sum(1 << place for place, column in enumerate(reversed(places)) if column not in columns)
+        bits = sum(1 << index for index, column in enumerate(reversed(indices)) if column not in columns)
         whens.append(f"WHEN {each} THEN {bits}")
     return context.call("GROUPING", f"CAST(CASE {{0}} {' '.join(whens)} END AS BIGINT)", (number,), BIGINT)

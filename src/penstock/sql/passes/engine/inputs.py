@@ -34,7 +34,7 @@ from penstock.sql.plan.nodes import (
 from penstock.sql.plan.rewrite import columns_of
 from penstock.sql.plan.types import BIGINT, INT
 
-_NULL_PLACE = "CASE WHEN {{0}} IS NULL THEN {} ELSE {} END"
+_NULL_ORDER = "CASE WHEN {{0}} IS NULL THEN {} ELSE {} END"
 
 
 E = TypeVar("E", bound=Expression)
@@ -46,7 +46,7 @@ ZERO = Literal("0", INT, 0)
 
 def labelled(prefix: str, values: Iterable[E]) -> tuple[tuple[str, E], ...]:
     """Return values with the labels `c0`, `c1` and so on."""
-    return tuple((f"{prefix}{place}", each) for place, each in enumerate(values))
+    return tuple((f"{prefix}{index}", each) for index, each in enumerate(values))
 
 
 def labels_of(values: Labelled) -> tuple[str, ...]:
@@ -141,12 +141,12 @@ def ordered(
     """
     columns: list[tuple[str, Expression]] = []
     order: list[tuple[str, bool]] = []
-    for place, each in enumerate(items):
-        name = f"{prefix}{place}"
+    for index, each in enumerate(items):
+        name = f"{prefix}{index}"
         if each.nulls_first is not None and each.nulls_first is each.is_descending:
             first = (0, 1) if each.nulls_first else (1, 0)
             columns.append(
-                (f"{name}n", context.call("nulls", _NULL_PLACE.format(*first), (each.expression,), INT))
+                (f"{name}n", context.call("nulls", _NULL_ORDER.format(*first), (each.expression,), INT))
             )
             order.append((f"{name}n", False))
         columns.append((name, each.expression))

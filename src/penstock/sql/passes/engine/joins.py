@@ -240,7 +240,7 @@ def _stateful(node: Join, context: PassContext) -> Node:
         )
     if rest and is_outer:
         context.refuse(
-            _place(rest[0], node),
+            _offset_of(rest[0], node),
             "this outer join of streams compares its two sides by = only. Its other conditions take columns "
             "of one side. Times are served if both bounds compare the columns of both WATERMARKs: b.ts "
             "BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR. An inner join takes any condition.",
@@ -253,7 +253,7 @@ def _stateful(node: Join, context: PassContext) -> Node:
     traits = [context.traits(each) for each in (node.left, node.right)]
     is_append = how in ("inner", "semi") and not any(each.changes for each in traits)
     operator = RegularJoin(
-        tuple((f"lk{place}", f"rk{place}") for place in range(len(keys))), how, node.ttls or (None, None)
+        tuple((f"lk{index}", f"rk{index}") for index in range(len(keys))), how, node.ttls or (None, None)
     )
     outputs = tuple((label, column) for each in inputs for label, column in each.columns if label[1:2] != "k")
     made: Node = Stateful(
@@ -310,7 +310,7 @@ def _of_one_side(
     def kept(key: Expression, conditions: list[Expression]) -> Expression:
         if not conditions:
             return key
-        tests = " AND ".join(f"{{{place + 1}}}" for place in range(len(conditions)))
+        tests = " AND ".join(f"{{{index + 1}}}" for index in range(len(conditions)))
         return context.call("CASE", f"CASE WHEN {tests} THEN {{0}} END", (key, *conditions), key.type)
 
     return others, [(kept(one, own[0]), kept(other, own[1])) for one, other in keys]
@@ -330,6 +330,6 @@ def _side(
     return input_with(node, [*labelled(prefix, shown), *labelled(f"{prefix}k", keys)], context)
 
 
-def _place(condition: Expression, node: Join) -> int:
+def _offset_of(condition: Expression, node: Join) -> int:
     offset = condition.offset if isinstance(condition, (Call, Column)) else -1
     return offset if offset >= 0 else node.offset

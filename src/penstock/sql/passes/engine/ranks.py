@@ -41,10 +41,10 @@ def rank(node: Rank, context: PassContext) -> Node:
         if context.traits(rows).times:
             return _of_windows(replace(node, input=rows), context)
     descends = {each.is_descending for each in node.order}
-    has_null_places = any(
+    has_null_order = any(
         each.nulls_first is not None and each.nulls_first is each.is_descending for each in node.order
     )
-    if node.count == 1 and node.order and not below.changes and len(descends) == 1 and not has_null_places:
+    if node.count == 1 and node.order and not below.changes and len(descends) == 1 and not has_null_order:
         return _one(node, context)
     return _top(node, context)
 
@@ -69,10 +69,10 @@ def versions(node: Rank, context: PassContext) -> Node:
 
 
 def _one(node: Rank, context: PassContext) -> Node:
-    rows, places = with_offsets(node.input, context)
+    rows, offsets = with_offsets(node.input, context)
     shown = columns_of(node.input)
     outputs, keys = labelled("c", shown), labelled("p", node.partition or (ZERO,))
-    order = (*labelled("o", (each.expression for each in node.order)), *zip(OFFSETS, places, strict=False))
+    order = (*labelled("o", (each.expression for each in node.order)), *zip(OFFSETS, offsets, strict=False))
     operator = Deduplication(labels_of(keys), labels_of(order), node.order[0].is_descending)
     rows_in = input_with(rows, [*outputs, *keys, *order], context)
     made = Stateful(operator, (rows_in,), outputs, Changelog.RETRACT, offset=node.offset)
@@ -90,8 +90,8 @@ def _top(node: Rank, context: PassContext) -> Node:
     columns, order = ordered(node.order, context)
     if not node.order:  # any rows are right. Those that were read first do not change
         if not below.changes:
-            rows, places = with_offsets(rows, context)
-            columns = [*labelled("o", places)]
+            rows, offsets = with_offsets(rows, context)
+            columns = [*labelled("o", offsets)]
         columns = columns or [("o0", ZERO)]
         order = [(label, False) for label in labels_of(columns)]
     ranked = (("n", node.rank),) if node.rank is not None and node.count > 1 else ()
@@ -117,7 +117,7 @@ def _of_windows(node: Rank, context: PassContext) -> Node:
     order = [each.expression for each in node.order]
     hashed = [each for each in shown if "map<" not in spark_text(each.type)]
     args = (*carried, *order, *hashed)
-    fields = tuple(Field(f"c{place}", each.type) for place, each in enumerate(carried))
+    fields = tuple(Field(f"c{index}", each.type) for index, each in enumerate(carried))
     row = FlinkType("ROW", fields=fields)
     text = _first_rows(len(carried), node)
     rows = context.column("rows", FlinkType("ARRAY", elements=(row,)))
@@ -134,26 +134,26 @@ def _of_windows(node: Rank, context: PassContext) -> Node:
 
 
 def _first_rows(width: int, node: Rank) -> Callable[[list[Piece]], str]:
-    """Return the text of the first rows of a group. Rows of equal places are compared by their content."""
+    """Return the text of a group's first rows. Rows with equal sort keys are compared by content."""
     items, count = node.order, node.count
 
     def text(args: list[Piece]) -> str:
-        fields = [f"{each.text} AS `c{place}`" for place, each in enumerate(args[:width])]
+        fields = [f"{each.text} AS `c{index}`" for index, each in enumerate(args[:width])]
         fields += [
-            f"{each.text} AS `o{place}`" for place, each in enumerate(args[width : width + len(items)])
+            f"{each.text} AS `o{index}`" for index, each in enumerate(args[width : width + len(items)])
         ]
         hashed = ", ".join(each.text for each in args[width + len(items) :])
         fields.append(f"xxhash64({hashed}) AS `h`")
         rows = f"array_sort(collect_list(struct({', '.join(fields)})), (l, r) -> {compare})"
-        shown = ", ".join(f"x.`c{place}` AS `c{place}`" for place in range(width))
+        shown = ", ".join(f"x.`c{index}` AS `c{index}`" for index in range(width))
         return f"transform(slice({rows}, 1, {count}), x -> struct({shown}))"
 
     compare = "CASE WHEN l.`h` < r.`h` THEN -1 WHEN l.`h` > r.`h` THEN 1 ELSE 0 END"
-    for place, each in reversed([*enumerate(items)]):
+    for index, each in reversed([*enumerate(items)]):
         said = each.nulls_first
         null = -1 if (not each.is_descending if said is None else said) else 1
         less = 1 if each.is_descending else -1
-        one, other = f"l.`o{place}`", f"r.`o{place}`"
+        one, other = f"l.`o{index}`", f"r.`o{index}`"
         compare = (
             f"CASE WHEN {one} <=> {other} THEN {compare} WHEN {one} IS NULL THEN {null} "
             f"WHEN {other} IS NULL THEN {-null} WHEN {one} < {other} THEN {less} ELSE {-less} END"

@@ -70,11 +70,11 @@ def over(node: Over, context: PassContext) -> Node:
     frame = _frame(calls, context)
     known = Calls(context)
     values = {each.column: _value(known, each.call, context) for each in node.calls}
-    rows, places = with_offsets(node.input, context)
+    rows, offsets = with_offsets(node.input, context)
     shown, time = columns_of(node.input), calls[0].order[0].expression
     delay_ms = below.delay_of(time) or 0
     outputs, keys = labelled("c", shown), labelled("p", calls[0].partition or (ZERO,))
-    order, arguments = (*zip(OFFSETS, places, strict=False),), labelled("a", known.arguments)
+    order, arguments = (*zip(OFFSETS, offsets, strict=False),), labelled("a", known.arguments)
     operator = OverRows(labels_of(keys), "t", delay_ms, labels_of(order), known.texts, *frame)
     rows_in = input_with(rows, [*outputs, *keys, ("t", time), *order, *arguments], context)
     made = Stateful(operator, (rows_in,), (*outputs, *known.columns), Changelog.APPEND, offset=node.offset)
@@ -164,11 +164,11 @@ def sort(node: Sort, context: PassContext) -> Node:
     delay_ms = below.delay_of(first.expression)
     if below.changes or delay_ms is None or first.is_descending:
         context.refuse(node.offset, _SORT_NEEDS_TIME)
-    rows, places = with_offsets(node.input, context)
+    rows, offsets = with_offsets(node.input, context)
     shown = columns_of(node.input)
     outputs = labelled("c", shown)
     columns, order = ordered(node.items[1:], context, "s")
-    of_record = [*zip(OFFSETS, places, strict=False)]
+    of_record = [*zip(OFFSETS, offsets, strict=False)]
     operator = TimeSort("o0", delay_ms, (*order, *((label, False) for label in labels_of(of_record))))
     rows_in = input_with(rows, [*outputs, ("o0", first.expression), *columns, *of_record], context)
     return Stateful(operator, (rows_in,), outputs, Changelog.APPEND, offset=node.offset)
@@ -277,7 +277,7 @@ def _versions(
         for one, column in zip(inputs, (time[0], version[0]), strict=True)
     ]
     operator = VersionJoin(
-        tuple((f"lk{place}", f"rk{place}") for place in range(len(keys))),
+        tuple((f"lk{index}", f"rk{index}") for index in range(len(keys))),
         labels[0],
         labels[1],
         max(time[1], version[1]),

@@ -22,7 +22,7 @@ _ROWS_OUT = 10_000
 
 
 @dataclass(frozen=True)
-class InPlace:
+class InRecordOrder:
     """Sorts the rows of one task. Pickled to the tasks.
 
     Attributes:
@@ -63,10 +63,10 @@ class InPlace:
         self._refuse(rows, order[1:][tied & (np.diff(whole[order]) != 0)], "are of one record")
         return order
 
-    def _refuse(self, rows: pa.Table, places: Integers, why: str) -> None:
-        if not len(places):
+    def _refuse(self, rows: pa.Table, indices: Integers, why: str) -> None:
+        if not len(indices):
             return
-        key = rows.select(list(self.keys)).slice(int(places[0]), 1).to_pylist()[0]
+        key = rows.select(list(self.keys)).slice(int(indices[0]), 1).to_pylist()[0]
         raise RowError(
             f"Rows of one PRIMARY KEY of the table {self.table} {why}: {key}. It is unknown which of them is "
             "the last one. Nothing of this task was written. Say which one stays: ROW_NUMBER() OVER "
