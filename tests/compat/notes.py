@@ -43,7 +43,7 @@ def _now() -> tuple[str, dict[str, str], dict[str, str]]:
 
 def text(folder: Path) -> str:
     """Return the note that this version writes."""
-    checkpoints.note(str(folder), checkpoints.Noted(*_now()))
+    checkpoints.note(str(folder), checkpoints.QueryNote(*_now()))
     return (folder / _FILE).read_text()
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from penstock.options.config import PROCESSING_TIME
-from penstock.sql.language.parse import Parsed
+from penstock.sql.language.parse import ParsedStatement
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import (
     AlterTable,
@@ -79,7 +79,7 @@ class ScriptOfTest:
         self._tables: set[str] = set()
         self._token = uuid.uuid4().hex[:12]
 
-    def replaced(self, parsed: Parsed) -> Iterator[Parsed]:
+    def replaced(self, parsed: ParsedStatement) -> Iterator[ParsedStatement]:
         """Return the statements that run instead of a statement.
 
         Raises:
@@ -118,7 +118,9 @@ class ScriptOfTest:
 
     # ---- SET and RESET
 
-    def _of_settings(self, parsed: Parsed, statement: SetOption | ResetOption) -> Iterator[Parsed]:
+    def _of_settings(
+        self, parsed: ParsedStatement, statement: SetOption | ResetOption
+    ) -> Iterator[ParsedStatement]:
         """Return the statement, with the folder of the test; after a RESET also with its mode."""
         key = None if statement.key is None else current_name(statement.key)
         if isinstance(statement, SetOption):
@@ -132,7 +134,7 @@ class ScriptOfTest:
 
     # ---- what is refused
 
-    def _check_hints(self, parsed: Parsed) -> None:
+    def _check_hints(self, parsed: ParsedStatement) -> None:
         for token in tokenize(Source(parsed.text)):
             if token.kind is Kind.HINT and _OPTION_HINT.search(token.value):
                 raise self._source.error(

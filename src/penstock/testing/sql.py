@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from penstock.sql.language.parse import Parsed, parse_script
+from penstock.sql.language.parse import ParsedStatement, parse_script
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import (
     AlterTable,
@@ -45,7 +45,7 @@ class SqlRun:
     topics: Mapping[str, str]
     rows: list[dict[str, Any]]
     _spark: Any = field(repr=False)
-    _statements: tuple[Parsed, ...] = field(repr=False)
+    _statements: tuple[ParsedStatement, ...] = field(repr=False)
     _source: Source = field(repr=False)
 
     def table(self, name: str) -> list[dict[str, Any]]:
@@ -117,7 +117,7 @@ def run_sql(
             return SqlRun(test.topics, _run(session, statements, source), spark, statements, source)
 
 
-def run_statement(session: Session, parsed: Parsed, source: Source) -> Any:
+def run_statement(session: Session, parsed: ParsedStatement, source: Source) -> Any:
     """Run one statement until its queries have read all records. Return the frame of a SELECT."""
     result = session.run(parsed, source)
     if result.job is not None:
@@ -127,7 +127,7 @@ def run_statement(session: Session, parsed: Parsed, source: Source) -> Any:
     return result.frame
 
 
-def _run(session: Session, statements: Iterable[Parsed], source: Source) -> list[dict[str, Any]]:
+def _run(session: Session, statements: Iterable[ParsedStatement], source: Source) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for parsed in statements:
         frame = run_statement(session, parsed, source)

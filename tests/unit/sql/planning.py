@@ -14,7 +14,7 @@ from typing import Any
 
 from penstock.errors import SqlError
 from penstock.sql.bind.context import UnknownTypeError
-from penstock.sql.emit.spark_sql import Made
+from penstock.sql.emit.spark_sql import FrameNode
 from penstock.sql.language.parse import parse_script
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import CreateFunction, CreateTable, CreateView, Fragment, Options
@@ -158,7 +158,7 @@ class PlanOnly(Planner):
     def scan(self, node: Scan) -> str:
         return node.source.name
 
-    def made(self, node: Made, queries: Sequence[str]) -> str:
+    def made(self, node: FrameNode, queries: Sequence[str]) -> str:
         name = f"{type(getattr(node, 'operator', node)).__name__}_{len(self.made_of)}"
         self.made_of.append(f"{name}: {'; '.join(queries)}")
         return name
@@ -194,8 +194,8 @@ class Planned:
         rows = rows_of(self.plan, self.traits)
         parts = ["inserts" if rows.changes is None else f"changes of {rows.changes}"]
         parts += [] if rows.keys is None else [f"keys ({', '.join(sorted(rows.keys))})"]
-        parts += [f"in ms ({', '.join(sorted(rows.in_ms))})"] if rows.in_ms else []
-        names = ("is_together", "has_offsets", "is_read")
+        parts += [f"in ms ({', '.join(sorted(rows.millisecond_keys))})"] if rows.millisecond_keys else []
+        names = ("is_grouped_in_order", "has_offsets", "is_read")
         return ", ".join([*parts, *(name for name in names if getattr(rows, name))])
 
 

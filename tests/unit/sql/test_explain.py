@@ -31,7 +31,7 @@ from penstock.sql.run._explain import (
     write_warnings,
 )
 from penstock.sql.run._operators import times_to_live
-from penstock.sql.run._rows import Rows
+from penstock.sql.run._rows import RowTraits
 from tests.unit.sql.declared import FILES, JDBC, KAFKA, UPSERT, with_options
 from tests.unit.sql.planning import declared, planned
 
@@ -207,14 +207,14 @@ def test_the_changes_of_a_query_from_its_tables_to_its_rows() -> None:
     reads: Reads = {(("orders",), ()): orders, (("t",), ()): changes, (("v",), ()): view}
     notes = Notes(reads, [normalize_of("table t")])
     found = Explanation("SELECT")
-    add_changes(found, notes, Rows("GroupAggregate", frozenset({"shop", "day"})))
+    add_changes(found, notes, RowTraits("GroupAggregate", frozenset({"shop", "day"})))
     assert found.sections["Cuts"][0].startswith("table t: normalize, because the records are upserts")
     assert found.sections["Changes"] == [
         "orders gives [I] append: rows are only inserted",
         "t gives [I,UB,UA,D] retract: rows change, and no columns are known by which they differ",
         "the query gives [I,UB,UA,D] upsert by (day, shop): rows change",
     ]
-    add_changes(nothing := Explanation("SELECT"), Notes(), Rows())
+    add_changes(nothing := Explanation("SELECT"), Notes(), RowTraits())
     assert nothing.sections["Cuts"] == ["none"]
     assert mode_of(changes=False, keys=None).startswith("[I] append")
 
@@ -223,7 +223,7 @@ def test_the_changes_of_a_query_from_its_tables_to_its_rows() -> None:
     ("options", "columns", "promised", "expected"),
     [
         (EXACTLY_ONCE, "id INT", "kafka, exactly-once", "Each row is written once"),
-        (f"{KAFKA}, 'sink.delivery-guarantee' = 'none'", "id INT", "kafka, none", "Rows may be lost"),
+        (f"{KAFKA}, 'sink.delivery-guarantee' = 'none'", "id INT", "kafka, none", "RowTraits may be lost"),
         (KAFKA, "id INT", "kafka, at-least-once", "No row is lost. After a failure the rows of a micro-batch may be written twice."),
         (UPSERT, KEYED, "upsert-kafka, at-least-once", "The last record of each key is right."),
         (JDBC, KEYED, "jdbc, at-least-once; exactly-once if", "one transaction has its rows and its marker"),

@@ -7,7 +7,7 @@ import pytest
 from penstock.sql.connectors.options import WrongOptionError
 from penstock.sql.language.source import Source as ScriptSource
 from penstock.sql.plan.nodes import Source
-from penstock.sql.run._cuts import Notes, Reads, many_hops, note_plan
+from penstock.sql.run._cuts import Notes, Reads, note_plan, overlapping_windows_warning
 from penstock.sql.run._explain import warnings_of
 from penstock.sql.run._late_rows import check_drift, late_rows
 from penstock.sql.run.catalog import Catalog, Table
@@ -103,7 +103,7 @@ def test_only_a_query_that_drops_late_rows_is_warned_of(query: str, is_warned: b
 
 
 def test_a_hop_of_many_windows_is_warned_of() -> None:
-    assert many_hops(100, "line 1, column 2") == []
-    notes = Notes(hops=many_hops(360, "line 1, column 2"))
+    assert overlapping_windows_warning(100, "line 1, column 2") == []
+    notes = Notes(hops=overlapping_windows_warning(360, "line 1, column 2"))
     (warning,) = warnings_of(notes, Catalog())
     assert warning.startswith("line 1, column 2: HOP puts each row into 360 windows")

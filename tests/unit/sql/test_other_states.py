@@ -152,7 +152,7 @@ class Job:
         insert = parse_script(f"INSERT INTO a {query}")[0].statement
         assert isinstance(insert, Insert)
         described = _checkpoints.described(insert, ("default_database", "a"))
-        _checkpoints.note(str(self.checkpoint), _checkpoints.Noted(described, definitions, {}))
+        _checkpoints.note(str(self.checkpoint), _checkpoints.QueryNote(described, definitions, {}))
 
     def refusal(self, query: str) -> SqlError:
         text = f"INSERT INTO a {query}"

@@ -19,7 +19,7 @@ from penstock.sql.language.parse import parse_script
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import CreateView, Fragment
 from penstock.sql.passes.assign_state_ids import states_of
-from penstock.sql.plan.expressions import Piece
+from penstock.sql.plan.expressions import TypedSql
 from penstock.sql.plan.nodes import Stateful
 from penstock.sql.plan.operators import Aggregation
 from penstock.sql.plan.rewrite import nodes_in
@@ -149,11 +149,11 @@ def test_each_call_of_an_operator_is_one_that_it_can_read() -> None:
 
 
 def test_the_sum_of_different_decimals_cannot_overflow_on_the_way() -> None:
-    text = distinct_in_stream("AVG", Piece("x", "decimal(27,8)"), "")
+    text = distinct_in_stream("AVG", TypedSql("x", "decimal(27,8)"), "")
     assert "CAST(__s + __v AS DECIMAL(37,8))" in text
     assert text.endswith("AS DECIMAL(38,8))")
     with pytest.raises(ValueError, match="27 digits at most in a stream, got DECIMAL\\(28,8\\)"):
-        distinct_in_stream("SUM", Piece("x", "decimal(28,8)"), "")
+        distinct_in_stream("SUM", TypedSql("x", "decimal(28,8)"), "")
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from penstock.sql.run._changing import written_as
 from penstock.sql.run._net import NetChanges
 from penstock.sql.run._opened import opened, source_of
 from penstock.sql.run._record_order import InRecordOrder
-from penstock.sql.run._rows import Rows
+from penstock.sql.run._rows import RowTraits
 from penstock.sql.run._sinks import check_conflict, check_updates, cut_columns, fitted, of_columns
 from penstock.sql.run.catalog import Table
 from tests.unit.sql.declared import FILES, JDBC, KAFKA, SERVERS, TOPIC, UPSERT, with_options
@@ -30,7 +30,7 @@ def table_of(options: str, columns: str = "id INT, v INT") -> Table:
     return with_options(options, f"{columns}, PRIMARY KEY (id) NOT ENFORCED")
 
 
-KEYED = Rows(NODE, frozenset({"id"}))
+KEYED = RowTraits(NODE, frozenset({"id"}))
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_table_that_only_takes_new_rows_refuses_updates(
 ) -> None:
     table = table_of(options)
     assert written_as(table) is changes
-    check_updates(table, Rows(), changes)
+    check_updates(table, RowTraits(), changes)
     if not is_refused:
         check_updates(table, KEYED, changes)
         return
@@ -62,12 +62,12 @@ def test_a_table_that_only_takes_new_rows_refuses_updates(
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (Rows(NODE), "no columns are known by which they differ"),
-        (Rows(NODE, frozenset({"id", "v"}), is_together=True), r"they differ by \(id, v\)"),
-        (Rows(), "would come in any order"),
+        (RowTraits(NODE), "no columns are known by which they differ"),
+        (RowTraits(NODE, frozenset({"id", "v"}), is_grouped_in_order=True), r"they differ by \(id, v\)"),
+        (RowTraits(), "would come in any order"),
     ],
 )
-def test_rows_of_one_key_in_no_order_are_refused(rows: Rows, message: str) -> None:
+def test_rows_of_one_key_in_no_order_are_refused(rows: RowTraits, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         fitted(MagicMock(isStreaming=True), rows, table_of(UPSERT))
 
@@ -76,10 +76,10 @@ def test_a_table_of_a_database_takes_changes_by_its_primary_key() -> None:
     keyed, frame = table_of(JDBC), MagicMock(isStreaming=True)
     assert written_as(keyed) is Changelog.UPSERT
     check_updates(keyed, KEYED, Changelog.UPSERT)
-    fitted(frame, replace(KEYED, is_together=True), keyed)
+    fitted(frame, replace(KEYED, is_grouped_in_order=True), keyed)
     assert not frame.repartition.called
     with pytest.raises(ValueError, match=r"they differ by \(id, v\)"):
-        fitted(frame, Rows(NODE, frozenset({"id", "v"})), keyed)
+        fitted(frame, RowTraits(NODE, frozenset({"id", "v"})), keyed)
     open_table = replace(keyed, definition=replace(keyed.definition, primary_key=()))
     assert written_as(open_table) is Changelog.APPEND
     with pytest.raises(ValueError, match="or 'jdbc' with a PRIMARY KEY"):
@@ -89,7 +89,10 @@ def test_a_table_of_a_database_takes_changes_by_its_primary_key() -> None:
 def test_rows_that_are_in_order_are_written_as_they_come() -> None:
     frame = MagicMock(isStreaming=True)
     table = table_of(UPSERT)
-    for rows in (Rows(NODE, frozenset({"id"}), is_together=True), Rows(keys=frozenset({"id"}))):
+    for rows in (
+        RowTraits(NODE, frozenset({"id"}), is_grouped_in_order=True),
+        RowTraits(keys=frozenset({"id"})),
+    ):
         fitted(frame, rows, table)
     assert not frame.repartition.called
     fitted(frame, KEYED, table)
@@ -99,14 +102,14 @@ def test_rows_that_are_in_order_are_written_as_they_come() -> None:
 @pytest.mark.parametrize(
     ("rows", "function"),
     [
-        (Rows(keys=frozenset({"id"})), None),
-        (Rows(is_read=True), None),
-        (Rows(keys=frozenset({"id", "v"})), NetChanges),
-        (Rows(), NetChanges),
-        (Rows(has_offsets=True, is_read=True), InRecordOrder),
+        (RowTraits(keys=frozenset({"id"})), None),
+        (RowTraits(is_read=True), None),
+        (RowTraits(keys=frozenset({"id", "v"})), NetChanges),
+        (RowTraits(), NetChanges),
+        (RowTraits(has_offsets=True, is_read=True), InRecordOrder),
     ],
 )
-def test_rows_of_one_key_of_a_database_need_an_order(rows: Rows, function: type | None) -> None:
+def test_rows_of_one_key_of_a_database_need_an_order(rows: RowTraits, function: type | None) -> None:
     frame, table = MagicMock(isStreaming=True, columns=["id", "v"]), table_of(JDBC)
     fitted(frame, rows, table)
     together = frame.repartition.return_value.mapInArrow
@@ -117,12 +120,12 @@ def test_rows_of_one_key_of_a_database_need_an_order(rows: Rows, function: type 
 
 def test_rows_of_a_database_without_a_key_are_added() -> None:
     frame = MagicMock(isStreaming=True)
-    fitted(frame, Rows(), with_options(JDBC))
+    fitted(frame, RowTraits(), with_options(JDBC))
     assert not frame.repartition.called
 
 
 def test_keys_follow_the_columns_of_insert() -> None:
-    rows = Rows(NODE, frozenset({"a"}), is_together=True)
+    rows = RowTraits(NODE, frozenset({"a"}), is_grouped_in_order=True)
     assert of_columns(rows, ["A", "n"], ["id", "v"]).keys == frozenset({"id"})
     assert of_columns(rows, ["a", "a"], ["id", "v"]).keys is None
 
@@ -147,11 +150,11 @@ def test_a_cast_that_may_make_keys_equal_is_noticed(
 ) -> None:
     table = table_of(UPSERT, f"id {declared}")
     written = "timestamp_ntz" if "TIME" in declared else declared.lower()
-    rows = Rows(keys=frozenset({"id"}), in_ms=frozenset({"id"} if in_ms else ()))
+    rows = RowTraits(keys=frozenset({"id"}), millisecond_keys=frozenset({"id"} if in_ms else ()))
     cut = cut_columns({"id": given}, {"id": written}, rows, table, is_utc=True)
     assert cut == (frozenset({"id"}) if is_cut else frozenset())
     if is_cut:
-        for known in (rows, Rows(NODE, rows.keys, is_together=True)):
+        for known in (rows, RowTraits(NODE, rows.keys, is_grouped_in_order=True)):
             with pytest.raises(ValueError, match="INSERT may make different values of 'id' equal"):
                 fitted(MagicMock(isStreaming=True), known, table, cut)
 
@@ -159,8 +162,8 @@ def test_a_cast_that_may_make_keys_equal_is_noticed(
 def test_a_time_of_another_zone_than_utc_is_no_key_of_local_times() -> None:
     table = table_of(UPSERT, "id TIMESTAMP(6)")
     given, written = {"id": "timestamp"}, {"id": "timestamp_ntz"}
-    assert cut_columns(given, written, Rows(), table, is_utc=False) == {"id"}
-    assert cut_columns(given, written, Rows(), table, is_utc=True) == set()
+    assert cut_columns(given, written, RowTraits(), table, is_utc=False) == {"id"}
+    assert cut_columns(given, written, RowTraits(), table, is_utc=True) == set()
 
 
 @pytest.mark.parametrize(
@@ -304,15 +307,15 @@ def test_the_order_of_a_correct_changelog_does_not_count(
         (UPSERT, KEYED, "ERROR", None),
         (UPSERT, KEYED, "DEDUPLICATE", None),
         (JDBC, KEYED, "ERROR", None),
-        (UPSERT, Rows(has_offsets=True), "DEDUPLICATE", None),
-        (UPSERT, Rows(has_offsets=True), "NOTHING", r"no columns are known .* ROW_NUMBER\(\) OVER \(PARTITION BY id"),
-        (UPSERT, Rows(NODE, frozenset({"v"})), "ERROR", r"they differ by \(v\)\. Group by the PRIMARY KEY"),
-        (KAFKA, Rows(), "DEDUPLICATE", "ON CONFLICT is for a table that finds its rows by a PRIMARY KEY"),
+        (UPSERT, RowTraits(has_offsets=True), "DEDUPLICATE", None),
+        (UPSERT, RowTraits(has_offsets=True), "NOTHING", r"no columns are known .* ROW_NUMBER\(\) OVER \(PARTITION BY id"),
+        (UPSERT, RowTraits(NODE, frozenset({"v"})), "ERROR", r"they differ by \(v\)\. Group by the PRIMARY KEY"),
+        (KAFKA, RowTraits(), "DEDUPLICATE", "ON CONFLICT is for a table that finds its rows by a PRIMARY KEY"),
         ("'connector' = 'print'", KEYED, "NOTHING", "Leave it out"),
     ],
 )  # fmt: skip
 def test_on_conflict_is_served_where_it_changes_no_row(
-    options: str, rows: Rows, action: str, message: str | None
+    options: str, rows: RowTraits, action: str, message: str | None
 ) -> None:
     table = table_of(options)
     if message is None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from penstock.sql.bind.context import Context
-from penstock.sql.bind.query import Bound
+from penstock.sql.bind.query import BoundQuery
 from penstock.sql.language.queries import DescriptorOf, QueryLocation
 from penstock.sql.language.source import nearest
 from penstock.sql.plan.expressions import Call, Expression, QueryCall, Varies, walk
@@ -45,7 +45,7 @@ class ChangelogCall:
     call: exp.Expr
     arguments: dict[str, exp.Expr]
 
-    def bound(self, rows: Bound, context: Context) -> Bound:
+    def bound(self, rows: BoundQuery, context: Context) -> BoundQuery:
         """Return what the function makes of its input.
 
         Raises:
@@ -55,7 +55,7 @@ class ChangelogCall:
             return self._told(rows, context)
         return self._changing(rows)
 
-    def _told(self, rows: Bound, context: Context) -> Bound:
+    def _told(self, rows: BoundQuery, context: Context) -> BoundQuery:
         name = self._op()
         if name in rows.names:
             self.location.refuse(
@@ -72,9 +72,9 @@ class ChangelogCall:
                     codes[self._kind(node, each, codes)] = code
         column = context.column(name, STRING)
         made = ToChangelog(rows.node, column, tuple(codes.items()), self.location.of(self.call))
-        return Bound(_below_rows(made), (column, *rows.columns), (name, *rows.names))
+        return BoundQuery(_below_rows(made), (column, *rows.columns), (name, *rows.names))
 
-    def _changing(self, rows: Bound) -> Bound:
+    def _changing(self, rows: BoundQuery) -> BoundQuery:
         name = self._op()
         if name not in rows.names:
             self.location.refuse(
@@ -110,7 +110,7 @@ class ChangelogCall:
         kept = [(each, name) for each, name in zip(rows.columns, rows.names, strict=True) if each != column]
         if not kept:
             self.location.refuse(self.call, f"the input of FROM_CHANGELOG has no column beside '{name}'.")
-        return Bound(made, tuple(each for each, _ in kept), tuple(each for _, each in kept))
+        return BoundQuery(made, tuple(each for each, _ in kept), tuple(each for _, each in kept))
 
     def _op(self) -> str:
         """Return the name of the column with the codes."""

@@ -15,7 +15,7 @@ from typing import Protocol
 from penstock.sql.language.flink_types import Field, FlinkType
 from penstock.sql.language.source import Source as ScriptSource
 from penstock.sql.language.statements import ComputedColumn, Fragment, Options
-from penstock.sql.plan.expressions import Column, Expression, Function, Literal, Piece
+from penstock.sql.plan.expressions import Column, Expression, Function, Literal, TypedSql
 from penstock.sql.plan.nodes import Source
 from penstock.sql.plan.types import from_spark, spark_text
 
@@ -111,7 +111,7 @@ class Context:
         if function.type:
             return from_spark(function.type)
         kinds = [spark_text(each.type) for each in args]
-        typed = [Piece(self._constant(each, kind), kind) for each, kind in zip(args, kinds, strict=True)]
+        typed = [TypedSql(self._constant(each, kind), kind) for each, kind in zip(args, kinds, strict=True)]
         return self.spark_type(function.apply(typed))
 
     def spark_type(self, text: str) -> FlinkType:

@@ -35,7 +35,7 @@ _SET_KINDS: dict[type, SetKind] = {
 
 
 @dataclass(frozen=True)
-class Bound:
+class BoundQuery:
     """A query: its plan, and its columns with their names."""
 
     node: Node
@@ -44,7 +44,7 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class Named:
+class Cte:
     """A query of WITH, with the names that it may use itself."""
 
     tree: exp.Expr
@@ -52,7 +52,7 @@ class Named:
     names: Names
 
 
-Names = Mapping[str, Named]
+Names = Mapping[str, Cte]
 
 
 class QueryBinder:
@@ -66,7 +66,7 @@ class QueryBinder:
         self.root: exp.Expr | None = None
         """The query whose rows are the result of the statement."""
 
-    def query(self, tree: exp.Expr, names: Names, outside: Scope | None) -> Bound:
+    def query(self, tree: exp.Expr, names: Names, outside: Scope | None) -> BoundQuery:
         """Return SELECT, VALUES, set operations or a query in brackets.
 
         Args:
@@ -120,20 +120,20 @@ class QueryBinder:
                 expressions.refuse(alias, f"WITH names '{name}' twice.")
             own.add(name)
             columns = tuple(column.name for column in alias.args.get("columns") or ())
-            found = Named(each.this, columns, dict(known))
+            found = Cte(each.this, columns, dict(known))
             if not _is_named_again(name, tree, each):
                 self.query(each.this, known, None)  # its mistakes are told although nothing reads it
             known[name] = found
         return known
 
-    def _without_with(self, tree: exp.Expr, names: Names, outside: Scope | None) -> Bound:
+    def _without_with(self, tree: exp.Expr, names: Names, outside: Scope | None) -> BoundQuery:
         if type(tree) in _SET_KINDS:
             return self._set_operation(tree, names, outside)
         from penstock.sql.bind.select import SelectBinder  # noqa: PLC0415 - the two need each other
 
         return SelectBinder(self, tree, names, outside).bound()
 
-    def named(self, named: Named) -> Bound:
+    def named(self, named: Cte) -> BoundQuery:
         """Return a query of WITH where its name stands."""
         found = self.query(named.tree, named.names, None)
         if not named.columns:
@@ -145,7 +145,7 @@ class QueryBinder:
             )
         return replace(found, names=named.columns)
 
-    def _set_operation(self, tree: Any, names: Names, outside: Scope | None) -> Bound:
+    def _set_operation(self, tree: Any, names: Names, outside: Scope | None) -> BoundQuery:
         expressions = self.expressions(Scope(outside=outside), names)
         expressions.only(tree, "this", "expression", "distinct", "order", "limit", "offset", "with_")
         kind = _SET_KINDS[type(tree)]
@@ -170,7 +170,7 @@ class QueryBinder:
             right.columns,
             self.location.of(tree),
         )
-        return self._ended(Bound(node, columns, left.names), tree, names)
+        return self._ended(BoundQuery(node, columns, left.names), tree, names)
 
     def _column_of_both(self, tree: exp.Expr, name: str, left: Column, right: Column) -> Column:
         return self.context.column(name, self._common(tree, [left, right], f"the column '{name}'"))
@@ -187,7 +187,7 @@ class QueryBinder:
             kinds = " and ".join(dict.fromkeys(spark_text(each.type).upper() for each in values))
             self.location.refuse(tree, f"{what} has no common type: {kinds}. Write CAST(... AS ...).")
 
-    def values(self, tree: exp.Expr, names: Names) -> Bound:
+    def values(self, tree: exp.Expr, names: Names) -> BoundQuery:
         """Return the rows of VALUES."""
         expressions = self.expressions(Scope(), names)
         expressions.only(tree, "expressions", "alias")
@@ -204,9 +204,9 @@ class QueryBinder:
             self.context.column(label, self._common(tree, [row[index] for row in rows], f"value {index + 1}"))
             for index, label in enumerate(labels)
         )
-        return Bound(Values(tuple(rows), columns), columns, labels)
+        return BoundQuery(Values(tuple(rows), columns), columns, labels)
 
-    def _ended(self, bound: Bound, tree: exp.Expr, names: Names) -> Bound:
+    def _ended(self, bound: BoundQuery, tree: exp.Expr, names: Names) -> BoundQuery:
         """Return a query in brackets, or a set operation, with its ORDER BY, LIMIT and OFFSET."""
         order = tree.args.get("order")
         node = bound.node
@@ -217,7 +217,7 @@ class QueryBinder:
             node = Sort(node, items, tree is self.root, self.location.of(order))
         return replace(bound, node=bound_limit(node, tree, self.location))
 
-    def _item_of(self, item: exp.Expr, bound: Bound, binder: ExpressionBinder) -> SortItem:
+    def _item_of(self, item: exp.Expr, bound: BoundQuery, binder: ExpressionBinder) -> SortItem:
         column = output_of(item.this, bound.names, bound.columns, self.location)
         if column is None:
             self.location.refuse(

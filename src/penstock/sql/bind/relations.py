@@ -16,7 +16,7 @@ from penstock.sql.bind.context import SourceTable, SourceView
 from penstock.sql.bind.expressions.base import kind_of
 from penstock.sql.bind.expressions.binder import ExpressionBinder
 from penstock.sql.bind.hints import Hints, Ttls
-from penstock.sql.bind.query import Bound, Names, QueryBinder, bind_expression
+from penstock.sql.bind.query import BoundQuery, Names, QueryBinder, bind_expression
 from penstock.sql.bind.scope import Entry, Scope
 from penstock.sql.bind.windows import check_zone, is_window_function, no_time, window_call
 from penstock.sql.functions.zones import has_zone
@@ -118,7 +118,7 @@ class RelationBinder:
             self.location.refuse(tree, f"the table function {name.upper()} is not served. {instead}")
         return self._named(self.bound_table(tree), tree.args.get("alias"), tree, tree.this.name)
 
-    def bound_table(self, tree: exp.Expr) -> Bound:
+    def bound_table(self, tree: exp.Expr) -> BoundQuery:
         """Return a table, view or query of WITH with the names of its columns."""
         if not isinstance(tree.this, exp.Identifier):
             self.location.refuse(tree, "expected at most three parts: catalog, database and name.")
@@ -153,7 +153,7 @@ class RelationBinder:
                 return parse_option_hint(hint.text, self.location.script, self.location.offset + hint.start)
         return ()
 
-    def _source(self, table: SourceTable, offset: int) -> Bound:
+    def _source(self, table: SourceTable, offset: int) -> BoundQuery:
         """Return the columns of a table: those that are read, and those that are computed of them."""
         stored = {
             each.name: self.context.column(each.name, each.type)
@@ -178,7 +178,7 @@ class RelationBinder:
             if time.type.name not in TIMES and table.script is not None:
                 raise table.script.error(no_time(time.name, spark_text(time.type)), table.mark)
             node, columns = self._timed(node, columns, table.source.time)
-        return Bound(node, tuple(columns.values()), tuple(columns))
+        return BoundQuery(node, tuple(columns.values()), tuple(columns))
 
     def _timed(
         self, node: Node, columns: dict[str, Column], time: tuple[str, int]
@@ -189,7 +189,7 @@ class RelationBinder:
         made = self.context.column(name, replace(plain.type, name="TIMESTAMP_LTZ"))
         return Watermark(node, plain, made, delay_ms), {**columns, name: made}
 
-    def _view(self, view: SourceView) -> Bound:
+    def _view(self, view: SourceView) -> BoundQuery:
         text, hints = without_hints(view.query.text)
         tree = read_query(text, view.script, view.query.offset)
         inner = QueryBinder(self.context, QueryLocation(view.script, view.query.offset), Hints(hints))
@@ -202,7 +202,7 @@ class RelationBinder:
             )
         return replace(found, names=view.columns) if view.columns else found
 
-    def _named(self, bound: Bound, alias: exp.Expr | None, tree: exp.Expr, name: str = "") -> Relation:
+    def _named(self, bound: BoundQuery, alias: exp.Expr | None, tree: exp.Expr, name: str = "") -> Relation:
         """Return rows under an alias, which may name their columns."""
         names = bound.names
         if alias is not None and alias.this is not None:
@@ -265,7 +265,7 @@ class RelationBinder:
         }
         node = Project(node, (*copies(table.columns), *(Assignment(*each) for each in parts.values())))
         names, columns = (*table.names, *COLUMNS), (*table.columns, *(column for column, _ in parts.values()))
-        return self._named(Bound(node, columns, names), tree.args.get("alias"), tree, "_window")
+        return self._named(BoundQuery(node, columns, names), tree.args.get("alias"), tree, "_window")
 
     # ---- joins
 

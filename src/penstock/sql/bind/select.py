@@ -15,7 +15,7 @@ from penstock.sql.bind.expressions.binder import ExpressionBinder
 from penstock.sql.bind.groups import Groups, bound_groups, has_aggregates
 from penstock.sql.bind.hints import Ttls
 from penstock.sql.bind.limits import bound_limit
-from penstock.sql.bind.query import Bound, Names, QueryBinder, output_of
+from penstock.sql.bind.query import BoundQuery, Names, QueryBinder, output_of
 from penstock.sql.bind.relations import Relation, RelationBinder, no_rows
 from penstock.sql.bind.scope import Scope
 from penstock.sql.language.source import nearest
@@ -78,7 +78,7 @@ class SelectBinder:
         self.names = names
         self.outside = outside
 
-    def bound(self) -> Bound:
+    def bound(self) -> BoundQuery:
         """Return the plan of the SELECT and its columns."""
         tree = self.tree
         ttls = self.query.hints.ttls_of(tree, self.location)
@@ -290,7 +290,7 @@ class SelectBinder:
         is_of_from = any(each.name.lower() == node.name.lower() for each in binder.scope.entries)
         return found[0].value if len(found) == 1 and not is_of_from else None
 
-    def _shown(self, node: Node, items: tuple[_Item, ...], order: tuple[SortItem, ...]) -> Bound:
+    def _shown(self, node: Node, items: tuple[_Item, ...], order: tuple[SortItem, ...]) -> BoundQuery:
         tree = self.tree
         outputs = tuple(Assignment(self._column(each), each.value) for each in items)
         columns = tuple(each.column for each in outputs)
@@ -317,7 +317,7 @@ class SelectBinder:
         node = bound_limit(node, tree, self.location)
         if more:
             node = Project(node, copies(columns))
-        return Bound(node, columns, names)
+        return BoundQuery(node, columns, names)
 
     def _column(self, item: _Item) -> Column:
         return self.context.column(item.name, item.value.type)

@@ -15,10 +15,10 @@ from penstock.sql.plan.expressions import (
     Expression,
     Literal,
     OverCall,
-    Piece,
     QueryCall,
     QueryKind,
     SortItem,
+    TypedSql,
 )
 from penstock.sql.plan.types import spark_text
 
@@ -51,9 +51,9 @@ class Texts:
             case QueryCall():
                 return self._query(expression)
 
-    def pieces(self, expressions: tuple[Expression, ...]) -> list[Piece]:
+    def pieces(self, expressions: tuple[Expression, ...]) -> list[TypedSql]:
         """Return expressions with their types, for a function that makes a text of them."""
-        return [Piece(self.text(each), spark_text(each.type)) for each in expressions]
+        return [TypedSql(self.text(each), spark_text(each.type)) for each in expressions]
 
     def sort_item(self, item: SortItem) -> str:
         """Return an item of ORDER BY. Nulls are the smallest values in both systems."""
@@ -62,9 +62,9 @@ class Texts:
 
     def _aggregate(self, call: AggregateCall, over: str) -> str:
         function = call.function or AGGREGATES.get(call.name) or OVER_ONLY[call.name]
-        pieces = self.pieces(call.args) or ([Piece("*", "bigint")] if call.name == "COUNT" else [])
+        pieces = self.pieces(call.args) or ([TypedSql("*", "bigint")] if call.name == "COUNT" else [])
         if call.is_distinct:
-            pieces[0] = Piece(f"DISTINCT {pieces[0].text}", pieces[0].type)
+            pieces[0] = TypedSql(f"DISTINCT {pieces[0].text}", pieces[0].type)
         kept = "" if call.condition is None else f" FILTER (WHERE {self.text(call.condition)})"
         return function.apply(pieces).replace(SUFFIX, kept + over)
 

@@ -16,7 +16,16 @@ from penstock.sql.emit.expressions import Names, Texts
 from penstock.sql.emit.select import Select, Stage, is_column, is_number, is_simple, short, without_pairs
 from penstock.sql.functions.served import FUNCTIONS
 from penstock.sql.plan import nodes
-from penstock.sql.plan.expressions import Call, Column, Expression, Piece, QueryCall, SortItem, Varies, walk
+from penstock.sql.plan.expressions import (
+    Call,
+    Column,
+    Expression,
+    QueryCall,
+    SortItem,
+    TypedSql,
+    Varies,
+    walk,
+)
 from penstock.sql.plan.hidden import KIND, KIND_MARK
 from penstock.sql.plan.nodes import JoinKind, Node
 from penstock.sql.plan.rewrite import columns_in, columns_of
@@ -42,14 +51,14 @@ class Views(Protocol):
     def scan(self, node: nodes.Scan) -> str:
         """Return the name of a view with the columns of a table, under their stored names."""
 
-    def made(self, node: Made, queries: Sequence[str]) -> str:
+    def made(self, node: FrameNode, queries: Sequence[str]) -> str:
         """Return the name of a view with the rows that an operator, or a mark of Spark's, makes of queries.
 
         The columns of the queries, and those of an operator, have its labels. Others are c<id>.
         """
 
 
-Made = nodes.Watermark | nodes.Stateful | nodes.MarkedWindows | nodes.PlainTimes | nodes.TimedChanges
+FrameNode = nodes.Watermark | nodes.Stateful | nodes.MarkedWindows | nodes.PlainTimes | nodes.TimedChanges
 
 
 class SparkSql:
@@ -334,7 +343,7 @@ class SparkSql:
             outputs = {column: text.replace(KIND_MARK, inner.kind or "") for column, text in outputs.items()}
         key_texts = list(names.values())
         for column, indices in node.groupings:
-            pieces = [Piece(key_texts[index], "int") for index in indices]
+            pieces = [TypedSql(key_texts[index], "int") for index in indices]
             outputs[column] = FUNCTIONS["GROUPING"].apply(pieces)
         group = ", ".join(key_texts)
         if node.sets:

@@ -9,7 +9,7 @@ import re
 
 from penstock.sql.functions.casts import cast
 from penstock.sql.language.flink_types import FlinkType
-from penstock.sql.plan.expressions import MANY, Function, Piece
+from penstock.sql.plan.expressions import MANY, Function, TypedSql
 from penstock.sql.plan.texts import let, literal
 
 _WIDE = literal(r"[\x{10000}-\x{10FFFF}]")
@@ -26,14 +26,14 @@ def _is_narrow(text: str) -> bool:
     return bool(re.fullmatch(r"'[^'\U00010000-\U0010ffff]*'", text))
 
 
-def _overlay(args: list[Piece]) -> str:
+def _overlay(args: list[TypedSql]) -> str:
     def body(x: list[str]) -> str:
         return f"CASE {no_wide('OVERLAY', x[0], x[1])} ELSE overlay({', '.join(x)}) END"
 
     return let([each.text for each in args], body)
 
 
-def _unhex(args: list[Piece]) -> str:
+def _unhex(args: list[TypedSql]) -> str:
     """Return UNHEX. Flink makes another byte of a text with an odd number of digits."""
     message = "UNHEX: expected an even number of digits"
     return let(
@@ -54,7 +54,7 @@ def _logarithm(name: str) -> Function:
     return Function(1, 1, lambda args: let([f"CAST({args[0].text} AS DOUBLE)"], body), "double")
 
 
-def _log(args: list[Piece]) -> str:
+def _log(args: list[TypedSql]) -> str:
     written = str(_logarithm("ln").apply(args[-1:]))
     if len(args) == 1:
         return written
@@ -64,7 +64,7 @@ def _log(args: list[Piece]) -> str:
     return f"({written} / ln(CAST({base} AS DOUBLE)))"
 
 
-def _ascii(args: list[Piece]) -> str:
+def _ascii(args: list[TypedSql]) -> str:
     """Return ASCII: the first byte, with a sign, as Flink gives it."""
     first = f"CAST(conv(hex(left(CAST({args[0].text} AS BINARY), 1)), 16, 10) AS INT)"
     return let(
@@ -73,7 +73,7 @@ def _ascii(args: list[Piece]) -> str:
     )
 
 
-def _initcap(args: list[Piece]) -> str:
+def _initcap(args: list[TypedSql]) -> str:
     """Return INITCAP. For Flink a word has the letters A to Z and digits; others stay as they are."""
     word = "upper(left(__w, 1)) || lower(substring(__w, 2))"
     cased = f"if(__w RLIKE '^[A-Za-z]', {word}, if(__w RLIKE '^[0-9]', lower(__w), __w))"
@@ -81,7 +81,7 @@ def _initcap(args: list[Piece]) -> str:
     return f"array_join(transform({parts}, __w -> {cased}), '')"
 
 
-def _elt(args: list[Piece]) -> str:
+def _elt(args: list[TypedSql]) -> str:
     """Return ELT. An index that is not there gives NULL."""
     if any(each.type not in ("string", "void") for each in args[1:]):
         raise ValueError("expected texts behind the index. Write CAST(... AS STRING).")
@@ -92,7 +92,7 @@ def _elt(args: list[Piece]) -> str:
     )
 
 
-def _truncate(args: list[Piece]) -> str:
+def _truncate(args: list[TypedSql]) -> str:
     """Return TRUNCATE of an integer or DECIMAL, with the type of Flink."""
     one = args[0]
     if len(args) > 1 and not re.fullmatch(r"-?\d+", args[1].text):
@@ -122,29 +122,29 @@ def _truncate(args: list[Piece]) -> str:
 _CHARSETS = ("UTF-8", "US-ASCII", "ISO-8859-1", "UTF-16BE", "UTF-16LE", "UTF-16")
 
 
-def _charset(args: list[Piece]) -> str:
+def _charset(args: list[TypedSql]) -> str:
     name = args[1].text[1:-1].upper()
     if name not in _CHARSETS:
         raise ValueError(f"expected one of {', '.join(_CHARSETS)} in quotes.")
     return literal(name)
 
 
-def _encode(args: list[Piece]) -> str:
+def _encode(args: list[TypedSql]) -> str:
     _expect(args[0], "string")
     return f"encode({args[0].text}, {_charset(args)})"
 
 
-def _decode(args: list[Piece]) -> str:
+def _decode(args: list[TypedSql]) -> str:
     _expect(args[0], "binary")
     return f"decode({args[0].text}, {_charset(args)})"
 
 
-def _expect(one: Piece, kind: str) -> None:
+def _expect(one: TypedSql, kind: str) -> None:
     if one.type not in (kind, "void"):
         raise ValueError(f"expected {kind.upper()}, got {one.type.upper()}. Write a CAST.")
 
 
-def _printf(args: list[Piece]) -> str:
+def _printf(args: list[TypedSql]) -> str:
     for each in args[1:]:
         if each.type not in (
             "string",
@@ -164,19 +164,19 @@ def _all_of(pattern: str) -> Function:
     """Return whether a text has only characters of a class. Flink looks at UTF-16 units; NULL has none."""
     whole = literal(f"^{pattern}+$")
 
-    def text(args: list[Piece]) -> str:
+    def text(args: list[TypedSql]) -> str:
         _expect(args[0], "string")
         return f"coalesce({args[0].text} RLIKE {whole} AND NOT {args[0].text} RLIKE '\\\\n', FALSE)"
 
     return Function(1, 1, text, "boolean")
 
 
-def _is_decimal(args: list[Piece]) -> str:
+def _is_decimal(args: list[TypedSql]) -> str:
     _expect(args[0], "string")
     return f"({cast(args[0], FlinkType('DOUBLE', ()), is_try=True)} IS NOT NULL)"
 
 
-def _array_slice(args: list[Piece]) -> str:
+def _array_slice(args: list[TypedSql]) -> str:
     """Return ARRAY_SLICE. Positions count from 1, negative ones from the end; both ends belong to it."""
     stop = args[2].text if len(args) > 2 else "2147483647"
 
@@ -197,7 +197,7 @@ def _array_slice(args: list[Piece]) -> str:
     return let([args[0].text, args[1].text, stop], body)
 
 
-def _array_sort(args: list[Piece]) -> str:
+def _array_sort(args: list[TypedSql]) -> str:
     """Return ARRAY_SORT. Nulls come first upwards and last downwards, or as the third argument says."""
     if len(args) < 3:
         return f"sort_array({', '.join(each.text for each in args)})"
@@ -211,25 +211,25 @@ def _array_sort(args: list[Piece]) -> str:
     return f"concat({', '.join(both)})"
 
 
-def _sign(args: list[Piece]) -> str:
+def _sign(args: list[TypedSql]) -> str:
     return f"CAST(sign({args[0].text}) AS {args[0].type.upper()})"
 
 
-def between_quotes(piece: Piece) -> str:
+def between_quotes(piece: TypedSql) -> str:
     """Return a literal as a pattern that stands for its own signs."""
     if not piece.text.startswith("'") or len(piece.text) <= len("''"):
         raise ValueError("expected a separator in quotes.")
     return literal("\\Q" + piece.text[1:-1].replace("\\\\", "\\").replace("\\'", "'") + "\\E")
 
 
-def _split(args: list[Piece]) -> str:
+def _split(args: list[TypedSql]) -> str:
     """Return SPLIT. Flink's gives no parts of an empty text, and with an empty separator each character."""
     separator = "''" if args[1].text == "''" else between_quotes(args[1])
     nothing = "CAST(array() AS ARRAY<STRING>)"
     return let([args[0].text], lambda x: f"if({x[0]} = '', {nothing}, split({x[0]}, {separator}))")
 
 
-def _str_to_map(args: list[Piece]) -> str:
+def _str_to_map(args: list[TypedSql]) -> str:
     """Return STR_TO_MAP. Flink's gives no entry for an empty text."""
     separators = [between_quotes(each) for each in args[1:]] or ["','", "'='"]
     if len(separators) == 1:
@@ -239,13 +239,13 @@ def _str_to_map(args: list[Piece]) -> str:
     return let([args[0].text], lambda x: f"if({x[0]} = '', {nothing}, str_to_map({x[0]}, {between}))")
 
 
-def _all_matches(args: list[Piece]) -> str:
+def _all_matches(args: list[TypedSql]) -> str:
     """Return REGEXP_EXTRACT_ALL. Flink's gives NULL if nothing matches."""
     found = f"regexp_extract_all({', '.join(each.text for each in args)})"
     return let([found], lambda x: f"if(size({x[0]}) > 0, {x[0]}, NULL)")
 
 
-def _map_union(args: list[Piece]) -> str:
+def _map_union(args: list[TypedSql]) -> str:
     """Return MAP_UNION. The later map counts for a key of both. Spark's map_concat takes it for an error."""
     text = args[0].text
     for later in args[1:]:
@@ -258,7 +258,7 @@ def _map_union(args: list[Piece]) -> str:
     return text
 
 
-def _sha2(args: list[Piece]) -> str:
+def _sha2(args: list[TypedSql]) -> str:
     if args[1].text not in ("224", "256", "384", "512"):
         raise ValueError("expected 224, 256, 384 or 512 bits.")
     return f"sha2({args[0].text}, {args[1].text})"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from penstock.sql.functions.read_times import clamped_timestamp, date_guard, guarded
 from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.plan.declared_types import spark_type
-from penstock.sql.plan.expressions import Piece
+from penstock.sql.plan.expressions import TypedSql
 from penstock.sql.plan.texts import INTEGERS, literal
 
 _ALL = 2**31 - 1
@@ -20,7 +20,7 @@ _ONLY_FRACTION = r"^\s*[+-]?\.\d+\s*$"
 _FRACTION = r"^(\s*[+-]?\d+)\.\d*(\s*)$"
 
 
-def cast(inner: Piece, kind: FlinkType, *, is_try: bool) -> str:
+def cast(inner: TypedSql, kind: FlinkType, *, is_try: bool) -> str:
     """Return a value as another type.
 
     Raises:

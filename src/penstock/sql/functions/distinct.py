@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from penstock.sql.plan.expressions import Piece
+from penstock.sql.plan.expressions import TypedSql
 
 SERVED = ("COUNT", "SUM", "AVG", "MIN", "MAX")
 _NOT_NUMBERS = ("string", "boolean", "timestamp", "timestamp_ntz", "date", "binary")
@@ -18,7 +18,7 @@ _MOST_DIGITS = 27
 """Of a DECIMAL in SUM and AVG: the sum of all values that a set can hold has at most 37 digits then."""
 
 
-def distinct_in_stream(name: str, value: Piece, suffix: str) -> str:
+def distinct_in_stream(name: str, value: TypedSql, suffix: str) -> str:
     """Return an aggregate of the different values of a group.
 
     Args:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from penstock.sql.plan.expressions import Piece
+from penstock.sql.plan.expressions import TypedSql
 from penstock.sql.plan.texts import INTEGERS, let, literal
 
 _SCALE_MAX = 6
@@ -73,7 +73,7 @@ def _shifted(text: str) -> str:
     return let([power, sign, digits], body)
 
 
-def json_string(args: list[Piece]) -> str:
+def json_string(args: list[TypedSql]) -> str:
     """Return JSON_STRING."""
     return json_text(args[0].text, args[0].type)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from penstock.sql.plan.expressions import Piece
+from penstock.sql.plan.expressions import TypedSql
 from penstock.sql.plan.texts import let, literal
 
 _PATH = re.compile(r"\$(?:\.[A-Za-z0-9_-]+|\[\d+\]|\[\\'[^'\\]+\\'\])*")
@@ -50,7 +50,7 @@ class _Clauses:
     otherwise: str = "NULL"
 
 
-def _clauses(name: str, path: Piece, pieces: list[Piece]) -> _Clauses:
+def _clauses(name: str, path: TypedSql, pieces: list[TypedSql]) -> _Clauses:
     """Read the clauses. Of ON EMPTY and ON ERROR only that of the path's mode counts, as in Flink 2.3."""
     counts = "EMPTY" if _is_lax(path) else "ERROR"
     returning, wrapper, otherwise = "STRING", "", "NULL"
@@ -90,11 +90,11 @@ def _raised(message: str) -> str:
     return f"CAST(raise_error({literal(message)}) AS STRING)"
 
 
-def _is_lax(path: Piece) -> bool:
+def _is_lax(path: TypedSql) -> bool:
     return path.text.startswith("'lax ")
 
 
-def _path(piece: Piece) -> str:
+def _path(piece: TypedSql) -> str:
     path = piece.text[1:-1] if piece.text.startswith("'") else ""
     path = re.sub(r"^(lax|strict) +", "", path)
     if not _PATH.fullmatch(path):
@@ -105,7 +105,7 @@ def _path(piece: Piece) -> str:
     return f"'{path}'"
 
 
-def json_value(args: list[Piece]) -> str:
+def json_value(args: list[TypedSql]) -> str:
     """Return JSON_VALUE.
 
     Raises:
@@ -190,7 +190,7 @@ def sorted_json(text: str) -> str:
     return let([text], lambda x: f"CASE WHEN {x[0]} IS NOT NULL THEN {_plain(f'to_json({value})')} END")
 
 
-def json_query(args: list[Piece]) -> str:
+def json_query(args: list[TypedSql]) -> str:
     """Return JSON_QUERY.
 
     Raises:
@@ -214,7 +214,7 @@ def json_query(args: list[Piece]) -> str:
     return let([f"variant_get({_marked(args[0].text)}, {path})", args[0].text], of_value)
 
 
-def json_exists(args: list[Piece]) -> str:
+def json_exists(args: list[TypedSql]) -> str:
     """Return JSON_EXISTS. JSON's null does not exist for Flink, and what does not exist is an error.
 
     Raises:
@@ -255,7 +255,7 @@ def is_json(text: str, kind: str) -> str:
     return let([text], body)
 
 
-def json_unquote(args: list[Piece]) -> str:
+def json_unquote(args: list[TypedSql]) -> str:
     """Return JSON_UNQUOTE. Any text that is not in JSON's quotes stays as it is."""
     message = "JSON_UNQUOTE: a quote within the text has no backslash"
 

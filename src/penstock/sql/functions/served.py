@@ -23,7 +23,7 @@ from penstock.sql.functions.read_times import (
 )
 from penstock.sql.functions.unix_times import convert_tz
 from penstock.sql.functions.variants import parse_json
-from penstock.sql.plan.expressions import MANY, Function, Piece, Varies
+from penstock.sql.plan.expressions import MANY, Function, TypedSql, Varies
 from penstock.sql.plan.texts import INTEGERS, let, literal
 
 SUFFIX = "\0"
@@ -35,13 +35,13 @@ _DOUBLE = (
 )
 
 
-def _check_text(one: Piece) -> None:
+def _check_text(one: TypedSql) -> None:
     """Refuse a number, which Spark makes a text of. The text would be no time, and the result NULL."""
     if one.type not in ("string", "void"):
         raise ValueError(f"expected a STRING, got {one.type.upper()}. Write a CAST, or TO_TIMESTAMP_LTZ.")
 
 
-def _date_format(args: list[Piece]) -> str:
+def _date_format(args: list[TypedSql]) -> str:
     if args[0].type in (*INTEGERS, "double", "float", "boolean"):
         raise ValueError(f"expected a time or a STRING, got {args[0].type.upper()}. Use FROM_UNIXTIME.")
     if args[0].type == "string":
@@ -49,14 +49,14 @@ def _date_format(args: list[Piece]) -> str:
     return with_zone(args[0].text, args[0].type, args[1].text)
 
 
-def _to_timestamp(args: list[Piece]) -> str:
+def _to_timestamp(args: list[TypedSql]) -> str:
     _check_text(args[0])
     if len(args) == 1:
         return read_timestamp(args[0].text)
     return read_by_pattern(args[0].text, args[1].text)
 
 
-def _to_timestamp_ltz(args: list[Piece]) -> str:
+def _to_timestamp_ltz(args: list[TypedSql]) -> str:
     names = {"0": "timestamp_seconds", "3": "timestamp_millis"}
     name = names.get(args[1].text) if len(args) > 1 else "timestamp_millis"
     if name is None or not args[0].is_integer:
@@ -64,24 +64,24 @@ def _to_timestamp_ltz(args: list[Piece]) -> str:
     return f"{name}({args[0].text})"
 
 
-def _from_unixtime(args: list[Piece]) -> str:
+def _from_unixtime(args: list[TypedSql]) -> str:
     if len(args) > 1:
         pattern_parts(args[1].text)
     return f"from_unixtime({', '.join(_texts(args))})"
 
 
-def _to_date(args: list[Piece]) -> str:
+def _to_date(args: list[TypedSql]) -> str:
     _check_text(args[0])
     if len(args) == 1:
         return f"try_cast({date_guard(args[0].text)} AS DATE)"
     return read_date_by_pattern(args[0].text, args[1].text)
 
 
-def _texts(args: list[Piece]) -> list[str]:
+def _texts(args: list[TypedSql]) -> list[str]:
     return [each.text for each in args]
 
 
-def _null_if_any_is(name: str) -> Callable[[list[Piece]], str]:
+def _null_if_any_is(name: str) -> Callable[[list[TypedSql]], str]:
     def body(texts: list[str]) -> str:
         tests = " OR ".join(f"{each} IS NULL" for each in texts)
         return f"CASE WHEN {tests} THEN NULL ELSE {name}({', '.join(texts)}) END"
@@ -89,7 +89,7 @@ def _null_if_any_is(name: str) -> Callable[[list[Piece]], str]:
     return lambda args: let(_texts(args), body)
 
 
-def _regexp_extract(args: list[Piece]) -> str:
+def _regexp_extract(args: list[TypedSql]) -> str:
     group = args[2].text if len(args) > 2 else "0"
 
     def body(texts: list[str]) -> str:
@@ -99,7 +99,7 @@ def _regexp_extract(args: list[Piece]) -> str:
     return let(_texts(args[:2]), body)
 
 
-def _replace(args: list[Piece]) -> str:
+def _replace(args: list[TypedSql]) -> str:
     """Return REPLACE. Like Java's, Flink's finds an empty text at each position."""
     if args[1].text.startswith("'") and args[1].text != "''":
         return f"replace({', '.join(_texts(args))})"
@@ -113,13 +113,13 @@ def _replace(args: list[Piece]) -> str:
     return let(_texts(args), body)
 
 
-def _regexp_replace(args: list[Piece]) -> str:
+def _regexp_replace(args: list[TypedSql]) -> str:
     """Return REGEXP_REPLACE. `$1` in the replacement is plain text for Flink, and a group for Spark."""
     plain = f"replace(replace({args[2].text}, '\\\\', '\\\\\\\\'), '$', '\\\\$')"
     return f"regexp_replace({args[0].text}, {args[1].text}, {plain})"
 
 
-def _substring(args: list[Piece]) -> str:
+def _substring(args: list[TypedSql]) -> str:
     """Return SUBSTRING. Flink gives '' for a start before the text, and NULL for a negative length."""
 
     def body(texts: list[str]) -> str:
@@ -133,7 +133,7 @@ def _substring(args: list[Piece]) -> str:
     return let(_texts(args), body)
 
 
-def _split_index(args: list[Piece]) -> str:
+def _split_index(args: list[TypedSql]) -> str:
     quoted = between_quotes(args[1])
 
     def body(texts: list[str]) -> str:
@@ -143,10 +143,10 @@ def _split_index(args: list[Piece]) -> str:
     return let([args[0].text, args[2].text], body)
 
 
-def _whole(name: str) -> Callable[[list[Piece]], str]:
+def _whole(name: str) -> Callable[[list[TypedSql]], str]:
     """Return CEIL or FLOOR. Flink's have the type of the argument; doubles past 2^53 are whole already."""
 
-    def text(args: list[Piece]) -> str:
+    def text(args: list[TypedSql]) -> str:
         one = args[0]
         if one.type in ("double", "float"):
             kind = one.type.upper()
@@ -165,19 +165,19 @@ def _whole(name: str) -> Callable[[list[Piece]], str]:
     return text
 
 
-def _mod(args: list[Piece]) -> str:
+def _mod(args: list[TypedSql]) -> str:
     """Return MOD. Of integers it has the type of the second one."""
     text = f"({args[0].text} % {args[1].text})"
     return f"CAST({text} AS {args[1].type.upper()})" if all(each.is_integer for each in args) else text
 
 
-def _grouping(args: list[Piece]) -> str:
+def _grouping(args: list[TypedSql]) -> str:
     """Return GROUPING: a bit for each column that is not in the set. Spark's own takes one column, or all."""
     bits = (f"CAST(grouping({each.text}) AS BIGINT)" for each in reversed(args))
     return f"({' + '.join(f'{bit} * {2**index}' for index, bit in enumerate(bits))})"
 
 
-def _padded(name: str) -> Callable[[list[Piece]], str]:
+def _padded(name: str) -> Callable[[list[TypedSql]], str]:
     def body(texts: list[str]) -> str:
         test = f"{texts[1]} >= 0 AND {texts[2]} <> ''"
         return f"CASE {no_wide(name, texts[0], texts[2])} WHEN {test} THEN {name}({', '.join(texts)}) END"
@@ -297,19 +297,19 @@ EXTRACT_UNITS = {
 TIME_UNITS = ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
 
 
-def _trim(side: str, args: list[Piece]) -> str:
+def _trim(side: str, args: list[TypedSql]) -> str:
     what = args[1].text if len(args) > 1 else "' '"
     return f"trim({side} {what} FROM {args[0].text})"
 
 
-def _sum(args: list[Piece]) -> str:
+def _sum(args: list[TypedSql]) -> str:
     kind = args[0].type
     if kind in ("string", "boolean", "timestamp", "date"):
         raise ValueError(f"expected a number, got {kind.upper()}.")
     return f"CAST(sum({args[0].text}){SUFFIX} AS {sum_type(kind)})"
 
 
-def _avg(args: list[Piece]) -> str:
+def _avg(args: list[TypedSql]) -> str:
     one = args[0]
     if one.is_integer:
         total, count = f"sum({one.text}){SUFFIX}", f"count({one.text}){SUFFIX}"
@@ -324,15 +324,15 @@ def _avg(args: list[Piece]) -> str:
     return f"CAST({total} / nullif({count}, 0) AS DECIMAL(38,{max(6, scale)}))"
 
 
-def _deviation(name: str) -> Callable[[list[Piece]], str]:
-    def text(args: list[Piece]) -> str:
+def _deviation(name: str) -> Callable[[list[TypedSql]], str]:
+    def text(args: list[TypedSql]) -> str:
         check_deviation(args[0])
         return f"{name}({args[0].text}){SUFFIX}"
 
     return text
 
 
-def check_deviation(value: Piece) -> None:
+def check_deviation(value: TypedSql) -> None:
     """Refuse a deviation or variance that Flink computes of rounded steps.
 
     Raises:
@@ -345,17 +345,17 @@ def check_deviation(value: Piece) -> None:
         )
 
 
-def _listagg(args: list[Piece]) -> str:
+def _listagg(args: list[TypedSql]) -> str:
     return f"listagg({args[0].text}, {args[1].text if len(args) > 1 else literal(',')}){SUFFIX}"
 
 
-def _percentile(args: list[Piece]) -> str:
+def _percentile(args: list[TypedSql]) -> str:
     if not re.fullmatch(r"0(\.\d+)?|1(\.0+)?", args[1].text):
         raise ValueError("expected a number from 0 to 1, e.g. 0.5, behind the value.")
     return f"percentile({args[0].text}, {args[1].text}){SUFFIX}"
 
 
-def _array_agg(args: list[Piece]) -> str:
+def _array_agg(args: list[TypedSql]) -> str:
     """Return ARRAY_AGG, which keeps nulls. Without rows it is NULL."""
     values = f"collect_list(named_struct('v', {args[0].text})){SUFFIX}"
     return f"nullif(transform({values}, __e -> __e.v), array())"

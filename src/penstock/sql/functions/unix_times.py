@@ -9,7 +9,7 @@ from __future__ import annotations
 from zoneinfo import available_timezones
 
 from penstock.sql.functions.read_times import found_by_pattern
-from penstock.sql.plan.expressions import Piece
+from penstock.sql.plan.expressions import TypedSql
 from penstock.sql.plan.texts import let, literal
 
 _EXACT = r"^(\d{4}-\d{1,2}-\d{1,2} \d{1,2}:\d{1,2}:\d{1,2})(?!\d)"
@@ -27,7 +27,7 @@ def _time(text: str, name: str) -> str:
     return f"coalesce({time}, CASE WHEN {text} RLIKE {literal(_LENIENT)} THEN {fails} END)"
 
 
-def unix_timestamp(args: list[Piece], *, zone_is_utc: bool) -> str:
+def unix_timestamp(args: list[TypedSql], *, zone_is_utc: bool) -> str:
     """Return UNIX_TIMESTAMP: of now, of a text, or of a text and a pattern."""
     if not args:
         return "unix_timestamp()"
@@ -52,7 +52,7 @@ def unix_timestamp(args: list[Piece], *, zone_is_utc: bool) -> str:
     return f"CASE WHEN {text} IS NOT NULL THEN {let([time], seconds)} END"
 
 
-def convert_tz(args: list[Piece]) -> str:
+def convert_tz(args: list[TypedSql]) -> str:
     """Return CONVERT_TZ.
 
     Raises:

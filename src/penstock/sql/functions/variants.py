@@ -6,7 +6,7 @@ is refused, or stops the query.
 
 from __future__ import annotations
 
-from penstock.sql.plan.expressions import Piece
+from penstock.sql.plan.expressions import TypedSql
 from penstock.sql.plan.texts import let, literal
 
 NO_CAST = (
@@ -16,7 +16,7 @@ NO_CAST = (
 NO_COMPARISON = "a VARIANT cannot be compared. Compare texts: JSON_STRING(v['a']) = '1'."
 
 
-def parse_json(name: str, args: list[Piece]) -> str:
+def parse_json(name: str, args: list[TypedSql]) -> str:
     """Return PARSE_JSON or TRY_PARSE_JSON.
 
     Raises:

@@ -50,7 +50,7 @@ _DETAILS = ("ESTIMATED_COST", "CHANGELOG_MODE", "JSON_EXECUTION_PLAN", "PLAN_ADV
 
 
 @dataclass(frozen=True)
-class Parsed:
+class ParsedStatement:
     """A statement, its text, and the offset of its first character."""
 
     statement: Statement
@@ -58,7 +58,7 @@ class Parsed:
     offset: int
 
 
-def parse_script(text: str) -> list[Parsed]:
+def parse_script(text: str) -> list[ParsedStatement]:
     """Return the statements of a script, which `;` divides.
 
     Raises:
@@ -66,7 +66,7 @@ def parse_script(text: str) -> list[Parsed]:
     """
     source = Source(text)
     cursor = Cursor(source, tokenize(source))
-    found: list[Parsed] = []
+    found: list[ParsedStatement] = []
     while True:
         while cursor.take(";"):
             pass
@@ -76,7 +76,7 @@ def parse_script(text: str) -> list[Parsed]:
         statement = _statement(cursor)
         if not cursor.at_end() and not cursor.at(";"):
             cursor.fail([";"])
-        found.append(Parsed(statement, text[start : cursor.token.start].rstrip(), start))
+        found.append(ParsedStatement(statement, text[start : cursor.token.start].rstrip(), start))
 
 
 def parse_statement(text: str) -> Statement:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.sql.passes.context import PassContext
-from penstock.sql.passes.decorrelate import Decorrelated, decorrelated
+from penstock.sql.passes.decorrelate import Decorrelation, decorrelated
 from penstock.sql.plan.expressions import Column
 from penstock.sql.plan.nodes import (
     Aggregate,
@@ -51,7 +51,7 @@ def _joined(node: Apply, context: PassContext) -> Node:
     return Project(made, copies(columns_of(node)))
 
 
-def _decorrelated(node: Node, apply: Apply, context: PassContext) -> Decorrelated:
+def _decorrelated(node: Node, apply: Apply, context: PassContext) -> Decorrelation:
     """Return the query without its comparisons. Its ORDER BY and LIMIT count for each row before it."""
     limit = next((each for each in nodes_in(node) if isinstance(each, Limit)), None)
     if isinstance(node, Sort):
@@ -65,7 +65,7 @@ def _decorrelated(node: Node, apply: Apply, context: PassContext) -> Decorrelate
     return _first_rows(node, apply, context)
 
 
-def _first_rows(node: Limit, apply: Apply, context: PassContext) -> Decorrelated:
+def _first_rows(node: Limit, apply: Apply, context: PassContext) -> Decorrelation:
     if node.skipped or node.count is None:
         context.refuse(apply.offset, "OFFSET is not served behind LATERAL. Put it into a query in FROM.")
     sort = node.input

@@ -29,7 +29,7 @@ from penstock.sql.plan.rewrite import columns_in, columns_of, free_columns
 
 
 @dataclass
-class Decorrelated:
+class Decorrelation:
     """A query that stands alone.
 
     Attributes:
@@ -46,7 +46,7 @@ class Decorrelated:
     is_of_all: bool = False
 
 
-def decorrelated(node: Node, context: PassContext, refusal: str) -> Decorrelated:
+def decorrelated(node: Node, context: PassContext, refusal: str) -> Decorrelation:
     """Return a query without its comparisons with rows outside.
 
     Args:
@@ -59,7 +59,7 @@ def decorrelated(node: Node, context: PassContext, refusal: str) -> Decorrelated
     """
     outside = free_columns(node)
     if not outside:
-        return Decorrelated(node)
+        return Decorrelation(node)
     found = _pulled(node, outside, context)
     left = free_columns(found.node)
     if left:
@@ -67,7 +67,7 @@ def decorrelated(node: Node, context: PassContext, refusal: str) -> Decorrelated
     return found
 
 
-def _pulled(node: Node, outside: frozenset[Column], context: PassContext) -> Decorrelated:
+def _pulled(node: Node, outside: frozenset[Column], context: PassContext) -> Decorrelation:
     match node:
         case Filter():
             return _of_filter(node, outside, context)
@@ -83,12 +83,12 @@ def _pulled(node: Node, outside: frozenset[Column], context: PassContext) -> Dec
             return replace(found, node=replace(node, input=found.node, columns=columns))
         case Join() if node.kind in (JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI):
             left = _pulled(node.left, outside, context)
-            right = Decorrelated(node.right)
+            right = Decorrelation(node.right)
             if node.kind is JoinKind.INNER:
                 right = _pulled(node.right, outside, context)
             made = replace(node, left=left.node, right=right.node)
             is_of_all = left.is_of_all or right.is_of_all
-            return Decorrelated(made, (*left.outer, *right.outer), (*left.inner, *right.inner), is_of_all)
+            return Decorrelation(made, (*left.outer, *right.outer), (*left.inner, *right.inner), is_of_all)
         case Window() | Unnest() | TableFunction() | Over():
             found = _pulled(node.input, outside, context)
             beside = "beside a comparison with the rows outside is not served."
@@ -98,20 +98,20 @@ def _pulled(node: Node, outside: frozenset[Column], context: PassContext) -> Dec
                 context.refuse(node.offset, f"OVER {beside} Put it in a query in FROM.")
             return replace(found, node=replace(node, input=found.node))
         case _:
-            return Decorrelated(node)
+            return Decorrelation(node)
 
 
-def _of_filter(node: Filter, outside: frozenset[Column], context: PassContext) -> Decorrelated:
+def _of_filter(node: Filter, outside: frozenset[Column], context: PassContext) -> Decorrelation:
     found = _pulled(node.input, outside, context)
     pairs = [pair for each in node.conditions if (pair := _pair(each, outside)) is not None]
     kept = [each for each in node.conditions if _pair(each, outside) is None]
     made = replace(node, input=found.node, conditions=tuple(kept)) if kept else found.node
     made, inner = context.with_expressions(made, tuple(theirs for _, theirs in pairs), "compared")
     outer = (*found.outer, *(mine for mine, _ in pairs))
-    return Decorrelated(made, outer, (*found.inner, *inner), found.is_of_all)
+    return Decorrelation(made, outer, (*found.inner, *inner), found.is_of_all)
 
 
-def _of_aggregate(node: Aggregate, outside: frozenset[Column], context: PassContext) -> Decorrelated:
+def _of_aggregate(node: Aggregate, outside: frozenset[Column], context: PassContext) -> Decorrelation:
     """Return groups that are also by what is compared."""
     found = _pulled(node.input, outside, context)
     own = {each.expression: each.column for each in node.keys}
@@ -123,7 +123,7 @@ def _of_aggregate(node: Aggregate, outside: frozenset[Column], context: PassCont
     sets = tuple((*each, *indices) for each in node.sets)
     made = replace(node, input=found.node, keys=(*node.keys, *more), sets=sets)
     is_of_all = found.is_of_all or (not node.keys and bool(more))
-    return Decorrelated(made, found.outer, tuple(known[each] for each in found.inner), is_of_all)
+    return Decorrelation(made, found.outer, tuple(known[each] for each in found.inner), is_of_all)
 
 
 def _pair(condition: Expression, outside: frozenset[Column]) -> tuple[Expression, Expression] | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from penstock.sql.passes.context import PassContext
-from penstock.sql.passes.decorrelate import Decorrelated, decorrelated
+from penstock.sql.passes.decorrelate import Decorrelation, decorrelated
 from penstock.sql.plan.expressions import (
     COUNT_ALL,
     AggregateCall,
@@ -179,7 +179,7 @@ def _joined(
 
 
 def _condition_on_nulls(
-    query: QueryCall, found: Decorrelated, checked: frozenset[Expression], context: PassContext
+    query: QueryCall, found: Decorrelation, checked: frozenset[Expression], context: PassContext
 ) -> tuple[Expression, ...]:
     """Return a condition: a NULL stays if the query has no row, and others stay if it has no NULL."""
     inside = _never_null(found.node)
@@ -288,7 +288,7 @@ def _value(node: Node, query: QueryCall, context: PassContext) -> tuple[Node, Ex
     return Join(node, made, JoinKind.LEFT, conditions, query.offset), value
 
 
-def _one_row(found: Decorrelated) -> tuple[Project, Aggregate] | None:
+def _one_row(found: Decorrelation) -> tuple[Project, Aggregate] | None:
     """Return the projection and the aggregates of a query that has one row for each value of its keys."""
     top = found.node
     if isinstance(top, Project) and isinstance(top.input, Aggregate):
@@ -299,7 +299,7 @@ def _one_row(found: Decorrelated) -> tuple[Project, Aggregate] | None:
 
 
 def _of_aggregates(
-    found: Decorrelated, parts: tuple[Project, Aggregate], query: QueryCall, context: PassContext
+    found: Decorrelation, parts: tuple[Project, Aggregate], query: QueryCall, context: PassContext
 ) -> tuple[Node, Expression]:
     """Return the groups, and the value over their aggregates, which are NULL where no row is."""
     top, groups = parts
@@ -314,7 +314,7 @@ def _of_aggregates(
     return groups, rewritten(value, change)
 
 
-def _of_rows(found: Decorrelated, query: QueryCall, context: PassContext) -> tuple[Node, Expression]:
+def _of_rows(found: Decorrelation, query: QueryCall, context: PassContext) -> tuple[Node, Expression]:
     """Return the number of rows and the only value of a query, for each value of what is compared."""
     keys = tuple(Assignment(context.column(each.name, each.type), each) for each in found.inner)
     rows = context.column("rows", BIGINT)

@@ -31,7 +31,7 @@ class Varies(Enum):
 
 
 @dataclass(frozen=True)
-class Piece:
+class TypedSql:
     """A text of Spark's SQL, in brackets where that matters, and its type as a simple string of Spark."""
 
     text: str
@@ -60,11 +60,11 @@ class Function:
 
     least: int
     most: int
-    text: str | Callable[[list[Piece]], str]
+    text: str | Callable[[list[TypedSql]], str]
     type: str = ""
     varies: Varies = Varies.NEVER
 
-    def apply(self, args: list[Piece]) -> str:
+    def apply(self, args: list[TypedSql]) -> str:
         """Return the translation.
 
         Raises:
@@ -122,7 +122,7 @@ class Call:
     """The text over ids, which says whether two calls are equal."""
 
     def __post_init__(self) -> None:
-        pieces = [Piece(identity_of(each), spark_text(each.type)) for each in self.args]
+        pieces = [TypedSql(identity_of(each), spark_text(each.type)) for each in self.args]
         object.__setattr__(self, "identity", self.function.apply(pieces))
 
     def __eq__(self, other: object) -> bool:

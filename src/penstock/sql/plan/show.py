@@ -32,10 +32,10 @@ _KINDS = {Changelog.APPEND: "[I]", Changelog.UPSERT: "[I,UA,D]", Changelog.RETRA
 
 def shown(plan: Node, traits: TraitsOf | None = None) -> str:
     """Return a plan, a node a line, each above what it reads. With traits, a line says how rows change."""
-    return "\n".join(_Shown(traits).lines(plan, 0))
+    return "\n".join(_PlanLines(traits).lines(plan, 0))
 
 
-class _Shown:
+class _PlanLines:
     def __init__(self, traits: TraitsOf | None) -> None:
         self._traits = traits
         self._names: dict[int, str] = {}

@@ -66,7 +66,7 @@ class Traits:
         changing_time: of rows that change, the column over which windows are, and the delay of its watermark.
         windows: columns of APPEND rows that are a part of a window that closes: its end, time, or struct.
         spans: the columns that are windows, each with its kind.
-        in_ms: columns that are times of whole milliseconds.
+        millisecond_columns: columns that are times of whole milliseconds.
         offsets: the columns with the topic partition and the offset of a row's record, which order rows.
         is_pairs: whether -U and +U follow one another in one task.
     """
@@ -79,7 +79,7 @@ class Traits:
     changing_time: tuple[Column, int] | None
     windows: Mapping[Column, str]
     spans: Mapping[Column, str]
-    in_ms: frozenset[Column]
+    millisecond_columns: frozenset[Column]
     offsets: tuple[Column, Column] | None
     is_pairs: bool
 
@@ -115,7 +115,7 @@ STATIC = Traits(
     changing_time=None,
     windows={},
     spans={},
-    in_ms=frozenset(),
+    millisecond_columns=frozenset(),
     offsets=None,
     is_pairs=False,
 )
@@ -220,7 +220,7 @@ class TraitsOf:
             times=_mixed({**left.times, **right.times}),
             windows={**left.windows, **right.windows},
             spans={**left.spans, **right.spans},
-            in_ms=left.in_ms | right.in_ms,
+            millisecond_columns=left.millisecond_columns | right.millisecond_columns,
         )
 
     def _of_window(self, node: nodes.Window) -> Traits:
@@ -382,7 +382,7 @@ def _only(below: Traits, *, key: Key | None = None, windows: Mapping[Column, str
         changing_time=None,
         windows=windows or {},
         spans={},
-        in_ms=frozenset(),
+        millisecond_columns=frozenset(),
         offsets=None,
         is_pairs=False,
     )
@@ -424,7 +424,8 @@ def _projected(below: Traits, node: nodes.Project) -> Traits:
             **_of_copies(below.spans, copied),
             **{e.column: "SESSION" for e in node.outputs if _is_made_window(e.expression)},
         },
-        in_ms=frozenset(kept[each] for each in below.in_ms if each in kept) | _whole_ms(node, below.spans),
+        millisecond_columns=frozenset(kept[each] for each in below.millisecond_columns if each in kept)
+        | _whole_ms(node, below.spans),
         times=_of_copies(below.times, copied),
         changing_time=(kept[time[0]], time[1]) if time is not None and time[0] in kept else None,
         windows=windows,

@@ -27,7 +27,7 @@ _WITHOUT_DEFINITIONS, _WITHOUT_STATES = 1, 2
 
 
 @dataclass(frozen=True)
-class Noted:
+class QueryNote:
     """A query, the definitions that it uses, and its operators.
 
     The definitions have their names. What an operator does has the id of its state.
@@ -99,7 +99,7 @@ def compare(
     states: Mapping[str, str],
     *,
     may_change: bool,
-) -> Noted | None:
+) -> QueryNote | None:
     """Compare a query with the one that is noted in its folder of checkpoints, and write nothing.
 
     Args:
@@ -116,7 +116,7 @@ def compare(
         ValueError: the checkpoint belongs to another query, or the folder cannot be read.
     """
     noted, begun = _read(folder)
-    if noted == Noted(query, definitions, states):
+    if noted == QueryNote(query, definitions, states):
         return None
     changed = _changed(noted, query, definitions) if noted is not None else None
     if begun.planned is not None and changed is not None:
@@ -132,10 +132,10 @@ def compare(
             )
     if begun.planned is not None and noted is not None:
         _check_states(noted, states, without_secrets(folder))
-    return Noted(query, definitions, states)
+    return QueryNote(query, definitions, states)
 
 
-def note(folder: str, noted: Noted) -> None:
+def note(folder: str, noted: QueryNote) -> None:
     """Note a query in its folder of checkpoints."""
     definitions = dict(sorted((noted.definitions or {}).items()))
     text = json.dumps(
@@ -151,14 +151,14 @@ def note(folder: str, noted: Noted) -> None:
 
 
 @dataclass(frozen=True)
-class _Begun:
+class _BatchLogs:
     """The last batches in Spark's two logs: the one that was planned, and the one that is done."""
 
     planned: int | None = None
     done: int | None = None
 
     @classmethod
-    def of(cls, files: Files) -> _Begun:
+    def of(cls, files: Files) -> _BatchLogs:
         """Return those of a checkpoint. Spark's other files have other names."""
         planned, done = (
             max((int(name) for name in files.names(log) if name.isdigit()), default=None)
@@ -172,7 +172,7 @@ class _Begun:
         return self.planned == self.done
 
 
-def _read(folder: str) -> tuple[Noted | None, _Begun]:
+def _read(folder: str) -> tuple[QueryNote | None, _BatchLogs]:
     """Return the query that is noted in a folder of checkpoints, and its last batches.
 
     Raises:
@@ -180,9 +180,9 @@ def _read(folder: str) -> tuple[Noted | None, _Begun]:
     """
     try:
         files = open_files(folder)
-        return _noted(json.loads(bytes(files.read(f"{_FOLDER}/{_FILE}"))), folder), _Begun.of(files)
+        return _noted(json.loads(bytes(files.read(f"{_FOLDER}/{_FILE}"))), folder), _BatchLogs.of(files)
     except FileNotFoundError:
-        return None, _Begun()
+        return None, _BatchLogs()
     except (OSError, ValueError) as error:
         shown = without_secrets(folder)
         raise ValueError(
@@ -190,7 +190,7 @@ def _read(folder: str) -> tuple[Noted | None, _Begun]:
         ) from None
 
 
-def _refusal(folder: str, changed: str, begun: _Begun) -> str:
+def _refusal(folder: str, changed: str, begun: _BatchLogs) -> str:
     """Return why another query may not continue from a checkpoint, and what to do."""
     said = f"the checkpoint in {folder} belongs to another query{changed}"
     other = "give the job another name: SET 'pipeline.name' = '...'"
@@ -214,7 +214,7 @@ def _refusal(folder: str, changed: str, begun: _Begun) -> str:
     )
 
 
-def _changed(noted: Noted, query: str, definitions: Mapping[str, str]) -> str | None:
+def _changed(noted: QueryNote, query: str, definitions: Mapping[str, str]) -> str | None:
     """Return in words which definition has changed; "" if the query itself has; None if nothing has."""
     if noted.query != query:
         return ""
@@ -223,19 +223,19 @@ def _changed(noted: Noted, query: str, definitions: Mapping[str, str]) -> str | 
     return f": '{names[0]}' has another definition now" if names else None
 
 
-def _noted(found: dict[str, object], folder: str) -> Noted:
+def _noted(found: dict[str, object], folder: str) -> QueryNote:
     version, query = found.get("version"), str(found.get("query"))
     definitions, states = found.get("definitions"), found.get("states")
     if version == _WITHOUT_DEFINITIONS:
-        return Noted(query, None, None)
+        return QueryNote(query, None, None)
     if version == _WITHOUT_STATES and isinstance(definitions, dict):
-        return Noted(query, definitions, None)
+        return QueryNote(query, definitions, None)
     if version != _VERSION or not isinstance(definitions, dict) or not isinstance(states, dict):
         raise ValueError(f"version {version} of its note in {folder} is not known")
-    return Noted(query, definitions, states)
+    return QueryNote(query, definitions, states)
 
 
-def _check_states(noted: Noted, states: Mapping[str, str], folder: str) -> None:
+def _check_states(noted: QueryNote, states: Mapping[str, str], folder: str) -> None:
     """Check that no operator gets the state of another one.
 
     Raises:

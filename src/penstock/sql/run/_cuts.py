@@ -146,7 +146,7 @@ def note_plan(
             notes.cuts.append(_cut(node, traits, script, ttl))
             notes.drops_late_rows |= isinstance(node.operator, _IN_TIME)
         elif isinstance(node, Window) and traits(node).is_stream:
-            notes.hops += many_hops(node.spans.hops, _where(node.offset, script))
+            notes.hops += overlapping_windows_warning(node.spans.hops, _where(node.offset, script))
         elif isinstance(node, ToChangelog):
             notes.told += told_changes(node, traits, script)
         elif isinstance(node, Aggregate):
@@ -176,7 +176,7 @@ def _where(offset: int, script: ScriptSource) -> str:
     return f"line {line}, column {column}"
 
 
-def many_hops(count: int, where: str) -> list[str]:
+def overlapping_windows_warning(count: int, where: str) -> list[str]:
     """Return a warning if a HOP puts each row into many windows."""
     if count <= _MANY_HOPS:
         return []
@@ -223,10 +223,10 @@ def cut_of(
         keeps = _KEEPS_OF_INSERTS
     keeps += _until(ttls)
     reads = tuple(ALL if each else INSERTS for each in inputs)
-    return Cut(name, where, why, reads, _given(step, any(inputs), changes=changes), keeps)
+    return Cut(name, where, why, reads, _emitted_kinds(step, any(inputs), changes=changes), keeps)
 
 
-def _given(step: Operator, is_of_changes: bool, *, changes: bool) -> str:
+def _emitted_kinds(step: Operator, is_of_changes: bool, *, changes: bool) -> str:
     if not changes or (isinstance(step, RegularJoin) and step.how == "inner" and not is_of_changes):
         return INSERTS
     if isinstance(step, (RegularJoin, KeptValues)) or (isinstance(step, Top) and step.rank is None):

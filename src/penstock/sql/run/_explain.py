@@ -20,7 +20,7 @@ from penstock.sql.language.source import without_secrets
 from penstock.sql.plan.nodes import Changelog, Source
 from penstock.sql.run._cuts import WINDOWS, Cut, Notes, mode_of
 from penstock.sql.run._late_rows import late_rows
-from penstock.sql.run._rows import Rows
+from penstock.sql.run._rows import RowTraits
 from penstock.sql.run.catalog import Catalog, Table
 
 SQL_OF_SPARK, _PLAN_OF_SPARK = "SQL of Spark", "Plan of Spark"
@@ -31,7 +31,7 @@ _GUARANTEES = {
     "read_committed.",
     DeliveryGuarantee.AT_LEAST_ONCE: "No row is lost. After a failure the rows of a micro-batch may be "
     "written twice.",
-    DeliveryGuarantee.NONE: "Rows may be lost, and may be written twice.",
+    DeliveryGuarantee.NONE: "RowTraits may be lost, and may be written twice.",
 }
 _WINDOWS = re.compile(r"window[#(]|windowexpression|session_window", re.IGNORECASE)
 _STATES = {
@@ -89,7 +89,7 @@ def add_reads(explanation: Explanation, notes: Notes, catalog: Catalog) -> list[
     return connectors
 
 
-def add_changes(explanation: Explanation, notes: Notes, rows: Rows) -> None:
+def add_changes(explanation: Explanation, notes: Notes, rows: RowTraits) -> None:
     """Add how the rows of a stream change, from the tables to the result, and its cuts."""
     reads = dict.fromkeys(
         f"{'.'.join(parts)} gives {_mode_of(source)}"

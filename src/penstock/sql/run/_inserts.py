@@ -32,8 +32,8 @@ from penstock.sql.run import _tables as tables
 from penstock.sql.run._changing import written_as
 from penstock.sql.run._lines import line
 from penstock.sql.run._options import WRONG, is_about, located
-from penstock.sql.run._queries import Found, Queries
-from penstock.sql.run._rows import Rows
+from penstock.sql.run._queries import Queries, QueryRows
+from penstock.sql.run._rows import RowTraits
 from penstock.sql.run._sinks import (
     check_conflict,
     check_updates,
@@ -56,13 +56,13 @@ _STOP_MS = 10_000
 
 @dataclass(frozen=True)
 class Write:
-    """Rows that are ready to be written: into which table (database and name), with which options."""
+    """RowTraits that are ready to be written: into which table (database and name), with which options."""
 
     key: Key
     rows: Any
     table: Table
     insert: Insert
-    found: Found
+    found: QueryRows
     is_in_utc: bool = False
     """Whether it runs in UTC although the session is in another zone."""
 
@@ -230,7 +230,7 @@ class Inserts:
 
     def _claim(self, streams: list[Write], folders: list[str | None], source: Source) -> None:
         """Note each query in its folder. All are compared first, so that a refusal changes no note."""
-        notes: dict[str, _checkpoints.Noted | None] = {}
+        notes: dict[str, _checkpoints.QueryNote | None] = {}
         for write, folder in zip(streams, folders, strict=True):
             if folder is None:
                 continue
@@ -346,7 +346,9 @@ def _types(frame: Any) -> list[tuple[str, str]]:
     ]
 
 
-def _check_conflict(insert: Insert, table: Table, rows: Rows, cut: frozenset[str], source: Source) -> None:
+def _check_conflict(
+    insert: Insert, table: Table, rows: RowTraits, cut: frozenset[str], source: Source
+) -> None:
     """Check ON CONFLICT of an INSERT. What it says is true then, so it changes no row.
 
     Raises:

@@ -15,7 +15,7 @@ from penstock.spark.gathered import aggregate_gathered
 from penstock.spark.kept_values import keep_values
 from penstock.spark.native import rows_may_come_again
 from penstock.sql.emit.select import short
-from penstock.sql.emit.spark_sql import Made
+from penstock.sql.emit.spark_sql import FrameNode
 from penstock.sql.plan.hidden import KIND
 from penstock.sql.plan.nodes import MarkedWindows, PlainTimes, Stateful, TimedChanges, Watermark
 from penstock.sql.plan.operators import (
@@ -41,7 +41,7 @@ _OF_INSERTS = (VersionJoin, OverRows, SessionRows, TimeSort)
 """Operators whose rows are append-only. They keep what later rows need, and have no time to live."""
 
 
-def made(node: Made, frames: Sequence[Any], state: str | None, ttl: str | None) -> Any:
+def made(node: FrameNode, frames: Sequence[Any], state: str | None, ttl: str | None) -> Any:
     """Return the rows of a node as a DataFrame.
 
     Args:

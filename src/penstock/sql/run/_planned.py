@@ -17,7 +17,7 @@ from penstock.spark.native import watermark_count
 from penstock.sql.bind.context import Context, SourceTable, SourceView, UnknownTypeError, UserFunction
 from penstock.sql.bind.query import bind_query
 from penstock.sql.connectors.described import Kafka
-from penstock.sql.emit.spark_sql import Made, SparkSql
+from penstock.sql.emit.spark_sql import FrameNode, SparkSql
 from penstock.sql.functions.zones import SET_UTC, NeedsUtcError, depends_on_zone, has_zone
 from penstock.sql.language.flink_types import Field, FlinkType
 from penstock.sql.language.source import Source as ScriptSource
@@ -265,7 +265,7 @@ class Planner:
         hidden = [each for each in HIDDEN if each in frame.columns]
         return frame.selectExpr(*tables.stored_texts(table), *hidden)
 
-    def made(self, node: Made, queries: Sequence[str]) -> str:
+    def made(self, node: FrameNode, queries: Sequence[str]) -> str:
         """Return the name of a view with the rows that a node makes of queries."""
         try:
             return self._made(node, queries)
@@ -276,7 +276,7 @@ class Planner:
         offset = max(node.offset, 0) if isinstance(node, Stateful) else self._offset
         raise script_of(offset, self._script).error(message, offset)
 
-    def _made(self, node: Made, queries: Sequence[str]) -> str:
+    def _made(self, node: FrameNode, queries: Sequence[str]) -> str:
         frames = [self.views.analysed(query) for query in queries]
         state_id = node.state_id if isinstance(node, Stateful) else ""
         state = f"{self.states()}/{state_id}" if state_id else None

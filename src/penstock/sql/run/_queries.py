@@ -32,7 +32,7 @@ from penstock.sql.run._explain import plan_text
 from penstock.sql.run._join_keys import forgets_by_one_side
 from penstock.sql.run._options import located
 from penstock.sql.run._planned import Planner
-from penstock.sql.run._rows import Rows
+from penstock.sql.run._rows import RowTraits
 from penstock.sql.run._states import TemporaryFolders, beside
 from penstock.sql.run._views import SparkViews
 from penstock.sql.run.catalog import Catalog
@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Found:
+class QueryRows:
     """The rows of a query.
 
     Attributes:
@@ -56,7 +56,7 @@ class Found:
     """
 
     frame: Any
-    rows: Rows
+    rows: RowTraits
     sql: str
     plan: str
     definitions: Mapping[str, str]
@@ -98,7 +98,7 @@ class Queries:
         checkpoint: str | None = None,
         wants_offsets: bool = False,
         free: tuple[bool, ...] = (),
-    ) -> Found:
+    ) -> QueryRows:
         """Return the rows of a query, checked; see `Planner.plan`.
 
         The operators of the query leave Spark's options as they are: who starts the query has to call
@@ -132,7 +132,7 @@ class Queries:
         if self.views.foreign_zone is not None:
             frame = local_rows(frame)
         states = {} if self._settings.is_batch else states_of(plan, traits)
-        return Found(
+        return QueryRows(
             frame, _rows_of(plan, traits), sql, shown(plan, traits), planner.definitions, states, notes
         )
 
@@ -190,19 +190,19 @@ def _has_interval_join(plan: Output, traits: TraitsOf) -> bool:
     )
 
 
-def _rows_of(plan: Output, traits: TraitsOf) -> Rows:
+def _rows_of(plan: Output, traits: TraitsOf) -> RowTraits:
     """Return what is known of the rows of a plan, by the names of its output."""
     found = traits(plan.input)
     names = {column: name.lower() for column, name in zip(plan.columns, plan.names, strict=True)}
     keys = None
     if found.key is not None and found.key <= names.keys():
         keys = frozenset(names[each] for each in found.key)
-    return Rows(
+    return RowTraits(
         found.changed if found.changes else None,
         keys,
-        is_together=keys is not None and found.is_pairs,
+        is_grouped_in_order=keys is not None and found.is_pairs,
         has_offsets=plan.names[-len(OFFSETS) :] == OFFSETS,
-        in_ms=frozenset(names[each] for each in found.in_ms if each in names),
+        millisecond_keys=frozenset(names[each] for each in found.millisecond_columns if each in names),
         is_read=_is_read(plan.input),
     )
 

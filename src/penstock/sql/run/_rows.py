@@ -10,33 +10,38 @@ from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowTraits:
     """What is known of the rows of a query.
 
     Attributes:
         changes: the name of the node that changes rows it gave before; None if rows are append-only.
         keys: columns by which all rows differ, in lower case; None if none are known. () is at most one row.
-        is_together: whether the rows of each of `keys` are in one task and in order.
+        is_grouped_in_order: whether the rows of each of `keys` are in one task and in order.
         has_offsets: whether the columns of `hidden.OFFSETS` are there.
-        in_ms: columns of `keys` that are times of whole milliseconds.
+        millisecond_keys: columns of `keys` that are times of whole milliseconds.
         is_read: whether each task has the rows of one table as it was read, in its order.
     """
 
     changes: str | None = None
     keys: frozenset[str] | None = None
-    is_together: bool = False
+    is_grouped_in_order: bool = False
     has_offsets: bool = False
-    in_ms: frozenset[str] = frozenset()
+    millisecond_keys: frozenset[str] = frozenset()
     is_read: bool = False
 
-    def renamed(self, names: Mapping[str, str]) -> Rows:
+    def renamed(self, names: Mapping[str, str]) -> RowTraits:
         """Return what is known after a projection; `names` has the new name of each column that stays."""
         keys = self.keys
         if keys is not None:
             keys = frozenset(names[key] for key in keys) if keys <= names.keys() else None
-        in_ms = frozenset(names[each] for each in self.in_ms if each in names)
-        return replace(self, keys=keys, is_together=self.is_together and keys is not None, in_ms=in_ms)
+        millisecond_keys = frozenset(names[each] for each in self.millisecond_keys if each in names)
+        return replace(
+            self,
+            keys=keys,
+            is_grouped_in_order=self.is_grouped_in_order and keys is not None,
+            millisecond_keys=millisecond_keys,
+        )
 
 
-INSERTS = Rows()
+INSERTS = RowTraits()
 """Append-only rows, of which no more is known."""

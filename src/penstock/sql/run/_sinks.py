@@ -1,4 +1,4 @@
-"""Rows of a query as a table takes them: whether it can take updates, and in which order.
+"""RowTraits of a query as a table takes them: whether it can take updates, and in which order.
 
 Runs on the driver. Invariant: rows of a table with a primary key come in an order in which the last row of a
 key is the right one, or the INSERT is refused before it starts.
@@ -17,7 +17,7 @@ from penstock.sql.plan.texts import INTEGERS, quoted
 from penstock.sql.run._changing import has_kind_column, written_as
 from penstock.sql.run._net import NetChanges
 from penstock.sql.run._record_order import InRecordOrder
-from penstock.sql.run._rows import Rows
+from penstock.sql.run._rows import RowTraits
 from penstock.sql.run.catalog import Table, stored_columns
 
 _ONLY_UPDATES = ("GroupAggregate", "Deduplicate")
@@ -26,7 +26,7 @@ _MILLISECONDS, _MICROSECONDS = 3, 6
 """The digits of a second."""
 
 
-def check_updates(table: Table, rows: Rows, changes: Changelog) -> None:
+def check_updates(table: Table, rows: RowTraits, changes: Changelog) -> None:
     """Check that a table takes the updates of a query.
 
     Raises:
@@ -48,7 +48,7 @@ def check_updates(table: Table, rows: Rows, changes: Changelog) -> None:
 
 
 def cut_columns(
-    given: dict[str, str], written: dict[str, str], rows: Rows, table: Table, *, is_utc: bool
+    given: dict[str, str], written: dict[str, str], rows: RowTraits, table: Table, *, is_utc: bool
 ) -> frozenset[str]:
     """Return the columns in which INSERT may make different values equal, in lower case.
 
@@ -67,14 +67,14 @@ def cut_columns(
             return INTEGERS.index(first) <= INTEGERS.index(second)
         if first in _TIMES and second in _TIMES:
             digits = types[name].args[0] if types[name].args else _MICROSECONDS
-            enough = _MILLISECONDS if name.lower() in rows.in_ms else _MICROSECONDS
+            enough = _MILLISECONDS if name.lower() in rows.millisecond_keys else _MICROSECONDS
             return (first == second or is_utc) and digits >= enough
         return first == second
 
     return frozenset(name.lower() for name, first in given.items() if not is_kept(name, first))
 
 
-def check_conflict(table: Table, rows: Rows, cut: frozenset[str], action: str) -> None:
+def check_conflict(table: Table, rows: RowTraits, cut: frozenset[str], action: str) -> None:
     """Check that no two rows of a query have one PRIMARY KEY, unless the last one is wanted.
 
     Args:
@@ -110,13 +110,13 @@ _INSTEAD = {
 """What to use instead of an action of ON CONFLICT."""
 
 
-def _differ(rows: Rows, keys: tuple[str, ...], cut: frozenset[str]) -> bool:
+def _differ(rows: RowTraits, keys: tuple[str, ...], cut: frozenset[str]) -> bool:
     """Return whether it is known that no two rows of a query have one PRIMARY KEY."""
     own = {key.lower() for key in keys}
     return rows.keys is not None and not cut & rows.keys and rows.keys <= own
 
 
-def fitted(frame: Any, rows: Rows, table: Table, cut: frozenset[str] = frozenset()) -> Any:
+def fitted(frame: Any, rows: RowTraits, table: Table, cut: frozenset[str] = frozenset()) -> Any:
     """Return the rows in an order that the table can take, without the columns of their offsets.
 
     Args:
@@ -134,13 +134,13 @@ def fitted(frame: Any, rows: Rows, table: Table, cut: frozenset[str] = frozenset
     hint = ""
     lost = sorted(cut & rows.keys) if rows.keys is not None else []
     if lost:
-        rows = replace(rows, keys=None, is_together=False)
+        rows = replace(rows, keys=None, is_grouped_in_order=False)
         hint = (
             f" INSERT may make different values of '{lost[0]}' equal, because the table declares another "
             "type than the query gives. Declare the same type in both, a time with 6 digits."
         )
     differ = _differ(rows, keys, cut)
-    if differ and (rows.is_together or rows.changes is None):
+    if differ and (rows.is_grouped_in_order or rows.changes is None):
         return frame.drop(*OFFSETS)
     if rows.changes is not None and not differ:
         raise ValueError(
@@ -180,7 +180,7 @@ def of_no_key(table: Table, targets: list[str]) -> tuple[bool, ...]:
     return tuple(name.lower() not in keys for name in targets)
 
 
-def _known(rows: Rows) -> str:
+def _known(rows: RowTraits) -> str:
     if rows.keys is None:
         return "no columns are known by which they differ"
     return f"they differ by ({', '.join(sorted(rows.keys))})"
@@ -191,7 +191,7 @@ def _run(frame: Any, keys: tuple[str, ...], function: InRecordOrder | NetChanges
     return map_rows(together, function.run, frame.schema)
 
 
-def of_columns(rows: Rows, given: list[str], targets: list[str]) -> Rows:
+def of_columns(rows: RowTraits, given: list[str], targets: list[str]) -> RowTraits:
     """Return what is known of rows by the names of the columns that they are written into."""
     lower = [name.lower() for name in given]
     names = {

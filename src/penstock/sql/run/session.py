@@ -19,7 +19,7 @@ from penstock.spark.one_thread import plan_in_one_thread
 from penstock.spark.reused_shuffles import keep_watermarks, without_reused_shuffles
 from penstock.sql.connectors.sessions import is_stopped, make_active
 from penstock.sql.functions.names import is_flinks
-from penstock.sql.language.parse import Parsed, parse_script
+from penstock.sql.language.parse import ParsedStatement, parse_script
 from penstock.sql.language.source import Source, shown_value, without_secrets
 from penstock.sql.language.statements import (
     AlterTable,
@@ -66,8 +66,8 @@ from penstock.sql.run._explain import (
 from penstock.sql.run._groups import shared_groups
 from penstock.sql.run._inserts import Inserts, Write, print_line
 from penstock.sql.run._options import check_alone
-from penstock.sql.run._queries import Found, Queries
-from penstock.sql.run._rows import Rows
+from penstock.sql.run._queries import Queries, QueryRows
+from penstock.sql.run._rows import RowTraits
 from penstock.sql.run._tables import check_watermark, read_schema
 from penstock.sql.run._views import SparkViews
 from penstock.sql.run.catalog import (
@@ -139,7 +139,7 @@ class Session:
         source = Source(text)
         return [self.run(parsed, source) for parsed in parse_script(text)]
 
-    def run(self, parsed: Parsed, source: Source) -> Result:
+    def run(self, parsed: ParsedStatement, source: Source) -> Result:
         """Run one statement of a script that `parse_script` has read; see `execute`."""
         self._begin()
         try:
@@ -147,7 +147,7 @@ class Session:
         except ValueError as error:
             raise source.error(str(error), _offset_of(parsed)) from None
 
-    def explained(self, parsed: Parsed, source: Source) -> Result:
+    def explained(self, parsed: ParsedStatement, source: Source) -> Result:
         """Run a statement that only declares or shows something, and explain any other. No job starts.
 
         The texts and plans of Spark are left out. EXPLAIN itself shows them.
@@ -191,7 +191,7 @@ class Session:
             for job in self.jobs:
                 stack.callback(job.stop)
 
-    def _query(self, query: Fragment, source: Source) -> tuple[Any, Rows]:
+    def _query(self, query: Fragment, source: Source) -> tuple[Any, RowTraits]:
         """Return the rows of a query, and what is known of them. Warnings of a stream are logged.
 
         Changes have the column `row_kind`.
@@ -202,7 +202,7 @@ class Session:
             self._warn(("", found.notes))
         return frame, found.rows
 
-    def _for_user(self, found: Found) -> Any:
+    def _for_user(self, found: QueryRows) -> Any:
         """Return the rows of a query that the user, or the shell, starts."""
         if has_operators(found.states):
             plan_in_one_thread(self.spark)
@@ -210,7 +210,7 @@ class Session:
             keep_watermarks(found.frame)
         return _with_kind(found.frame)
 
-    def _found(self, query: Fragment, source: Source) -> Found:
+    def _found(self, query: Fragment, source: Source) -> QueryRows:
         return self._queries.in_its_zone(lambda: self._queries.query(query, source))
 
     # ---- statements
@@ -559,7 +559,7 @@ def _with_kind(frame: Any) -> Any:
     return frame.withColumnRenamed(KIND, ROW_KIND) if KIND in frame.columns else frame
 
 
-def _offset_of(parsed: Parsed) -> int:
+def _offset_of(parsed: ParsedStatement) -> int:
     statement = parsed.statement
     name = getattr(statement, "name", None)
     if isinstance(name, Name):

@@ -16,7 +16,7 @@ from penstock.sql.language.source import without_secrets
 from penstock.sql.run.settings import settings_and_values
 from penstock.sql.shell.run import CUT_OFF, INTERRUPTED, STOP_TIMEOUT_MS, Shell, StoppedError, failures
 from penstock.sql.shell.statements import is_complete, is_help, is_leave
-from penstock.sql.shell.suggest import Known, suggest
+from penstock.sql.shell.suggest import SessionNames, suggest
 
 try:
     from prompt_toolkit import PromptSession
@@ -114,7 +114,7 @@ class _Completer(Completer):  # type: ignore[misc]  # pyproject: its types are n
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         """Return the texts that may stand at the cursor."""
         tables = [row[0] for row in self._shell.session.execute("SHOW TABLES")[0].rows]
-        found = suggest(document.text_before_cursor, Known(tables, settings_and_values()))
+        found = suggest(document.text_before_cursor, SessionNames(tables, settings_and_values()))
         for text in found.texts:
             yield Completion(text, start_position=-found.length)
 

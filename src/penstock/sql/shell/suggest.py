@@ -36,7 +36,7 @@ _WORD = re.compile(r"[\w$]*\Z")
 
 
 @dataclass(frozen=True)
-class Known:
+class SessionNames:
     """The names of a session.
 
     Attributes:
@@ -56,7 +56,7 @@ class Suggestions:
     texts: tuple[str, ...]
 
 
-def suggest(before: str, known: Known) -> Suggestions:
+def suggest(before: str, known: SessionNames) -> Suggestions:
     """Return what may come next."""
     tokens, open_text = _tokens(before)
     statement = _last_statement(tokens)
@@ -100,7 +100,7 @@ def _last_statement(tokens: list[Token]) -> list[Token]:
     return tokens[starts[-1] :] if starts else tokens
 
 
-def _in_quotes(statement: list[Token], known: Known) -> Iterable[str]:
+def _in_quotes(statement: list[Token], known: SessionNames) -> Iterable[str]:
     """Return the options or values that fit into the quotes at the cursor."""
     if not statement:
         return ()
@@ -108,17 +108,17 @@ def _in_quotes(statement: list[Token], known: Known) -> Iterable[str]:
     is_set = statement[0].is_("SET") or statement[0].is_("RESET")
     if statement[-1].is_("="):
         key = statement[-2].value if len(statement) > 1 else ""
-        return settings.get(key, ()) if is_set else values_for(key, _given(statement))
+        return settings.get(key, ()) if is_set else values_for(key, _options_so_far(statement))
     if is_set:
         return settings
     words = {token.value.upper() for token in statement if token.kind is Kind.WORD}
     if statement[-1].value not in ("(", ",") or not words & {"WITH", "SET"}:
         return ()
-    given = _given(statement)
+    given = _options_so_far(statement)
     return (key for key in options_for(given, _columns(statement)) if key not in given)
 
 
-def _given(statement: list[Token]) -> dict[str, str]:
+def _options_so_far(statement: list[Token]) -> dict[str, str]:
     """Return the options that the statement has so far."""
     triples = zip(statement, statement[1:], statement[2:], strict=False)
     return {

@@ -19,10 +19,10 @@ from penstock.sql.plan.expressions import (
     Column,
     Expression,
     OverCall,
-    Piece,
     QueryCall,
     QueryKind,
     SortItem,
+    TypedSql,
     rewritten,
 )
 from penstock.sql.plan.hidden import KIND, KIND_MARK
@@ -143,7 +143,8 @@ class Expressions:
         kept = rows if call.condition is None else [r for r in rows if self.value(call.condition, r) is True]
         if call.function is not None:
             pieces = [
-                Piece(self._of(each)[1].replace(KIND_MARK, KIND), spark_text(each.type)) for each in call.args
+                TypedSql(self._of(each)[1].replace(KIND_MARK, KIND), spark_text(each.type))
+                for each in call.args
             ]
             text = call.function.apply(pieces).replace(KIND_MARK, KIND).replace(SUFFIX, "")
             return value_of(text, {**env, GROUP: kept})

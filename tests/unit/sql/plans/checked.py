@@ -67,7 +67,7 @@ class Checks:
                 time = row[short(column)]
                 is_late = time is not None and (time < late if mark.waits else time <= late)
                 assert not is_late, f"{column} is behind the watermark {late} that Spark takes for its own"
-        for column in known.in_ms:
+        for column in known.millisecond_columns:
             times = (row[short(column)] for row in rows)
             assert all(time is None or time % 1_000 == 0 for time in times), f"{column} has microseconds"
 

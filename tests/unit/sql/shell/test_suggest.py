@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.sql.run.settings import settings_and_values
-from penstock.sql.shell.suggest import Known, suggest
+from penstock.sql.shell.suggest import SessionNames, suggest
 
-KNOWN = Known(("orders", "ordinary", "shops"), settings_and_values())
+KNOWN = SessionNames(("orders", "ordinary", "shops"), settings_and_values())
 TABLE = "CREATE TABLE t (a INT, `b` STRING) WITH ("
 
 

@@ -28,8 +28,8 @@ from penstock.sql.plan.expressions import (
     Function,
     Literal,
     OverCall,
-    Piece,
     SortItem,
+    TypedSql,
     Varies,
 )
 from penstock.sql.plan.texts import quoted
@@ -163,7 +163,7 @@ class Calls(Values):
         try:
             if callable(found.text):  # it checks the types of its arguments
                 texts = [each.text if isinstance(each, Literal) else "x" for each in values]
-                found.apply([Piece(*each) for each in zip(texts, map(kind_of, values), strict=True)])
+                found.apply([TypedSql(*each) for each in zip(texts, map(kind_of, values), strict=True)])
             kind = BIGINT if name == "COUNT" else self._aggregate_type(found, values)
         except ValueError as error:
             self.refuse(node, f"{name}: {error}")
@@ -305,7 +305,7 @@ class Calls(Values):
         if not self.session.zone_is_utc and "timestamp" in (kind_of(first), kind_of(second)):
             self.refuse(node, f"TIMESTAMPDIFF of a TIMESTAMP_LTZ {_NEEDS_UTC}")
 
-        def text(pieces: list[Piece]) -> str:
+        def text(pieces: list[TypedSql]) -> str:
             if unit in ("MONTH", "QUARTER", "YEAR"):
                 return months_between(pieces[0].text, pieces[1].text, unit)
             # Without a zone, a day always has 24 hours.
@@ -350,7 +350,7 @@ class Calls(Values):
         values = [self._json_value(node, each) for each in args[2::2]]
         plain = list(map(_makes_json, args[2::2]))
 
-        def text(pieces: list[Piece]) -> str:
+        def text(pieces: list[TypedSql]) -> str:
             texts = _json_texts(pieces, plain)
             return json_object(dict(zip(keys, texts, strict=True)), keeps_nulls=keeps_nulls)
 
@@ -402,7 +402,7 @@ class Calls(Values):
     }
 
 
-def _struct(pieces: list[Piece]) -> str:
+def _struct(pieces: list[TypedSql]) -> str:
     fields = (f"'EXPR${index}', {each.text}" for index, each in enumerate(pieces))
     return f"named_struct({', '.join(fields)})"
 
@@ -413,7 +413,7 @@ def _makes_json(node: exp.Expr) -> bool:
     return type(node) is exp.Anonymous and str(node.this).upper() in ("JSON_OBJECT", "JSON_ARRAY", "JSON")
 
 
-def _json_texts(pieces: list[Piece], plain: list[bool]) -> list[str]:
+def _json_texts(pieces: list[TypedSql], plain: list[bool]) -> list[str]:
     return [
         each.text if is_json else json_text(each.text, each.type)
         for each, is_json in zip(pieces, plain, strict=True)

@@ -17,7 +17,7 @@ from penstock.sql.functions.json_values import is_json
 from penstock.sql.functions.variants import NO_COMPARISON
 from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.language.queries import IntervalOf, is_without_brackets
-from penstock.sql.plan.expressions import Call, Expression, FieldOf, Literal, Piece, QueryKind
+from penstock.sql.plan.expressions import Call, Expression, FieldOf, Literal, QueryKind, TypedSql
 from penstock.sql.plan.texts import let, literal, quoted
 from penstock.sql.plan.types import BIGINT, BOOLEAN, INT, INTEGERS, NULL, STRING, from_spark, spark_text
 
@@ -352,7 +352,7 @@ def microseconds(part: exp.Expr) -> int | None:
     return -length if part.args["sign"] else length
 
 
-def not_a_number(sign: str, args: list[Piece], indices: list[int]) -> str:
+def not_a_number(sign: str, args: list[TypedSql], indices: list[int]) -> str:
     """Return a comparison in which NaN is equal to nothing, and neither larger nor smaller, as in Flink.
 
     Args:
@@ -372,7 +372,7 @@ def not_a_number(sign: str, args: list[Piece], indices: list[int]) -> str:
     return let([each.text for each in args], body)
 
 
-def _between_symmetric(args: list[Piece]) -> str:
+def _between_symmetric(args: list[TypedSql]) -> str:
     return let(
         [each.text for each in args],
         lambda x: f"({x[0]} BETWEEN {x[1]} AND {x[2]} OR {x[0]} BETWEEN {x[2]} AND {x[1]})",

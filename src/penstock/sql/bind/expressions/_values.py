@@ -18,7 +18,7 @@ from penstock.sql.functions.zones import is_zoned
 from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.language.parse import parse_flink_type
 from penstock.sql.language.queries import CastTo
-from penstock.sql.plan.expressions import Expression, Literal, Piece
+from penstock.sql.plan.expressions import Expression, Literal, TypedSql
 from penstock.sql.plan.types import STRING, TIMES, declared, widest
 
 _ELEMENTS = (
@@ -52,7 +52,7 @@ class Values(Operators):
         args = [*this, *(part for pair in ifs for part in pair), *default]
         count = len(ifs)
 
-        def text(pieces: list[Piece]) -> str:
+        def text(pieces: list[TypedSql]) -> str:
             texts = [each.text for each in pieces]
             shown = f" {texts.pop(0)}" if this else ""
             whens = " ".join(f"WHEN {texts[2 * i]} THEN {texts[2 * i + 1]}" for i in range(count))
@@ -115,7 +115,7 @@ class Values(Operators):
             inner = self._as_text(node, inner)
         is_try = bool(node.args.get("is_try"))
         try:  # a type that is not served is wrong at its own offset
-            cast(Piece("x", kind_of(inner)), kind, is_try=is_try)
+            cast(TypedSql("x", kind_of(inner)), kind, is_try=is_try)
         except ValueError as error:
             raise self.location.script.error(str(error), offset) from None
         return self.call(
@@ -152,7 +152,7 @@ class Values(Operators):
             )
         digits = inner.type.args[0]
 
-        def text(args: list[Piece]) -> str:
+        def text(args: list[TypedSql]) -> str:
             found = f"CAST({args[0].text} AS STRING)"
             whole, fraction = f"left({found}, 19)", f"rpad(substring({found}, 21), {digits}, '0')"
             return f"concat({whole}, '.', {fraction})" if digits else whole
@@ -173,7 +173,7 @@ def kind_of_element(array: Expression) -> str:
     return kind_of(Literal("NULL", array.type.elements[0]))
 
 
-def _listed(name: str) -> Callable[[list[Piece]], str]:
+def _listed(name: str) -> Callable[[list[TypedSql]], str]:
     return lambda args: f"{name}({', '.join(each.text for each in args)})"
 
 

@@ -16,7 +16,7 @@ from penstock.sql.functions.not_served import REFUSED
 from penstock.sql.functions.zones import depends_on_zone
 from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.language.queries import QueryLocation
-from penstock.sql.plan.expressions import Call, Expression, Function, Piece, QueryCall, QueryKind, Varies
+from penstock.sql.plan.expressions import Call, Expression, Function, QueryCall, QueryKind, TypedSql, Varies
 from penstock.sql.plan.types import spark_text
 
 BindQuery = Callable[[QueryKind, exp.Expr, tuple[Expression, ...], Scope], QueryCall]
@@ -87,7 +87,7 @@ class Base:
         self,
         node: exp.Expr,
         name: str,
-        text: str | Callable[[list[Piece]], str],
+        text: str | Callable[[list[TypedSql]], str],
         args: Sequence[Expression],
         kind: FlinkType | None = None,
         *,

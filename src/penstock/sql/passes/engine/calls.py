@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from penstock.sql.functions.served import check_deviation
 from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.passes.context import PassContext
-from penstock.sql.plan.expressions import AggregateCall, Column, Expression, Literal, Piece
+from penstock.sql.plan.expressions import AggregateCall, Column, Expression, Literal, TypedSql
 from penstock.sql.plan.types import BIGINT, DOUBLE, INT, INTEGERS, spark_text
 
 _NOT_NUMBERS = ("string", "boolean", "timestamp", "timestamp_ntz", "date", "binary")
@@ -171,7 +171,7 @@ def _deviation(
     """Return how a variance or a deviation is computed: from sums, as in Flink."""
 
     def value_of(calls: Calls, call: AggregateCall, value: Expression, of: str) -> Expression:
-        check_deviation(Piece("x", spark_text(call.args[0].type)))
+        check_deviation(TypedSql("x", spark_text(call.args[0].type)))
         square = calls.context.call("square", "({0}) * ({0})", (value,), DOUBLE)
         columns = (
             calls.add("sum", square, DOUBLE),

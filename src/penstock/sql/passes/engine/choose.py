@@ -62,30 +62,30 @@ def _offset_of(node: nodes.Filter) -> int:
 
 def choose_engine(plan: nodes.Output, context: PassContext) -> nodes.Output:
     """Return a plan in which each node of a stream has its engine."""
-    return replace(plan, input=_Chosen(context).of(plan.input))
+    return replace(plan, input=_EngineChoice(context).of(plan.input))
 
 
-class _Chosen:
+class _EngineChoice:
     def __init__(self, context: PassContext) -> None:
         self._context = context
 
-    def of(self, node: Node, *, is_raw: bool = False, session: Column | None = None) -> Node:
+    def of(self, node: Node, *, as_versions: bool = False, session: Column | None = None) -> Node:
         """Return a node with its engine.
 
         Args:
             node: as it was bound.
-            is_raw: whether the rows are wanted as versions of their keys, for FOR SYSTEM_TIME AS OF.
+            as_versions: whether the rows are a versioned table, for FOR SYSTEM_TIME AS OF.
             session: the window of SESSION that the groups above are of.
         """
         if isinstance(node, nodes.Aggregate):
             session = groups.grouped_window(node)
         goes_on = isinstance(node, (nodes.Project, nodes.Filter, nodes.Watermark)) or (
-            is_raw and isinstance(node, nodes.Rank)
+            as_versions and isinstance(node, nodes.Rank)
         )
         inputs = tuple(
             self.of(
                 each,
-                is_raw=(is_raw and goes_on) or (isinstance(node, nodes.AsOfJoin) and index == 1),
+                as_versions=(as_versions and goes_on) or (isinstance(node, nodes.AsOfJoin) and index == 1),
                 session=session if isinstance(node, (nodes.Aggregate, nodes.Project, nodes.Filter)) else None,
             )
             for index, each in enumerate(inputs_of(node))
@@ -97,13 +97,13 @@ class _Chosen:
             return node
         if isinstance(node, nodes.Window):
             return self._window(node, is_grouped=node.column == session)
-        return self._chosen(node, is_raw=is_raw)
+        return self._chosen(node, as_versions=as_versions)
 
-    def _chosen(self, node: Node, *, is_raw: bool) -> Node:  # noqa: RET503 - assert_never does not return
+    def _chosen(self, node: Node, *, as_versions: bool) -> Node:  # noqa: RET503 - assert_never does not return
         context = self._context
         match node:
             case nodes.Scan():
-                return node if is_raw else self._normalized(node)
+                return node if as_versions else self._normalized(node)
             case nodes.Join():
                 return joins.join(node, context)
             case nodes.AsOfJoin():
@@ -113,8 +113,8 @@ class _Chosen:
             case nodes.Over():
                 return times.over(node, context)
             case nodes.Rank():
-                return ranks.versions(node, context) if is_raw else ranks.rank(node, context)
-            case nodes.Filter() if is_raw and context.traits(node.input).changes:
+                return ranks.versions(node, context) if as_versions else ranks.rank(node, context)
+            case nodes.Filter() if as_versions and context.traits(node.input).changes:
                 context.refuse(_offset_of(node), _NO_CONDITION)
             case nodes.Sort():
                 return times.sort(node, context)

@@ -23,7 +23,7 @@ from penstock.sql.passes.engine.inputs import (
     window_of,
     with_offsets,
 )
-from penstock.sql.plan.expressions import AggregateCall, Call, Column, Expression, Function, Piece
+from penstock.sql.plan.expressions import AggregateCall, Call, Column, Expression, Function, TypedSql
 from penstock.sql.plan.hidden import KIND_MARK
 from penstock.sql.plan.nodes import (
     Aggregate,
@@ -193,7 +193,7 @@ def _native_call(call: AggregateCall, context: PassContext) -> AggregateCall:
         return call
     name = call.name
     try:
-        distinct_in_stream(name, Piece("x", spark_text(call.args[0].type)), "")
+        distinct_in_stream(name, TypedSql("x", spark_text(call.args[0].type)), "")
     except ValueError as error:
         context.refuse(call.offset, f"{name}: {error}")
     text = Function(1, 1, lambda args: distinct_in_stream(name, args[0], SUFFIX))
@@ -248,7 +248,7 @@ def _gathered(node: Aggregate, context: PassContext) -> Node:
     return Project(made, (*copies(columns), *(Assignment(*each) for each in values.items())))
 
 
-def _gathered_text(args: list[Piece]) -> str:
+def _gathered_text(args: list[TypedSql]) -> str:
     fields = [f"'a{index}', {each.text}" for index, each in enumerate(args)]
     fields.append(f"'{ROW_KIND}', {KIND_MARK}")
     return f"collect_list(named_struct({', '.join(fields)}))"

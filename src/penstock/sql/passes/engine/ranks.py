@@ -12,7 +12,7 @@ from penstock.sql.language.flink_types import Field, FlinkType
 from penstock.sql.passes.context import PassContext
 from penstock.sql.passes.engine.groups import marked
 from penstock.sql.passes.engine.inputs import ZERO, input_with, labelled, labels_of, ordered, with_offsets
-from penstock.sql.plan.expressions import AggregateCall, Column, Expression, Function, Literal, Piece
+from penstock.sql.plan.expressions import AggregateCall, Column, Expression, Function, Literal, TypedSql
 from penstock.sql.plan.hidden import OFFSETS
 from penstock.sql.plan.nodes import (
     Aggregate,
@@ -133,11 +133,11 @@ def _of_windows(node: Rank, context: PassContext) -> Node:
     return Project(each_row, tuple(made))
 
 
-def _first_rows(width: int, node: Rank) -> Callable[[list[Piece]], str]:
+def _first_rows(width: int, node: Rank) -> Callable[[list[TypedSql]], str]:
     """Return the text of a group's first rows. Rows with equal sort keys are compared by content."""
     items, count = node.order, node.count
 
-    def text(args: list[Piece]) -> str:
+    def text(args: list[TypedSql]) -> str:
         fields = [f"{each.text} AS `c{index}`" for index, each in enumerate(args[:width])]
         fields += [
             f"{each.text} AS `o{index}`" for index, each in enumerate(args[width : width + len(items)])
