@@ -1,4 +1,4 @@
-"""Queries over rows that change, in Flink's SQL on real Spark and a real broker: joins, first rows, queries in queries, time to live.
+"""Queries over a changelog, in Flink's SQL on real Spark and a real broker: joins, first rows, queries in queries, time to live.
 
 Each answer is the table after all changes.
 """

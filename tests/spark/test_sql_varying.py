@@ -1,4 +1,4 @@
-"""Values that vary over rows that change, on real Spark and a real broker: clocks, RAND, Python functions, metadata."""
+"""Values that vary over a changelog, on real Spark and a real broker: clocks, RAND, Python functions, metadata."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_clock_over_rows_that_change_is_kept_or_does_no_harm(
         ("SELECT word FROM sales, LATERAL TABLE(words(shop)) AS w (word, place)", "words"),
     ):
         column = query.rindex(part) + 1
-        assert re.match(rf"Line 1, column {column}: .* over rows that change", script.refusal(query)), query
+        assert re.match(rf"Line 1, column {column}: .* over a changelog", script.refusal(query)), query
     assert "asNondeterministic() in Python" in script.refusal(
         "CREATE FUNCTION g AS 'tests.spark.sql_functions.guess' LANGUAGE PYTHON DETERMINISTIC"
     )
@@ -77,14 +77,12 @@ def test_a_clock_over_rows_that_change_is_kept_or_does_no_harm(
 
     script("SET 'table.optimizer.non-deterministic-update.strategy' = 'IGNORE'")
     accepted = "INSERT INTO shown SELECT shop, RAND() FROM sales WHERE NOW() > DATE '2026-01-01'"
-    warned = [
-        f"column {accepted.index(name) + 1}: {name} over rows that change may" for name in ("NOW", "RAND")
-    ]
+    warned = [f"column {accepted.index(name) + 1}: {name} over a changelog may" for name in ("NOW", "RAND")]
     explained = "\n".join(row[0] for row in script(f"EXPLAIN {accepted}")[0].rows)
-    assert "NOW over rows that change may give another value when a row is taken back." in explained
+    assert "NOW over a changelog may give another value when a row is taken back." in explained
     caplog.clear()
     run(script, accepted)
-    warnings = [each.getMessage() for each in caplog.records if "over rows that change" in each.getMessage()]
+    warnings = [each.getMessage() for each in caplog.records if "over a changelog" in each.getMessage()]
     assert len(warnings) == 1
     assert all(each in warnings[0] for each in warned)
     assert len(script.lines) == 8
@@ -119,7 +117,7 @@ def test_metadata_of_change_data_is_of_the_record_that_changes_the_row(
         ("CREATE VIEW v AS SELECT id, twice FROM sales; SELECT * FROM v WHERE id > 0", "twice"),
         ("INSERT INTO copy SELECT id, shop, twice FROM sales WHERE id > 0", "twice"),
     ):
-        assert f"the column '{name}' (METADATA FROM 'offset') over rows that change" in script.refusal(query)
+        assert f"the column '{name}' (METADATA FROM 'offset') over a changelog" in script.refusal(query)
     run(script, "INSERT INTO copy SELECT id, shop, o + 0 FROM sales")
     assert [tuple(row.values()) for row in written(bootstrap, target)] == [(1, "b", 3), (2, "a", 4)]
     script("SET 'table.exec.source.cdc-events-duplicate' = 'true'")

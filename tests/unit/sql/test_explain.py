@@ -210,7 +210,7 @@ def test_the_changes_of_a_query_from_its_tables_to_its_rows() -> None:
     add_changes(found, notes, RowTraits("GroupAggregate", frozenset({"shop", "day"})))
     assert found.sections["Cuts"][0].startswith("table t: normalize, because the records are upserts")
     assert found.sections["Changes"] == [
-        "orders gives [I] append: rows are only inserted",
+        "orders gives [I] append: rows are append-only",
         "t gives [I,UB,UA,D] retract: rows change, and no columns are known by which they differ",
         "the query gives [I,UB,UA,D] upsert by (day, shop): rows change",
     ]

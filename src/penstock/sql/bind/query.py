@@ -1,7 +1,7 @@
 """Bind queries: SELECT, VALUES, set operations, WITH, and what ends them.
 
-Runs on the driver. Invariant: a name means a query of WITH first, then a table or view, with the case in
-which it was written. A query of WITH is bound again wherever its name stands, so that no column stands for
+Runs on the driver. Invariant: a name means a CTE first, then a table or view, with the case in
+which it was written. A CTE is bound again wherever its name stands, so that no column stands for
 two rows.
 """
 
@@ -45,7 +45,7 @@ class BoundQuery:
 
 @dataclass(frozen=True)
 class Cte:
-    """A query of WITH, with the names that it may use itself."""
+    """A CTE, with the names that it may use itself."""
 
     tree: exp.Expr
     columns: tuple[str, ...]
@@ -71,7 +71,7 @@ class QueryBinder:
 
         Args:
             tree: of the parser.
-            names: the queries of WITH.
+            names: the CTEs.
             outside: the columns of the rows around the query, which it may name too.
         """
         expressions = self.expressions(Scope(outside=outside), names)
@@ -95,7 +95,7 @@ class QueryBinder:
             found = self.query(tree, names, around)
             width = max(1, len(values))
             if kind is QueryKind.VALUE and len(found.columns) != 1:
-                self.location.refuse(tree, f"a query as a value has one column, got {len(found.columns)}.")
+                self.location.refuse(tree, f"a scalar subquery has one column, got {len(found.columns)}.")
             if kind is QueryKind.IN and len(found.columns) != width:
                 self.location.refuse(
                     tree, f"IN compares {width} values, and its query has {len(found.columns)} columns."
@@ -134,7 +134,7 @@ class QueryBinder:
         return SelectBinder(self, tree, names, outside).bound()
 
     def named(self, named: Cte) -> BoundQuery:
-        """Return a query of WITH where its name stands."""
+        """Return a CTE where its name stands."""
         found = self.query(named.tree, named.names, None)
         if not named.columns:
             return found

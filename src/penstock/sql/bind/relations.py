@@ -119,7 +119,7 @@ class RelationBinder:
         return self._named(self.bound_table(tree), tree.args.get("alias"), tree, tree.this.name)
 
     def bound_table(self, tree: exp.Expr) -> BoundQuery:
-        """Return a table, view or query of WITH with the names of its columns."""
+        """Return a table, view or CTE with the names of its columns."""
         if not isinstance(tree.this, exp.Identifier):
             self.location.refuse(tree, "expected at most three parts: catalog, database and name.")
         identifiers = [tree.args[key] for key in ("catalog", "db", "this") if tree.args.get(key) is not None]

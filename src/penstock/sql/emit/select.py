@@ -42,7 +42,7 @@ class Select:
         having: conditions behind groups.
         order: columns, each with its text and what stands behind it.
         limit: LIMIT and OFFSET.
-        kind: the text of the row kind of rows that change; None for append-only rows.
+        kind: the text of the row kind of a changelog; None for append-only rows.
     """
 
     source: str

@@ -26,7 +26,7 @@ from penstock.sql.language.tokens import Kind, tokenize
 
 _UNKNOWN = "this part of the query cannot be read."
 _EXPECTED = re.compile(r"^(?:Expected|Expecting) (.+?)(?: but got .*)?$", re.DOTALL)
-_IN_WORDS = {"CTE to have alias": "the name of a query of WITH"}
+_IN_WORDS = {"CTE to have alias": "the name of a CTE"}
 """What sqlglot expects, in words of SQL."""
 _NO_JSON = "use columns of type ROW and the format json, or a Python function."
 _UNREAD = {

@@ -25,7 +25,7 @@ from penstock.sql.plan.nodes import (
 )
 from penstock.sql.plan.rewrite import columns_of, nodes_in, transformed_below
 
-_ONLY_EQUAL = "a query compares with the rows outside by = only, in its own WHERE."
+_ONLY_EQUAL = "a correlated subquery compares with the outer rows by = only, in its own WHERE."
 _NEEDS_EQUAL = (
     "a query behind LATERAL needs a comparison by = with the rows before it in WHERE, such as "
     "WHERE o.shop = s.shop. Write the names of the tables. Without one, leave LATERAL out."

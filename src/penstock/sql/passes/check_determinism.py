@@ -1,4 +1,4 @@
-"""Functions that may give another value when they are computed again, over rows that change.
+"""Functions that may give another value when they are computed again, over a changelog.
 
 Runs on the driver. When a row is taken back, its values are computed again. A second value that is not the
 first one would leave the old row in the result, or make a sum wrong. Invariant: such a value reaches no
@@ -231,7 +231,7 @@ def _refusal(call: VaryingCall, cause: str) -> str:
         cause: what changes the rows; "" if it is unknown.
     """
     said = f" ({cause})" if cause else ""
-    return f"{call.shown} over rows that change{said} is refused. {_WHY} {_advice(call)}"
+    return f"{call.shown} over a changelog{said} is refused. {_WHY} {_advice(call)}"
 
 
 def _advice(call: VaryingCall) -> str:
@@ -260,8 +260,8 @@ def _advice(call: VaryingCall) -> str:
 
 
 def _warning(call: VaryingCall) -> str:
-    """Return what a function does that was accepted over rows that change."""
+    """Return what a function does that was accepted over a changelog."""
     return (
-        f"{call.shown} over rows that change may give another value when a row is taken back. Old rows may "
+        f"{call.shown} over a changelog may give another value when a row is taken back. Old rows may "
         f"stay in the result, and sums may be wrong, because '{STRATEGY}' is IGNORE."
     )

@@ -1,4 +1,4 @@
-"""A query that compares its rows with rows outside by =: the same query without that, and what is compared.
+"""A correlated subquery without its comparisons with outer rows by =, and what is compared.
 
 Runs on the driver. Invariant: the query that is left takes no column from outside. A query that uses rows
 outside otherwise than by a comparison with = in its WHERE is refused.
@@ -47,7 +47,7 @@ class Decorrelation:
 
 
 def decorrelated(node: Node, context: PassContext, refusal: str) -> Decorrelation:
-    """Return a query without its comparisons with rows outside.
+    """Return a query without its comparisons with outer rows.
 
     Args:
         node: the query.
@@ -55,7 +55,7 @@ def decorrelated(node: Node, context: PassContext, refusal: str) -> Decorrelatio
         refusal: the message for a column that is used otherwise.
 
     Raises:
-        SqlError: the query uses rows outside otherwise than by =.
+        SqlError: the query uses outer rows otherwise than by =.
     """
     outside = free_columns(node)
     if not outside:
@@ -91,7 +91,7 @@ def _pulled(node: Node, outside: frozenset[Column], context: PassContext) -> Dec
             return Decorrelation(made, (*left.outer, *right.outer), (*left.inner, *right.inner), is_of_all)
         case Window() | Unnest() | TableFunction() | Over():
             found = _pulled(node.input, outside, context)
-            beside = "beside a comparison with the rows outside is not served."
+            beside = "beside a comparison with the outer rows is not served."
             if found.outer and isinstance(node, Window) and node.spans.kind == "SESSION":
                 context.refuse(node.offset, f"SESSION {beside}")
             if found.outer and isinstance(node, Over):

@@ -1,4 +1,4 @@
-"""The time of a batch over rows that change is kept with each row, so that the row goes with it.
+"""The time of a batch over a changelog is kept with each row, so that the row goes with it.
 
 Runs on the driver. It does what Flink calls TRY_RESOLVE. Invariant: the time is computed once for a row,
 where the query computes it, and everything above reads the kept column. Functions that give another value in
@@ -38,7 +38,7 @@ _MARKED = (Window, MarkedWindows, TimedChanges)
 
 
 def keep_varying(plan: Output, context: PassContext) -> Output:
-    """Return a plan that keeps times of batches over rows that change, if that makes it right."""
+    """Return a plan that keeps times of batches over a changelog, if that makes it right."""
     if not context.keeps_varying or _is_right(plan, context):
         return plan
     found = transformed(plan, lambda node: _kept(node, context))

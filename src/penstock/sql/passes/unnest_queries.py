@@ -51,7 +51,7 @@ from penstock.sql.plan.types import BIGINT, BOOLEAN, INT, NULL
 
 _HAS_ROWS, _HAS_NULL = 1, 2
 """What the query of NOT IN has; 0 without rows."""
-_MANY = "a query as a value gave more than one row. Take one of them with MAX, MIN or WHERE."
+_MANY = "a scalar subquery gave more than one row. Take one of them with MAX, MIN or WHERE."
 
 
 _OF_ALL = (
@@ -161,7 +161,7 @@ def _joined(
             query.offset, "a query over a static table in WHERE of a stream is not served. Use a JOIN."
         )
     found = decorrelated(
-        query.plan, context, "a query in WHERE of a stream compares with the rows outside by = only."
+        query.plan, context, "a correlated subquery of a stream compares with the outer rows by = only."
     )
     if found.is_of_all:
         context.refuse(query.offset, _OF_ALL)
@@ -169,7 +169,7 @@ def _joined(
     conditions = context.equal((*query.values, *found.outer), (*outputs, *found.inner))
     if not conditions:
         context.refuse(
-            query.offset, "EXISTS of a stream needs a comparison by = of its rows with the rows outside."
+            query.offset, "EXISTS of a stream needs a comparison by = of its rows with the outer rows."
         )
     kind = JoinKind.ANTI if kept.is_negated else JoinKind.SEMI
     more: tuple[Expression, ...] = ()
@@ -189,7 +189,7 @@ def _condition_on_nulls(
     if found.outer or len(query.values) > 1:
         context.refuse(
             query.offset,
-            "NOT IN of several values, or compared with the rows outside, keeps no row for a NULL of its "
+            "NOT IN of several values, or of a correlated subquery, keeps no row for a NULL of its "
             "query. In a stream say that there is none: write `x IS NOT NULL` for each value before NOT IN, "
             "and in WHERE of the query for each column. Or write NOT EXISTS.",
         )
@@ -275,7 +275,7 @@ def _value(node: Node, query: QueryCall, context: PassContext) -> tuple[Node, Ex
             query.offset, "a query over a static table as a value in a stream is not served. Use a JOIN."
         )
     found = decorrelated(
-        query.plan, context, "a query compares with the rows outside by = only, in its own WHERE."
+        query.plan, context, "a correlated subquery compares with the outer rows by = only, in its own WHERE."
     )
     groups = _one_row(found)
     if groups is None and found.is_of_all:

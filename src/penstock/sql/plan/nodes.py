@@ -20,7 +20,7 @@ class Changelog(Enum):
     """How the rows of a node change."""
 
     APPEND = "append"
-    """Rows are only inserted."""
+    """Rows are append-only."""
     UPSERT = "upsert"
     """A row replaces that of its key, and -D takes it away. The old values are not told."""
     RETRACT = "retract"

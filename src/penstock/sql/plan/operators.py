@@ -130,7 +130,7 @@ class KeptValues:
 
 @dataclass(frozen=True)
 class GatheredAggregation:
-    """Aggregates of windows of rows that change, which Spark has gathered in lists. It keeps no state.
+    """Aggregates of windows of a changelog, which Spark has gathered in lists. It keeps no state.
 
     Attributes:
         rows: the column with the list of the changes of each group, which goes.

@@ -15,7 +15,7 @@ from penstock.sql.run.catalog import Table
 def changes_of(table: Table) -> Changelog:
     """Return how the rows of a table change it.
 
-    A table with a column for the row kind gives the changes as rows that are only inserted.
+    A table with a column for the row kind gives the changes as append-only rows.
     """
     connector = table.connector
     if has_kind_column(table) or not isinstance(connector, Kafka):
@@ -39,7 +39,7 @@ def taken(table: Table) -> str:
         return f"inserts, updates and deletes by its PRIMARY KEY ({', '.join(table.definition.primary_key)})"
     if kind is Changelog.RETRACT or table.connector.takes_all_changes:
         return "all changes"
-    return "rows that are only inserted"
+    return "append-only rows"
 
 
 def has_kind_column(table: Table) -> bool:

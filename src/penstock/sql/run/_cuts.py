@@ -33,7 +33,7 @@ from penstock.sql.plan.traits import TraitsOf
 from penstock.sql.run._operators import times_to_live
 
 WINDOWS = "windows"
-"""The name of the cut of windows of rows that change."""
+"""The name of the cut of windows of a changelog."""
 INSERTS, ALL = "[I]", "[I,UB,UA,D]"
 _UPDATES, _NO_PAIRS = "[I,UB,UA]", "[I,D]"
 _TOLD: dict[type, tuple[str, str]] = {
@@ -48,7 +48,7 @@ _TOLD: dict[type, tuple[str, str]] = {
         "all rows of each group, because a row of the top may go. It grows with the rows that are there",
     ),
     RegularJoin: (
-        "Spark streams neither joins of rows that change nor outer joins without times",
+        "Spark streams neither joins of changelogs nor outer joins without times",
         "all rows of both sides. It grows with the rows that are there",
     ),
     KeptValues: (
@@ -115,7 +115,7 @@ class Notes:
     """What was found while a query was bound: the tables that it reads, and its cuts.
 
     `hops` are warnings of windows, `told` those of TO_CHANGELOG, `varying` those of functions that may give
-    other values over rows that change. `drops_late_rows`: whether rows that are later than the watermark
+    other values over a changelog. `drops_late_rows`: whether rows that are later than the watermark
     are left out.
     """
 
@@ -251,7 +251,7 @@ def normalize_of(table: str) -> Cut:
 
 
 def windows_of(where: str) -> Cut:
-    """Return the cut of windows of rows that change."""
+    """Return the cut of windows of a changelog."""
     why = "Spark's windows take no row back"
     keeps = "all changes of the rows of open windows, in Spark's state, until the watermark has passed"
     return Cut(WINDOWS, where, why, (ALL,), INSERTS, keeps)
@@ -260,7 +260,7 @@ def windows_of(where: str) -> Cut:
 def mode_of(*, changes: bool, keys: Collection[str] | None) -> str:
     """Return the changelog mode of rows in words."""
     if not changes:
-        return f"{INSERTS} append: rows are only inserted"
+        return f"{INSERTS} append: rows are append-only"
     if keys is None:
         return f"{ALL} retract: rows change, and no columns are known by which they differ"
     return f"{ALL} upsert by ({', '.join(sorted(keys))}): rows change"

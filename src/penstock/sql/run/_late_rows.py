@@ -45,7 +45,7 @@ def late_rows(table: Table, *, is_of_changes: bool = False) -> str | None:
 
     Args:
         table: its declaration, with the options of hints.
-        is_of_changes: whether windows are over rows that change, which have no watermark otherwise.
+        is_of_changes: whether windows are over a changelog, which have no watermark otherwise.
     """
     mark, connector = table.definition.watermark, table.connector
     if mark is None or not isinstance(connector, Kafka):

@@ -151,7 +151,7 @@ class Planner:
             raise ValueError(
                 f"the view {name} of Spark is a stream with the column '{ROW_KIND}'. If its rows "
                 "change other rows, all of them would count as inserts here: write its query in CREATE VIEW. "
-                "If they are only inserted, give the column another name."
+                "If they are append-only, give the column another name."
             )
         kinds = [(each.name, text_of_spark(each.dataType)) for each in frame.schema.fields]
         zoned = next((column for column, kind in kinds if has_zone(kind)), None)

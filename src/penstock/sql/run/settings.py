@@ -39,7 +39,7 @@ _SERVED = {
     RESULT_ROWS: "the most rows that a live table keeps",
     TTL: "how long the operators of a query keep what gets no new rows; '0' (default): for ever",
     DUPLICATES: "'true': events of a table for change data may come twice, and its PRIMARY KEY finds them",
-    STRATEGY: "'TRY_RESOLVE' (default): functions such as NOW() over rows that change are refused. 'IGNORE': "
+    STRATEGY: "'TRY_RESOLVE' (default): functions such as NOW() over a changelog are refused. 'IGNORE': "
     "they run with a warning, and their tables may be wrong",
     CHANGED: "'continue': a changed query continues from the checkpoint of its name; 'fail' (default)",
 }
@@ -192,7 +192,7 @@ class Settings:
 
     @property
     def ignores_varying(self) -> bool:
-        """Return whether functions that may give other values are accepted over rows that change."""
+        """Return whether functions that may give other values are accepted over a changelog."""
         return self.values.get(STRATEGY) == "ignore"
 
     @property

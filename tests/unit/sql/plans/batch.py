@@ -133,7 +133,7 @@ class Expressions:
             return bool(rows)
         values = [content(each, query.outputs) for each in rows]
         if query.kind is QueryKind.VALUE:
-            assert len(values) <= 1, "a query as a value gave more than one row"
+            assert len(values) <= 1, "a scalar subquery gave more than one row"
             return values[0][0] if values else None
         assert len(query.values) == 1, "IN of several values is not covered"
         return is_in(self.value(query.values[0], row), [each[0] for each in values])

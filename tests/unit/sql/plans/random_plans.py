@@ -409,7 +409,7 @@ class Builder(Parts):
         return SetOperation(node, other, SetKind.UNION, True, columns, lefts, rights)
 
     def _query(self, node: Node) -> Node:
-        """Return rows that a query in WHERE keeps, or with a query as a value."""
+        """Return rows that a query in WHERE keeps, or with a scalar subquery."""
         kind = self.one_of("in", "not in", "exists", "not exists", "value", "correlated")
         inner, numbers = self.other(), self.numbers(node)
         theirs = self.numbers(inner)

@@ -23,7 +23,7 @@ _DISTINCT = (
 )
 _NO_ORDER = (
     "it needs the order in which rows arrive. Without a window that order is known if FROM has one table "
-    "whose rows are only inserted, and which reads one topic or has a WATERMARK. Use ROW_NUMBER() OVER "
+    "whose rows are append-only, and which reads one topic or has a WATERMARK. Use ROW_NUMBER() OVER "
     "(PARTITION BY ... ORDER BY ...) = 1."
 )
 _ARRIVED = {"FIRST_VALUE": "first_arrived", "LAST_VALUE": "last_arrived"}

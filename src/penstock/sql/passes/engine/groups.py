@@ -53,7 +53,7 @@ _NO_WINDOW = (
     "never ends. Write GROUP BY window_start, window_end, GROUPING SETS (...)."
 )
 _NO_SESSION = (
-    "SESSION of rows that change is not served, because rows that went again make a session longer. Use "
+    "SESSION of a changelog is not served, because rows that went again make a session longer. Use "
     "TUMBLE, HOP or CUMULATE."
 )
 _OTHER_PARTITION = (
@@ -227,7 +227,7 @@ def _checked_sets(node: Aggregate, ends: set[Assignment], context: PassContext) 
 
 
 def _gathered(node: Aggregate, context: PassContext) -> Node:
-    """Return groups of rows that change: Spark gathers the changes of each, until its window is over."""
+    """Return groups of a changelog: Spark gathers the changes of each, until its window is over."""
     calls = Calls(context)
     values = {each.column: calls.value(each.call) for each in node.calls}
     arguments = tuple(calls.arguments)
@@ -255,7 +255,7 @@ def _gathered_text(args: list[TypedSql]) -> str:
 
 
 def timed(node: Window, context: PassContext) -> Window:
-    """Return a window over rows that change, each with a time.
+    """Return a window over a changelog, each with a time.
 
     Raises:
         SqlError: the window is not over the column of the watermark, or a SESSION.
@@ -267,7 +267,7 @@ def timed(node: Window, context: PassContext) -> Window:
     if time is None or node.time != time[0]:
         context.refuse(
             node.offset,
-            f"{node.spans.kind} of rows that change ({below.changed}) takes the column of the WATERMARK of "
+            f"{node.spans.kind} of a changelog ({below.changed}) takes the column of the WATERMARK of "
             "a table. Aggregates, joins and UNION do not keep it: put them behind the window, or leave "
             "them out.",
         )

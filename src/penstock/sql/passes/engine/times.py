@@ -83,7 +83,7 @@ def over(node: Over, context: PassContext) -> Node:
 
 def _of_changes(name: str) -> str:
     return (
-        f"OVER over rows that change ({name}) is not served in a stream. Use ROW_NUMBER() <= n in a query "
+        f"OVER over a changelog ({name}) is not served in a stream. Use ROW_NUMBER() <= n in a query "
         "around it, or a window."
     )
 
@@ -244,7 +244,8 @@ def as_of(node: AsOfJoin, context: PassContext) -> Node:
     if right.key is None or not right.changes:
         context.refuse(
             node.offset,
-            f"the right table of FOR SYSTEM_TIME AS OF needs a PRIMARY KEY, and rows that change. {_VIEW}",
+            "the right table of FOR SYSTEM_TIME AS OF is a versioned table: it needs a PRIMARY KEY, and "
+            f"rows that change. {_VIEW}",
         )
     return _versions(node, (node.time, delay_ms), right.changing_time, right.key, context)
 
