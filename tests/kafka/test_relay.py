@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
@@ -35,7 +36,9 @@ class Query:
 
     def __init__(self, bootstrap: str, make_topic: MakeTopic) -> None:
         self.bootstrap = bootstrap
-        self.source, self.target = make_topic(PARTITIONS, suffix="-in"), make_topic(3, suffix="-out")
+        keep = {"retention.ms": "-1"}  # of any age
+        self.source = make_topic(PARTITIONS, suffix="-in", config=keep)
+        self.target = make_topic(3, suffix="-out", config=keep)
         self.places = {TopicPartition(self.source, index): 0 for index in range(PARTITIONS)}
         self.settings = ConnectionSettings((bootstrap,), "continuous")
         self.connections = KafkaConnections(self.settings)
@@ -46,7 +49,7 @@ class Query:
         self.processes: list[subprocess.Popen[bytes]] = []
         self.chance = random.Random(7)
 
-    def write(self, chunks: int = 1) -> None:
+    def write(self, chunks: int = 1, *, timestamp_ms: int | None = None) -> None:
         """Write records with keys, some without one, to all partitions."""
         for _ in range(chunks):
             records = [
@@ -54,6 +57,7 @@ class Query:
                     b"%d" % (len(self.written) + number),
                     key=b"key %d" % (number % KEYS) if number % 3 else None,
                     partition=self.chance.randrange(PARTITIONS),
+                    timestamp_ms=timestamp_ms,
                 )
                 for number in range(CHUNK)
             ]
@@ -175,19 +179,26 @@ def test_a_plan_takes_topic_partitions_from_tasks_that_stand_still(query: Query)
     query.check()
 
 
-def test_a_broker_that_is_killed_comes_back(mortal_broker: DevCluster, make_topic: MakeTopic) -> None:
+@pytest.mark.parametrize("age_days", [0, 30])
+def test_a_broker_that_is_killed_comes_back(
+    mortal_broker: DevCluster, make_topic: MakeTopic, age_days: int
+) -> None:
+    """A broker that starts forgets idempotent producers with old timestamps, but not open transactions."""
+    timestamp_ms = time.time_ns() // 1_000_000 - age_days * 86_400_000
+
     def make(partitions: int = 1, **changes: Any) -> str:
         return make_topic(partitions, cluster=mortal_broker, **changes)
 
     query = Query(mortal_broker.bootstrap_servers, make)
     try:
         process = query.start(query.member.renew(), lanes=2)
-        query.write(2)
-        query.await_all()
-        query.write(2)
-        mortal_broker.kill()
-        mortal_broker.restart()
-        query.write(2)
+        for _ in range(3):
+            query.write(2, timestamp_ms=timestamp_ms)
+            query.await_all()
+            query.write(4, timestamp_ms=timestamp_ms)
+            mortal_broker.kill()  # while they are copied
+            mortal_broker.restart()
+        query.write(2, timestamp_ms=timestamp_ms)
         query.await_all()
         query.stop(process)
         query.check()
