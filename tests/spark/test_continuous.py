@@ -11,16 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 
 import penstock
-from penstock.errors import OptionError, PenstockError, RowError
+from penstock.errors import OptionError, PenstockError, RowError, SchemaError
 from penstock.options.continuous import parse_continuous
 from penstock.relay.driver import PlanDriver
 from penstock.relay.settings import QuerySettings, query_settings
-from tests.continuous_copy import Copy, writing
+from tests import judge
+from tests.continuous_copy import PARTITIONS, Copy, writing
 from tests.fix_broker import MakeTopic
 from tests.unit.relay.thread_job import ThreadJob
 from tests.waiting import wait_until
@@ -153,8 +155,8 @@ def test_on_connect(connect_spark: Any, copy: Copy) -> None:
     copy.check()
 
 
-def test_the_example_of_the_docs_runs(spark: SparkSession, copy: Copy) -> None:
-    [code] = re.findall(r"```python\n(.*?)```", Path("docs/continuous.md").read_text(), re.DOTALL)
+def test_the_examples_of_the_docs_run(spark: SparkSession, copy: Copy) -> None:
+    code, typed = re.findall(r"```python\n(.*?)```", Path("docs/continuous.md").read_text(), re.DOTALL)
     code = code.replace("localhost:9092", copy.bootstrap).replace("orders-copier", copy.source)
     code = code.replace('"orders-copy"', repr(copy.target)).replace('"orders"', repr(copy.source))
     code = code.replace("query.awaitTermination()", "")
@@ -166,6 +168,73 @@ def test_the_example_of_the_docs_runs(spark: SparkSession, copy: Copy) -> None:
     finally:
         scope["query"].stop()
     copy.check()
+    typed = typed.replace("localhost:9092", copy.bootstrap).replace('"names"', repr(copy.source + "-typed"))
+    typed = typed.replace('"orders-copy"', repr(copy.target)).replace('"orders"', repr(copy.source))
+    typed = typed.replace('"format": "json",', '"format": "json", "startingOffsets": "latest",', 1)
+    exec(typed, scope)  # noqa: S102 - the same
+    try:
+        judge.produce(copy.bootstrap, copy.source, b'{"id": 1, "name": "a"}', b'{"id": 0, "name": "b"}')
+        found = judge.consume_until(copy.bootstrap, copy.target, len(copy.written) + 1)
+    finally:
+        scope["query"].stop()
+    assert b'{"name":"a"}' in {record.value for record in found}
+
+
+def test_rows_of_formats(spark: SparkSession, copy: Copy) -> None:
+    """The function gets decoded rows with metadata. What it returns is brought to the columns of the sink."""
+    bad = judge.Record(b"not JSON", partition=0)
+    records = [
+        judge.Record(b'{"id": %d, "name": "n%d"}' % (number, number), key=b"k", partition=number % PARTITIONS)
+        for number in range(90)
+    ]
+    judge.produce(copy.bootstrap, copy.source, *records[:50], bad, *records[50:])
+
+    def double(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+        assert batch.schema.names == ["id", "name", "at"]
+        kept = batch.filter(pc.greater_equal(batch["id"], 10))
+        doubled = pc.multiply(kept["id"], 2).cast("int32")
+        made = pa.RecordBatch.from_arrays([kept["name"], doubled], ["name", "double"])
+        half = made.num_rows // 2
+        return [made.slice(0, half), made.slice(half)]
+
+    source = copy.options(**{
+        "format": "json", "metadata.columns": "at = offset", "scan.on-decode-error": "skip",
+        "scan.on-decode-error.max-share": "1",
+    })  # fmt: skip
+    sink = {"topic": copy.target, "format": "json", "key.format": "json", "key.fields": "double"}
+    query = penstock.continuous(
+        spark,
+        source,
+        double,
+        sink,
+        schema="id BIGINT, name STRING, at BIGINT",
+        output_schema="double BIGINT, name STRING",
+    )
+    try:
+        wait_until(lambda: copy.offset_sum == 91, "all is read", progress=lambda: copy.offset_sum)
+    finally:
+        query.stop()
+    found = judge.consume_all(copy.bootstrap, copy.target)
+    assert {(record.key, record.value) for record in found} == {
+        (b'{"double":%d}' % (2 * number), b'{"double":%d,"name":"n%d"}' % (2 * number, number))
+        for number in range(10, 90)
+    }
+    assert len(found) == 80
+
+
+def test_rows_that_do_not_fit_the_format_are_an_error(spark: SparkSession, copy: Copy) -> None:
+    copy.write()
+    sink = {"topic": copy.target, "format": "json"}
+    with pytest.raises(SchemaError, match="declared columns"):
+        penstock.continuous(spark, copy.options(), even, sink)
+    with pytest.raises(OptionError, match="`schema`"):
+        penstock.continuous(spark, copy.options(), even, {"topic": copy.target}, schema="id INT")
+    query = penstock.continuous(spark, copy.options(), even, sink, output_schema="value INT")
+    try:
+        with pytest.raises(RowError, match="expected the columns value, got key, value"):
+            query.awaitTermination()
+    finally:
+        query.stop()
 
 
 def test_wrong_arguments_are_errors_before_anything_starts(spark: SparkSession, copy: Copy) -> None:

@@ -25,6 +25,7 @@ RUN_ELSEWHERE = {
     ("testing.md", 2),  # the same
     ("testing.md", 3),  # tests/spark/test_run_sql.py
     ("continuous.md", 0),  # tests/spark/test_continuous.py
+    ("continuous.md", 1),  # the same
     ("change-a-job.md", 0),  # a program that ends by a signal: tests/spark/test_stop_after_batch.py
 }
 WANTED = {b"1", b"2", b"3"}

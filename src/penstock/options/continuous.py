@@ -22,11 +22,39 @@ from penstock.options.config import (
 )
 from penstock.options.declare import Option, Side, parse_value
 from penstock.options.parse import parse_read, parse_write, reads_topic
-from penstock.options.table_spec import Connector
+from penstock.options.table import (
+    FORMAT,
+    FORMAT_OPTIONS,
+    KEY_FIELDS,
+    KEY_FIELDS_PREFIX,
+    KEY_FORMAT,
+    MAX_SHARE,
+    METADATA_COLUMNS,
+    ON_DECODE_ERROR,
+    VALUE_FIELDS_INCLUDE,
+    VALUE_FORMAT,
+)
+from penstock.options.table_spec import Connector, DeserializerSpec, OnDecodeError, TableSpec
 
 _PROPERTIES = (flink.PROPERTIES, spark.KAFKA)
-_BOTH = (flink.CONNECTOR, flink.PROPERTY_VERSION, *_PROPERTIES, flink.TOPIC)
-_SOURCE = (
+_FORMATS: tuple[Option[Any], ...] = (
+    FORMAT,
+    VALUE_FORMAT,
+    KEY_FORMAT,
+    KEY_FIELDS,
+    KEY_FIELDS_PREFIX,
+    VALUE_FIELDS_INCLUDE,
+    METADATA_COLUMNS,
+    *FORMAT_OPTIONS,
+)
+_BOTH: tuple[Option[Any], ...] = (
+    flink.CONNECTOR,
+    flink.PROPERTY_VERSION,
+    *_PROPERTIES,
+    flink.TOPIC,
+    *_FORMATS,
+)
+_SOURCE: tuple[Option[Any], ...] = (
     *_BOTH,
     flink.TOPIC_PATTERN,
     flink.TOPIC_PARTITIONS,
@@ -41,6 +69,8 @@ _SOURCE = (
     flink.COMMIT_OFFSETS,
     flink.CLIENT_ID_PREFIX,
     flink.INCLUDE_HEADERS,
+    ON_DECODE_ERROR,
+    MAX_SHARE,
     spark.SUBSCRIBE,
     spark.SUBSCRIBE_PATTERN,
     spark.ASSIGN,
@@ -55,7 +85,7 @@ _SOURCE = (
     spark.FETCH_OFFSET_NUM_RETRIES,
     spark.FETCH_OFFSET_RETRY_INTERVAL_MS,
 )
-_SINK = (
+_SINK: tuple[Option[Any], ...] = (
     *_BOTH,
     flink.DELIVERY_GUARANTEE,
     flink.TRANSACTIONAL_ID_PREFIX,
@@ -82,10 +112,12 @@ _UNBATCHED = "A continuous query does not follow it"
 
 @dataclass(frozen=True)
 class ContinuousConfig:
-    """The meaning of the options of a continuous query."""
+    """The meaning of the options of a continuous query. Without a table, keys and values are bytes."""
 
     source: SourceConfig
     sink: SinkConfig
+    source_table: TableSpec | DeserializerSpec | None = None
+    sink_table: TableSpec | None = None
 
     @property
     def group_id(self) -> str:
@@ -109,12 +141,12 @@ def parse_continuous(source: Mapping[str, str], sink: Mapping[str, str]) -> Cont
         OptionError: the message names the option.
     """
     _check(source, Side.SOURCE, _SOURCE)
-    read = parse_read(source, streaming=True).source
-    group_id = _group_of(read)
+    read = parse_read(source, streaming=True)
+    group_id = _group_of(read.source)
     _check(sink, Side.SINK, _SINK)
-    write = parse_write(_completed(sink, source, group_id)).sink
-    _check_target(read, write)
-    return ContinuousConfig(read, write)
+    write = parse_write(_completed(sink, source, group_id))
+    _check_target(read.source, write.sink)
+    return ContinuousConfig(read.source, write.sink, read.table, write.table)
 
 
 def _check(options: Mapping[str, str], side: Side, followed: Collection[Option[Any]]) -> None:
@@ -142,6 +174,13 @@ def _check_value(key: str, option: Option[Any], text: str) -> None:
                 option=key,
                 value=text,
             )
+    if option is ON_DECODE_ERROR and parse_value(option.type, text, key) == OnDecodeError.DEAD_LETTER.value:
+        raise UnsupportedOptionError(
+            f"A continuous query has no dead letters: expected 'fail' or 'skip' for option '{key}', got "
+            f"'{text}'. Nothing was read or written. Use a stream with micro-batches for dead letters.",
+            option=key,
+            value=text,
+        )
     if option is flink.CONNECTOR and parse_value(option.type, text, key) == Connector.UPSERT_KAFKA.value:
         raise UnsupportedOptionError(
             f"A continuous query has no upsert tables: option '{key}' is '{text}'. Nothing was read or "

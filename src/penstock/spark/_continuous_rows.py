@@ -1,4 +1,4 @@
-"""Give the records of a continuous query to the user's function, and check what it returns.
+"""Give the records of a continuous query to the user's function, and make records of what it returns.
 
 Made on the driver; `open` and what it returns run on executors. Invariant: the function gets the columns of a
 read, and what it returns has the columns of a write, or is an error.
@@ -11,43 +11,104 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql.types import StructType
 
-from penstock.errors import RowError
+from penstock.errors import OptionError, RowError
 from penstock.options.config import SinkConfig
+from penstock.options.continuous import ContinuousConfig
 from penstock.sink.rows import check_write_schema
+from penstock.spark._tables import TableSink, TableSource, missing_schema, table_sink, table_source
 from penstock.spark.schema import RowSchema, source_schema
+from penstock.table import TableEncoder
+from penstock.table.given_rows import UnfitRowError, fitted
 from penstock.table.read import RecordsToRows
 
 BatchFunction = Callable[[pa.RecordBatch], "pa.RecordBatch | list[pa.RecordBatch]"]
+_NOTHING = "Nothing of the transaction is committed."
 
 
 @dataclass(frozen=True)
-class KafkaRows:
-    """Makes records with a function of keys and values as bytes. Travels to the executors.
+class QueryRecords:
+    """Makes records with a function. Travels to the executors.
 
     Attributes:
-        function: of the user.
-        include_headers: whether its batches have the column `headers`.
+        function: of the user. None: the rows stay as they are.
+        include_headers: whether rows of keys and values as bytes have the column `headers`.
+        source: of the rows. None: they are keys and values as bytes.
         sink: of the write.
+        table: of what the function returns. None: it returns keys and values as bytes.
     """
 
-    function: BatchFunction
+    function: BatchFunction | None
     include_headers: bool
+    source: TableSource | None
     sink: SinkConfig
+    table: TableSink | None
 
     def open(self) -> FunctionRecords:
         """Return the maker of one task."""
-        rows = RowSchema(source_schema(include_headers=self.include_headers))
-        return FunctionRecords(rows, self.function, self.sink)
+        columns = source_schema(include_headers=self.include_headers)
+        rows = RowSchema(columns) if self.source is None else self.source.open()
+        return FunctionRecords(rows, self)
+
+
+def records_of_query(
+    config: ContinuousConfig,
+    function: BatchFunction | None,
+    schema: StructType | None,
+    output_schema: StructType | None,
+) -> QueryRecords | None:
+    """Return what makes the records of a query. None: records are copied as they are.
+
+    Args:
+        config: of the query.
+        function: of the user.
+        schema: the columns of the source, if it has a format.
+        output_schema: the columns of the sink, if it has a format; None for those of the source.
+
+    Raises:
+        SchemaError: columns are missing, or do not fit a format.
+        OptionError: columns are given without a format, or a format has no such option.
+    """
+    source, sink = config.source_table, config.sink_table
+    _check_has_format("schema", schema, source is not None)
+    _check_has_format("output_schema", output_schema, sink is not None)
+    if source is None and sink is None and function is None:
+        return None
+    if source is not None and schema is None:
+        raise missing_schema()
+    columns = output_schema or schema
+    if sink is not None and columns is None:
+        raise missing_schema()
+    return QueryRecords(
+        function,
+        config.source.include_headers,
+        None if source is None or schema is None else table_source(schema, source),
+        config.sink,
+        None if sink is None or columns is None else table_sink(columns, sink, config.target),
+    )
+
+
+def _check_has_format(name: str, schema: StructType | None, has_format: bool) -> None:
+    if schema is not None and not has_format:
+        side = "source" if name == "schema" else "sink"
+        raise OptionError(
+            f"`{name}` names the columns of a format, and the {side} has none. Nothing was read or written. "
+            f"Set the option 'format' of the {side}, or leave `{name}` out.",
+            option=name,
+        )
 
 
 class FunctionRecords:
     """Makes the records of one task."""
 
-    def __init__(self, rows: RecordsToRows, function: BatchFunction, sink: SinkConfig) -> None:
+    def __init__(self, rows: RecordsToRows, query: QueryRecords) -> None:
         self._rows = rows
-        self._function = function
-        self._sink = sink
+        self._function = query.function
+        self._sink = query.sink
+        table = query.table
+        self._encoder = None if table is None else TableEncoder(table.table, table.topic)
+        self._schema = None if table is None else table.table.schema
         self._checked: pa.Schema | None = None
 
     @property
@@ -56,22 +117,34 @@ class FunctionRecords:
         return self._rows.columns
 
     def records(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
-        """Return what the function makes of a batch.
+        """Return records made of what the function returns for a batch.
 
         Raises:
-            RowError: it cannot be written.
+            DecodeError: a record cannot be decoded, and the policy is `fail`.
+            RowError: what the function returns cannot be written.
         """
-        made = self._function(self._rows.rows(batch))
-        return [self._checked_batch(each) for each in (made if isinstance(made, list) else [made])]
+        rows = self._rows.rows(batch)
+        made = rows if self._function is None else self._function(rows)
+        return [self._record_batch(each) for each in (made if isinstance(made, list) else [made])]
 
-    def _checked_batch(self, made: Any) -> pa.RecordBatch:
+    def _record_batch(self, made: Any) -> pa.RecordBatch:
         if not isinstance(made, pa.RecordBatch):
             raise RowError(
                 "Expected a pyarrow.RecordBatch, or a list of them, from the function of the continuous "
-                f"query, got {type(made).__name__}. Nothing of the transaction is committed. Return a batch "
-                "without rows to write nothing."
+                f"query, got {type(made).__name__}. {_NOTHING} Return a batch without rows to write nothing."
             )
+        if self._encoder is not None:
+            return self._encoder.encode(self._fitted(made, self._schema))
         if made.schema != self._checked:
             check_write_schema(made.schema, self._sink)
             self._checked = made.schema
         return made
+
+    def _fitted(self, made: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+        try:
+            return fitted(made, schema, "the function")
+        except UnfitRowError as error:
+            raise RowError(
+                f"What the function of the continuous query returned does not fit its columns: {error}. "
+                f"{_NOTHING} Correct the function, or `output_schema`."
+            ) from None

@@ -21,12 +21,13 @@ from penstock.relay.settings import QuerySettings, query_settings
 from penstock.relay.supervisor import Supervisor
 from penstock.spark._arguments import Duration, duration_ms
 from penstock.spark._continuous_job import SparkJob
-from penstock.spark._continuous_rows import KafkaRows
+from penstock.spark._continuous_rows import records_of_query
 from penstock.spark._target_topics import check_target_topic
 from penstock.spark.connect import is_connect
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql.types import StructType
 
 _SPECULATION = "spark.speculation"
 _LANES_MAX = 5
@@ -133,12 +134,14 @@ class ContinuousQuery:
         self._supervisor.join(None)
 
 
-def continuous(
+def continuous(  # noqa: PLR0913 - each is a keyword of its own
     spark: Any,
     source: Mapping[str, str],
     function: Callable[[pa.RecordBatch], pa.RecordBatch | list[pa.RecordBatch]] | None,
     sink: Mapping[str, str],
     *,
+    schema: StructType | str | None = None,
+    output_schema: StructType | str | None = None,
     name: str | None = None,
     tasks: int | None = None,
     lanes: int = 1,
@@ -164,10 +167,13 @@ def continuous(
     Args:
         spark: a session of Spark classic or Connect. Without Spark's data sources, so Spark 3.5 is enough.
         source: options of a read, in either dialect. A consumer group is required, for this query only.
-        function: gets a batch with the columns of a read (key, value, topic, partition, offset ...), and
-            returns one, or a list of them, with the columns of a write. None copies key, value, headers and
-            timestamp. It is pickled like a function for `mapInArrow`, and each task calls it on one thread.
+        function: gets a batch with the columns of a read (key, value, topic, partition, offset ..., or with a
+            format those of `schema`), and returns one, or a list of them, with the columns of a write. None
+            copies: without formats key, value, headers and timestamp, otherwise the columns. It is pickled
+            like a function for `mapInArrow`, and each task calls it on one thread.
         sink: options of a write. What it does not say of Kafka's properties is as in the source.
+        schema: the columns of the source, if it has a format.
+        output_schema: the columns of the sink, if it has a format; by default those of the source.
         name: for Spark's pages and reports.
         tasks: how many slots of Spark the query takes; by default one for each topic partition, but at most
             the default parallelism of Spark classic.
@@ -187,7 +193,7 @@ def continuous(
     _check_no_speculation(spark)
     config = parse_continuous(source, sink)
     check_connection(config.source.properties)
-    maker = None if function is None else KafkaRows(function, config.source.include_headers, config.sink)
+    maker = records_of_query(config, function, _columns(spark, schema), _columns(spark, output_schema))
     settings = query_settings(config, lanes=lanes, commit_interval_ms=interval_ms, maker=maker)
     check_target_topic(config.sink, "topic")
     return _begin(spark, settings, name, tasks or _default_tasks(spark))
@@ -253,6 +259,14 @@ def _check_number(name: str, value: int, most: int | None) -> None:
         return
     limits = "at least 1" if most is None else f"from 1 to {most}"
     raise OptionError(f"Expected a whole number {limits} for `{name}`, got {value!r}.", option=name)
+
+
+def _columns(spark: Any, schema: StructType | str | None) -> StructType | None:
+    """Return columns that may be given as text. Spark 3.5 and Connect parse them with a DataFrame only."""
+    if not isinstance(schema, str):
+        return schema
+    found: StructType = spark.createDataFrame([], schema).schema
+    return found
 
 
 def _check_no_speculation(spark: Any) -> None:

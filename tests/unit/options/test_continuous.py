@@ -7,6 +7,7 @@ import pytest
 from penstock.errors import MissingOptionError, OptionError, UnsupportedOptionError
 from penstock.options.config import DeliveryGuarantee, IsolationLevel
 from penstock.options.continuous import parse_continuous
+from penstock.options.table_spec import OnDecodeError, TableSpec
 
 FLINKS = {
     "topic": "in",
@@ -51,14 +52,16 @@ def test_what_the_sink_says_itself_counts() -> None:
         ({"scan.on-removed-partition": "drop"}, {}, "scan.on-removed-partition"),
         ({"commit.offsets.on.checkpoint": "false"}, {}, "commit.offsets.on.checkpoint"),
         ({"properties.commit.offsets.on.checkpoint": "false"}, {}, "commit.offsets.on.checkpoint"),
-        ({"format": "json"}, {}, "format"),
+        ({"format": "json", "scan.on-decode-error": "dead-letter"}, {}, "scan.on-decode-error"),
+        ({"format": "json", "scan.dead-letter.topic": "bad"}, {}, "scan.dead-letter.topic"),
+        ({"format": "json", "scan.event-time.column": "at"}, {}, "scan.event-time.column"),
         ({"metrics.http.port": "0"}, {}, "metrics.http.port"),
         ({"connector": "upsert-kafka"}, {}, "connector"),
         ({}, {"checkpointLocation": "x"}, "checkpointLocation"),
         ({}, {"sink.delivery-guarantee": "at-least-once"}, "sink.delivery-guarantee"),
         ({}, {"sink.commit-log.topic": "log"}, "sink.commit-log.topic"),
         ({}, {"sink.partitioner": "fixed"}, "sink.partitioner"),
-        ({}, {"value.format": "json"}, "value.format"),
+        ({}, {"sink.buffer-flush.max-rows": "5"}, "sink.buffer-flush.max-rows"),
         ({}, {"sink.write-id": "x"}, "sink.write-id"),
     ],
 )
@@ -86,6 +89,17 @@ def test_an_option_that_is_set_to_what_the_query_does_anyway_is_accepted() -> No
     source = {**FLINKS, "scan.on-data-loss": "fail", "commit.offsets.on.checkpoint": "true"}
     sink = {**SINK, "sink.delivery-guarantee": "exactly-once", "sink.partitioner": "default"}
     assert parse_continuous(source, sink).target == "out"
+
+
+def test_formats_are_those_of_a_read_and_of_a_write() -> None:
+    source = {**FLINKS, "format": "json", "scan.on-decode-error": "skip", "json.ignore-parse-errors": "true"}
+    sink = {**SINK, "value.format": "csv", "key.format": "json", "key.fields": "id"}
+    found = parse_continuous(source, sink)
+    assert isinstance(found.source_table, TableSpec)
+    assert found.source_table.value_format.name == "json"
+    assert found.source_table.bad_records.policy is OnDecodeError.SKIP
+    assert found.sink_table is not None
+    assert found.sink_table.key_fields == ("id",)
 
 
 @pytest.mark.parametrize("source", [FLINKS, SPARKS], ids=["Flink's", "Spark's"])
