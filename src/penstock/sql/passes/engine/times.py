@@ -241,7 +241,7 @@ def as_of(node: AsOfJoin, context: PassContext) -> Node:
     is_picked = any(isinstance(each, Stateful) for each in nodes_in(node.right))
     if right.changing_time is None or right.changing_time[0] != node.version or is_picked:
         context.refuse(node.offset, f"the right table of FOR SYSTEM_TIME AS OF needs a WATERMARK. {_VIEW}")
-    if right.key is None or not right.changes:
+    if not right.key or not right.changes:
         context.refuse(
             node.offset,
             "the right table of FOR SYSTEM_TIME AS OF is a versioned table: it needs a PRIMARY KEY, and "
@@ -264,8 +264,13 @@ def _versions(
         context.refuse(
             node.offset, "FOR SYSTEM_TIME AS OF takes comparisons by = only. Write others in WHERE."
         )
-    if not key <= {other for _, other in keys if isinstance(other, Column)}:
-        context.refuse(node.offset, "ON must compare all columns of the PRIMARY KEY of the right table.")
+    if key != {other for _, other in keys}:
+        # With one more column in ON, a version would be found that a newer one of its key has replaced.
+        context.refuse(
+            node.offset,
+            "ON must compare the columns of the PRIMARY KEY of the right table, all of them and no others. "
+            "Write other comparisons in WHERE.",
+        )
     inputs = [
         input_with(rows, [*labelled(prefix, columns_of(rows)), *labelled(f"{prefix}k", values)], context)
         for prefix, rows, values in (
