@@ -205,25 +205,27 @@ def the_member_and_its_generation_are_seen_from_outside(cluster: Cluster) -> Non
 @scenario
 def the_member_commits_offsets_with_notes(cluster: Cluster) -> None:
     topic, group = cluster.topic(), unique("group")
-    place, notes = TopicPartition(topic, 0), {topic: "a note"}
+    topic_partition, notes = TopicPartition(topic, 0), {topic: "a note"}
     with member_of(cluster, group) as member:
         old = member.membership
-        assert not commit_offsets(cluster.connections, group, {place: 5}, membership=old, notes=notes)
-        found = committed_notes(cluster.connections, group, [place], is_stable=True)
-        assert found == {place: (5, "a note")}
+        assert not commit_offsets(
+            cluster.connections, group, {topic_partition: 5}, membership=old, notes=notes
+        )
+        found = committed_notes(cluster.connections, group, [topic_partition], is_stable=True)
+        assert found == {topic_partition: (5, "a note")}
         member.renew()
         with pytest.raises(ClientError, match="not the member of its consumer group any more"):
-            commit_offsets(cluster.connections, group, {place: 8}, membership=old)
+            commit_offsets(cluster.connections, group, {topic_partition: 8}, membership=old)
     assert committed(cluster, group, topic) == 5
 
 
 @scenario
 def a_note_in_an_open_transaction_is_not_waited_for(cluster: Cluster) -> None:
     topic, group, writer = cluster.topic(), unique("group"), Writer(cluster, V2)
-    place = TopicPartition(topic, 0)
+    topic_partition = TopicPartition(topic, 0)
     for offset, is_commit in ((5, True), (9, False)):
         request = offset_commit_request(
-            writer.identity, Membership(group), {place: offset}, {topic: f"note {offset}"}
+            writer.identity, Membership(group), {topic_partition: offset}, {topic: f"note {offset}"}
         )
         node = coordinator(cluster, group, _GROUP)
 
@@ -234,5 +236,7 @@ def a_note_in_an_open_transaction_is_not_waited_for(cluster: Cluster) -> None:
         if is_commit:
             assert writer.end(is_commit=True) is EndState.DONE
             assert committed(cluster, group, topic) == 5
-    assert committed_notes(cluster.connections, group, [place], is_stable=False) == {place: (5, "note 5")}
+    assert committed_notes(cluster.connections, group, [topic_partition], is_stable=False) == {
+        topic_partition: (5, "note 5")
+    }
     assert writer.end(is_commit=False) is EndState.DONE

@@ -14,7 +14,7 @@ from penstock.types import TopicPartition
 
 
 def decoded(
-    place: TopicPartition,
+    topic_partition: TopicPartition,
     at: int,
     fetched: FetchedPartition,
     settings: FetchSettings,
@@ -31,11 +31,11 @@ def decoded(
         CorruptBatchError: a checksum or a length does not hold.
         FetchError: the decoder disagrees with the batch headers.
     """
-    scanned = scan_batches(fetched.records, *place)
+    scanned = scan_batches(fetched.records, *topic_partition)
     if scanned.next_offset is None or scanned.next_offset <= at:
-        return Fetched(place, codes.NO_ERROR, at)
+        return Fetched(topic_partition, codes.NO_ERROR, at)
     decoder = RecordBatchDecoder(
-        *place,
+        *topic_partition,
         starting_offset=at,
         stopping_offset=scanned.next_offset,
         columns=columns,
@@ -48,11 +48,11 @@ def decoded(
         rows.append(rest)
     if decoder.next_offset != scanned.next_offset:
         raise FetchError(
-            f"Decoding {place} from offset {at} ended at offset {decoder.next_offset}, but the batch headers "
-            f"end at {scanned.next_offset}. The transaction is aborted, so none of these records was "
-            "written. This is a defect of penstock; please report it.",
-            topic=place.topic,
-            partition=place.partition,
+            f"Decoding {topic_partition} from offset {at} ended at offset {decoder.next_offset}, but the "
+            f"batch headers end at {scanned.next_offset}. The transaction is aborted, so none of these "
+            "records was written. This is a defect of penstock; please report it.",
+            topic=topic_partition.topic,
+            partition=topic_partition.partition,
             offset=at,
         )
-    return Fetched(place, codes.NO_ERROR, scanned.next_offset, rows, len(fetched.records))
+    return Fetched(topic_partition, codes.NO_ERROR, scanned.next_offset, rows, len(fetched.records))

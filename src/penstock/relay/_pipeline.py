@@ -11,8 +11,8 @@ different producers to Kafka, which orders nothing between them. So one rule doe
     A transaction begins a stage when the transaction before it has finished that stage.
 
 Without it for PRODUCE, a batch that is sent again lands behind the batch of the next transaction: records of
-a topic partition change places. Without it for COMMIT_OFFSETS, an offset that is sent again overwrites the
-next one, and a restart reads again what was written: records are doubled. Without it for END, the next
+a topic partition change their order. Without it for COMMIT_OFFSETS, an offset that is sent again overwrites
+the next one, and a restart reads again what was written: records are doubled. Without it for END, the next
 transaction may be committed and this one aborted: records are lost. The simulation finds each of the three
 (test_simulation.py).
 

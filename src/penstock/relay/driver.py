@@ -6,7 +6,7 @@ the plan. A plan is made in this order, and a crash after any step leaves what t
 1. start the next generation: from now on the tasks of every older plan can commit nothing, and end;
 2. take the transactional ids: what older tasks have left open is aborted, so no reader waits for it;
 3. read the group's offsets, which are final now;
-4. commit where topic partitions begin that have no offset: this is the only place where a start is chosen.
+4. commit where topic partitions begin that have no offset: this is the only step where a start is chosen.
 
 docs/decisions/0014-continuous-driver.md says what each crash leaves. Invariants: a plan that was returned was
 the present one; a topic that was deleted and created again is an error, and not read on.
@@ -66,7 +66,7 @@ class QueryPlan:
     @property
     def positions(self) -> dict[TopicPartition, int]:
         """Return the group's offsets when the plan was made."""
-        return {place: at for task in self.tasks for place, at in task.positions.items()}
+        return {tp: at for task in self.tasks for tp, at in task.positions.items()}
 
 
 class PlanDriver:
@@ -104,13 +104,13 @@ class PlanDriver:
             TopicPartitionsRemovedError: a topic is gone, or was created again.
         """
         membership = self._next_generation()
-        places, topic_ids = self._places()
-        divided_places = divided(places, tasks_max or len(places))
-        taken = self._take_ids(len(divided_places))
-        positions = self._positions(membership, places, topic_ids)
+        topic_partitions, topic_ids = self._topic_partitions()
+        divided_partitions = divided(topic_partitions, tasks_max or len(topic_partitions))
+        taken = self._take_ids(len(divided_partitions))
+        positions = self._positions(membership, topic_partitions, topic_ids)
         tasks = tuple(
-            self._task(number, membership, topic_ids, {place: positions[place] for place in mine})
-            for number, mine in enumerate(divided_places)
+            self._task(number, membership, topic_ids, {tp: positions[tp] for tp in mine})
+            for number, mine in enumerate(divided_partitions)
         )
         self._plan = QueryPlan(membership, tasks, topic_ids, taken)
         return self._plan
@@ -141,7 +141,7 @@ class PlanDriver:
             group_id=group_id,
         )
 
-    def _places(self) -> tuple[list[TopicPartition], dict[str, str]]:
+    def _topic_partitions(self) -> tuple[list[TopicPartition], dict[str, str]]:
         """Return the topic partitions, and the ids of the topics that are read and written."""
         target = self.settings.target
         known = set() if self._plan is None else set(self._plan.positions)
@@ -188,37 +188,34 @@ class PlanDriver:
         )
 
     def _positions(
-        self, membership: Membership, places: list[TopicPartition], topic_ids: Mapping[str, str]
+        self, membership: Membership, topic_partitions: list[TopicPartition], topic_ids: Mapping[str, str]
     ) -> dict[TopicPartition, int]:
         """Return the group's offsets, after committing those that it does not have."""
         group_id = membership.group_id
-        found = committed_notes(self._connections, group_id, places, is_stable=True, timeout_ms=_TIMEOUT_MS)
-        for place, committed in found.items():
-            check_same(place.topic, topic_id_of(committed.note), topic_ids.get(place.topic))
-        positions = {place: committed.offset for place, committed in found.items()}
+        found = committed_notes(
+            self._connections, group_id, topic_partitions, is_stable=True, timeout_ms=_TIMEOUT_MS
+        )
+        for tp, committed in found.items():
+            check_same(tp.topic, topic_id_of(committed.note), topic_ids.get(tp.topic))
+        positions = {tp: committed.offset for tp, committed in found.items()}
         self._check_not_lost(positions)
-        missing = [place for place in places if place not in positions]
+        missing = [tp for tp in topic_partitions if tp not in positions]
         if missing:
             begin = self._starting.of_new(missing) if positions else self._starting.of_query(missing)
             notes = {topic: plan_note(topic_ids.get(topic)) for topic in {each.topic for each in missing}}
             refused = commit_offsets(
-                self._connections,
-                group_id,
-                begin,
-                membership=membership,
-                notes=notes,
-                timeout_ms=_TIMEOUT_MS,
+                self._connections, group_id, begin, membership=membership, notes=notes, timeout_ms=_TIMEOUT_MS
             )
             for error in refused.values():
                 raise error
-            _log.info("group %s: begins at %s", group_id, {str(place): at for place, at in begin.items()})
+            _log.info("group %s: begins at %s", group_id, {str(tp): at for tp, at in begin.items()})
             positions |= begin
         return positions
 
     def _check_not_lost(self, positions: Mapping[TopicPartition, int]) -> None:
         """Raise if an offset of the plan before is gone. Its start would be chosen again."""
         known = [] if self._plan is None else self._plan.positions
-        gone = sorted(place for place in known if place not in positions)
+        gone = sorted(tp for tp in known if tp not in positions)
         if gone:
             raise _gone(gone)
 
@@ -277,9 +274,11 @@ class PlanDriver:
         Raises:
             ClientError: the coordinator does not answer in time.
         """
-        places = [] if self._plan is None else list(self._plan.positions)
+        topic_partitions = [] if self._plan is None else list(self._plan.positions)
         group_id = self.settings.group_id
-        return committed_notes(self._connections, group_id, places, is_stable=False, timeout_ms=_LOOK_MS)
+        return committed_notes(
+            self._connections, group_id, topic_partitions, is_stable=False, timeout_ms=_LOOK_MS
+        )
 
     @property
     def is_member(self) -> bool:
@@ -347,11 +346,11 @@ class PlanDriver:
         self._connections.close()
 
 
-def _gone(places: list[TopicPartition]) -> TopicPartitionsRemovedError:
-    names = ", ".join(str(place) for place in places[:10])
+def _gone(topic_partitions: list[TopicPartition]) -> TopicPartitionsRemovedError:
+    names = ", ".join(str(tp) for tp in topic_partitions[:10])
     return TopicPartitionsRemovedError(
         "Topic partitions of the continuous query, or their offsets in the consumer group, are gone: "
         f"{names}. A topic was deleted, or somebody has deleted the offsets. The query has stopped, and "
-        "nothing was read from another place. Start a new query with another consumer group.",
-        topic_partitions=tuple(places),
+        "nothing was read from another position. Start a new query with another consumer group.",
+        topic_partitions=tuple(topic_partitions),
     )

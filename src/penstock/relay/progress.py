@@ -55,7 +55,7 @@ class Progress:
             generation: of the present plan. Notes of older queries are left out.
             now_s: since 1970.
         """
-        positions = {place: each.offset for place, each in offsets.items()}
+        positions = {tp: each.offset for tp, each in offsets.items()}
         for each in offsets.values():
             self._add(task_note_of(each.note), generation)
         if positions == self._positions:
@@ -107,6 +107,6 @@ def _sum(*totals: Totals) -> Totals:
 
 def _by_topic(positions: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
-    for place, offset in sorted(positions.items()):
-        found.setdefault(place.topic, {})[str(place.partition)] = offset
+    for tp, offset in sorted(positions.items()):
+        found.setdefault(tp.topic, {})[str(tp.partition)] = offset
     return found

@@ -223,9 +223,11 @@ class ContinuousTask:
         plan, coordination = self._plan, self._connections.coordination
         try:
             if isinstance(request, ReadPositions):
-                places = plan.positions
+                topic_partitions = plan.positions
                 group_id = plan.membership.group_id
-                found = committed_offsets(coordination, group_id, places, timeout_ms=_START_TIMEOUT_MS)
+                found = committed_offsets(
+                    coordination, group_id, topic_partitions, timeout_ms=_START_TIMEOUT_MS
+                )
                 self._answer(request, Done(found))
                 return
             identity = Transactions(coordination).init_producer(
@@ -266,8 +268,8 @@ class ContinuousTask:
     def _asked(self, request: Fetch) -> list[AskedPartition]:
         max_bytes = self._plan.fetch.max_partition_fetch_bytes
         return [
-            AskedPartition(place, at, self._connections.leader(place), max_bytes)
-            for place, at in request.offsets.items()
+            AskedPartition(tp, at, self._connections.leader(tp), max_bytes)
+            for tp, at in request.offsets.items()
         ]
 
     def _produce_request(self, request: Produce) -> Any:
@@ -356,14 +358,14 @@ class ContinuousTask:
         columns = RECORD_COLUMNS if self._maker is None else self._maker.columns
         is_copy = self._maker is None
         how: dict[str, Any] = {"columns": columns, "raw_headers": is_copy}
-        for place, at in request.offsets.items():
-            fetched = found.get(place)
+        for tp, at in request.offsets.items():
+            fetched = found.get(tp)
             if fetched is not None and fetched.error_code:
-                self._connections.invalidate([place.topic])
-                answers.append(Fetched(place, fetched.error_code, at))
+                self._connections.invalidate([tp.topic])
+                answers.append(Fetched(tp, fetched.error_code, at))
             elif fetched is not None and fetched.records:
                 answers.append(
-                    decoded(place, at, fetched, plan.fetch, read_committed=plan.read_committed, **how)
+                    decoded(tp, at, fetched, plan.fetch, read_committed=plan.read_committed, **how)
                 )
         return Done(answers)
 

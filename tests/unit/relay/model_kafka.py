@@ -83,7 +83,9 @@ class ModelKafka:
         self.now_ms = now_ms
         self._pass_time()
         if isinstance(request, Fetch):
-            return Done([self._fetched(place, at) for place, at in request.offsets.items()])
+            return Done(
+                [self._fetched(topic_partition, at) for topic_partition, at in request.offsets.items()]
+            )
         if isinstance(request, CheckPlan):
             return Done(None if self.chance.random() < self.refuses else generation == self.generation)
         if isinstance(request, TakeId):
@@ -136,9 +138,9 @@ class ModelKafka:
     def _write_markers(self, it: TransactionalId) -> None:
         it.markers_at_ms = None
         if it.ended is not None and it.ended.is_committed:
-            for place, (order, offset) in it.ended.offsets.items():
-                if self.offsets.get(place, (-1, 0))[0] < order:
-                    self.offsets[place] = (order, offset)
+            for topic_partition, (order, offset) in it.ended.offsets.items():
+                if self.offsets.get(topic_partition, (-1, 0))[0] < order:
+                    self.offsets[topic_partition] = (order, offset)
         if it.ended is not None:
             it.ended.offsets = {}
 
@@ -150,10 +152,10 @@ class ModelKafka:
 
     # ----- requests
 
-    def _fetched(self, place: TopicPartition, at: int) -> Fetched:
-        end = min(self.source[place], at + self.chance.randint(1, _FETCHED_AT_ONCE))
-        rows = [(place.partition, offset) for offset in range(at, end)]
-        return Fetched(place, codes.NO_ERROR, max(at, end), rows, len(rows))
+    def _fetched(self, topic_partition: TopicPartition, at: int) -> Fetched:
+        end = min(self.source[topic_partition], at + self.chance.randint(1, _FETCHED_AT_ONCE))
+        rows = [(topic_partition.partition, offset) for offset in range(at, end)]
+        return Fetched(topic_partition, codes.NO_ERROR, max(at, end), rows, len(rows))
 
     def _take(self, name: str) -> Reply | None:
         it = self.ids.setdefault(name, TransactionalId(len(self.ids)))
@@ -170,7 +172,7 @@ class ModelKafka:
         transactions = [each for it in self.ids.values() for each in (it.open, it.ended) if each is not None]
         if any(each.offsets for each in transactions):
             return None  # not stable yet
-        return Done({place: offset for place, (_, offset) in self.offsets.items()})
+        return Done({topic_partition: offset for topic_partition, (_, offset) in self.offsets.items()})
 
     def _transaction(self, identity: TransactionIdentity, *, may_begin: bool) -> Open | int:
         it = self.ids[identity.transactional_id]
@@ -189,12 +191,12 @@ class ModelKafka:
         assert identity.transactional_id is not None
         it = self.ids[identity.transactional_id]
         answers: list[tuple[object, Answer]] = []
-        for place, batch in request.planned.batches.items():
+        for topic_partition, batch in request.planned.batches.items():
             if self.chance.random() < self.refuses:
                 answers.append((batch, Answer(codes.NOT_ENOUGH_REPLICAS)))
                 continue
             records = [tuple(each) for each in json.loads(batch.data)]
-            code = self._append(it, identity.producer_epoch, place, batch.base_sequence, records)
+            code = self._append(it, identity.producer_epoch, topic_partition, batch.base_sequence, records)
             answers.append((batch, Answer(code, 0)))
         return answers
 
@@ -202,24 +204,26 @@ class ModelKafka:
         self,
         it: TransactionalId,
         epoch: int,
-        place: TopicPartition,
+        topic_partition: TopicPartition,
         sequence: int,
         records: list[tuple[int, ...]],
     ) -> int:
         if epoch != it.epoch:
             return codes.INVALID_PRODUCER_EPOCH
-        done = it.sequences.setdefault((epoch, place), {})
+        done = it.sequences.setdefault((epoch, topic_partition), {})
         if done.get(sequence) == len(records):
             return codes.NO_ERROR  # it is in the log
         if it.markers_at_ms is not None:
             return codes.NOT_ENOUGH_REPLICAS  # so says a leader that the last transaction is being ended
         if sequence != (last + done[last] if (last := next(reversed(done), None)) is not None else 0):
             return codes.OUT_OF_ORDER_SEQUENCE_NUMBER
-        if self.protocol is V1 and (it.open is None or place not in it.open.partitions):
+        if self.protocol is V1 and (it.open is None or topic_partition not in it.open.partitions):
             return codes.TRANSACTION_ABORTABLE
         it.open = it.open or Open(self.now_ms)
         done[sequence] = len(records)
-        self.written.setdefault(place, []).append((it.open, [(each[0], each[1]) for each in records]))
+        self.written.setdefault(topic_partition, []).append(
+            (it.open, [(each[0], each[1]) for each in records])
+        )
         return codes.NO_ERROR
 
     def _commit_offsets(self, request: CommitOffsets, found: Open, generation: int) -> Reply:
@@ -227,9 +231,9 @@ class ModelKafka:
             return Refused(codes.INVALID_TXN_STATE)
         if generation != self.generation:
             return Refused(codes.ILLEGAL_GENERATION)
-        for place, offset in request.positions.items():
+        for topic_partition, offset in request.positions.items():
             self._commit_count += 1
-            found.offsets[place] = (self._commit_count, offset)
+            found.offsets[topic_partition] = (self._commit_count, offset)
         return Done()
 
     def _end(self, identity: TransactionIdentity) -> Reply:

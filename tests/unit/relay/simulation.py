@@ -51,12 +51,12 @@ class Records:
 
     def build(self, sequences: SequenceNumbers, now_ms: int) -> Iterable[ProducerBatch]:
         for partition in range(TARGETS):
-            place = TopicPartition(TARGET, partition)
+            topic_partition = TopicPartition(TARGET, partition)
             rows = [row for row in self.rows if row[1] % TARGETS == partition]
             for first in range(0, len(rows), _BATCH_RECORDS):
                 batch = rows[first : first + _BATCH_RECORDS]
-                sequence = sequences.take(place, len(batch))
-                yield ProducerBatch(place, json.dumps(batch).encode(), len(batch), sequence, now_ms)
+                sequence = sequences.take(topic_partition, len(batch))
+                yield ProducerBatch(topic_partition, json.dumps(batch).encode(), len(batch), sequence, now_ms)
 
 
 @dataclass
@@ -102,9 +102,9 @@ class Simulation:
         self.faults = faults or Faults()
         self.kafka = ModelKafka(self.chance, protocol, timeout_ms=2_000)
         self.kafka.refuses = self.faults.refused
-        self.places = [TopicPartition(SOURCE, index) for index in range(partitions)]
-        self.kafka.source = dict.fromkeys(self.places, 0)
-        self.kafka.offsets = dict.fromkeys(self.places, (0, 0))
+        self.topic_partitions = [TopicPartition(SOURCE, index) for index in range(partitions)]
+        self.kafka.source = dict.fromkeys(self.topic_partitions, 0)
+        self.kafka.offsets = dict.fromkeys(self.topic_partitions, (0, 0))
         self.lanes, self.task_count = lanes, tasks
         self.now_ms = 0
         self.tasks: list[Task] = []
@@ -139,14 +139,20 @@ class Simulation:
         seen: list[tuple[int, int]] = []
         for partition in range(TARGETS):
             seen += self.kafka.committed(TopicPartition(TARGET, partition))
-        wanted = [(place.partition, at) for place, end in self.kafka.source.items() for at in range(end)]
+        wanted = [
+            (topic_partition.partition, at)
+            for topic_partition, end in self.kafka.source.items()
+            for at in range(end)
+        ]
         assert len(seen) == len(set(seen)), f"records are doubled: {len(seen) - len(set(seen))}"
         assert set(seen) == set(wanted), f"records are lost: {len(set(wanted) - set(seen))}"
         for partition in range(TARGETS):
             records = self.kafka.committed(TopicPartition(TARGET, partition))
-            for place in self.places:
-                of_place = [record for record in records if record[0] == place.partition]
-                assert of_place == sorted(of_place), "records of a topic partition are out of order"
+            for topic_partition in self.topic_partitions:
+                of_topic_partition = [record for record in records if record[0] == topic_partition.partition]
+                assert of_topic_partition == sorted(of_topic_partition), (
+                    "records of a topic partition are out of order"
+                )
 
     def begin_plan(self) -> None:
         """Start a plan that gives the topic partitions to other tasks. Those of the old plan live on."""
@@ -157,11 +163,13 @@ class Simulation:
 
     def _start(self, index: int) -> None:
         mine = [
-            place for place in self.places if (place.partition + self._assignment) % self.task_count == index
+            topic_partition
+            for topic_partition in self.topic_partitions
+            if (topic_partition.partition + self._assignment) % self.task_count == index
         ]
         settings = LoopSettings(
             tuple(f"query-{index}-{lane}" for lane in range(self.lanes)),
-            {place: self.kafka.offsets[place][1] for place in mine},
+            {topic_partition: self.kafka.offsets[topic_partition][1] for topic_partition in mine},
             commit_interval_ms=10,
             max_transaction_bytes=60,
             transaction_timeout_ms=1_500,
@@ -172,8 +180,8 @@ class Simulation:
         self._at(self.now_ms + self.chance.randint(0, 50), lambda: self._pump(task))
 
     def _some_records(self) -> None:
-        place = self.chance.choice(self.places)
-        self.kafka.source[place] += self.chance.randint(1, 6)
+        topic_partition = self.chance.choice(self.topic_partitions)
+        self.kafka.source[topic_partition] += self.chance.randint(1, 6)
 
     def _kill_or_freeze(self) -> None:
         task = self.chance.choice(self.tasks)
@@ -201,7 +209,10 @@ class Simulation:
         }
         if len(running) < self.task_count:
             self.begin_plan()
-        return all(self.kafka.offsets[place][1] == end for place, end in self.kafka.source.items())
+        return all(
+            self.kafka.offsets[topic_partition][1] == end
+            for topic_partition, end in self.kafka.source.items()
+        )
 
     def _is_alone(self) -> bool:
         """Return whether the tasks of older plans have ended, though they have nothing to commit."""

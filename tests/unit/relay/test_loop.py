@@ -29,7 +29,7 @@ from penstock.relay.messages import (
 from penstock.types import TopicPartition
 from tests.unit.relay.simulation import Records
 
-PLACE = TopicPartition("source", 0)
+TOPIC_PARTITION = TopicPartition("source", 0)
 
 
 class Driver:
@@ -43,7 +43,11 @@ class Driver:
         self._end = 0
         ids = tuple(f"id-{lane}" for lane in range(lanes))
         settings = LoopSettings(
-            ids, {PLACE: 0}, commit_interval_ms=10, max_transaction_bytes=20, plan_check_ms=plan_check_ms
+            ids,
+            {TOPIC_PARTITION: 0},
+            commit_interval_ms=10,
+            max_transaction_bytes=20,
+            plan_check_ms=plan_check_ms,
         )
         self.loop = Loop(settings, Records, lambda _: 1)
 
@@ -69,15 +73,15 @@ class Driver:
         if isinstance(request, CheckPlan):
             return Done(value=True)
         if isinstance(request, ReadPositions):
-            return Done({PLACE: self._end})
+            return Done({TOPIC_PARTITION: self._end})
         if isinstance(request, Fetch):
-            at = request.offsets[PLACE]
+            at = request.offsets[TOPIC_PARTITION]
             rows = [(0, offset) for offset in range(at, at + records)]
-            return Done([Fetched(PLACE, codes.NO_ERROR, at + records, rows, records)])
+            return Done([Fetched(TOPIC_PARTITION, codes.NO_ERROR, at + records, rows, records)])
         if isinstance(request, Produce):
             return Done([(batch, Answer(codes.NO_ERROR, 0)) for batch in request.planned.batches.values()])
         if isinstance(request, CommitOffsets):
-            self._end = request.positions[PLACE]
+            self._end = request.positions[TOPIC_PARTITION]
         if isinstance(request, (EndTransaction, TakeId)):
             given = request if isinstance(request, TakeId) else request.identity
             return Done(TransactionIdentity(given.transactional_id, 1, 1))
@@ -129,10 +133,10 @@ def test_a_loop_without_records_ends_when_its_plan_is_over() -> None:
     assert driver.loop.outcome.end is End.PLAN_OVER
 
 
-@pytest.mark.parametrize("found", [{}, {PLACE: 6}], ids=str)
+@pytest.mark.parametrize("found", [{}, {TOPIC_PARTITION: 6}], ids=str)
 def test_a_group_that_has_lost_an_offset_of_the_plan_is_an_error(found: dict[TopicPartition, int]) -> None:
     """Otherwise a process that takes the place of another would write records a second time."""
-    settings = LoopSettings(("id-0",), {PLACE: 7})
+    settings = LoopSettings(("id-0",), {TOPIC_PARTITION: 7})
     loop = Loop(settings, Records, lambda _: 1)
     [take] = loop.plan(0)
     loop.answer(take, Done(TransactionIdentity("id-0", 1, 1)), 0)
@@ -152,7 +156,7 @@ def test_a_transaction_says_how_much_the_task_has_committed_with_it() -> None:
     for number, (before, now) in enumerate(itertools.pairwise([NOTHING, *said])):
         assert now.transactions == number + 1
         assert now.records_in > before.records_in
-    assert said[-1].records_in == said[-1].records_out == driver.loop.committed[PLACE]
+    assert said[-1].records_in == said[-1].records_out == driver.loop.committed[TOPIC_PARTITION]
 
 
 def test_a_slow_target_holds_the_source_back() -> None:
@@ -165,8 +169,8 @@ def test_a_slow_target_holds_the_source_back() -> None:
     fetched = [request for request in driver.sent if isinstance(request, Fetch)]
     for _ in range(10):
         assert driver.turn(records=9) == []
-    last = fetched[-1].offsets[PLACE]
-    first = driver.loop.committed.get(PLACE, 0)
+    last = fetched[-1].offsets[TOPIC_PARTITION]
+    first = driver.loop.committed.get(TOPIC_PARTITION, 0)
     assert last - first < 3 * 20 + 9  # one that is ended, one that is filled, and one answer
     driver.answer(Done(TransactionIdentity("id-0", 1, 1)))
     assert Fetch in kinds(driver.turn(records=9))

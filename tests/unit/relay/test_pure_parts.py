@@ -14,7 +14,7 @@ from penstock.relay.progress import KEPT, Progress
 from penstock.relay.restarts import FAILURES_MAX, Restarts, Slots
 from penstock.types import TopicPartition
 
-PLACE = TopicPartition("orders", 0)
+TOPIC_PARTITION = TopicPartition("orders", 0)
 TOPIC_ID = "11111111-2222-3333-4444-555555555555"
 
 
@@ -47,9 +47,9 @@ def test_the_driver_notes_only_the_topic() -> None:
 
 @given(st.integers(1, 30), st.integers(1, 40))
 def test_topic_partitions_are_divided_evenly(partitions: int, tasks: int) -> None:
-    places = [TopicPartition("orders", index) for index in range(partitions)]
-    found = divided(places, tasks)
-    assert sorted(place for mine in found for place in mine) == places
+    topic_partitions = [TopicPartition("orders", index) for index in range(partitions)]
+    found = divided(topic_partitions, tasks)
+    assert sorted(topic_partition for mine in found for topic_partition in mine) == topic_partitions
     sizes = [len(mine) for mine in found]
     assert len(found) == min(partitions, tasks)
     assert max(sizes) - min(sizes) <= 1
@@ -76,37 +76,37 @@ def test_tasks_that_do_not_begin_give_a_plan_with_those_that_have() -> None:
 
 def progress_of(positions: int = 0) -> Progress:
     made = Progress({"name": "test"})
-    made.begin({PLACE: positions}, 100.0)
+    made.begin({TOPIC_PARTITION: positions}, 100.0)
     return made
 
 
 def test_a_report_has_what_was_committed_since_the_last_one() -> None:
     progress = progress_of()
-    assert progress.see({PLACE: CommittedOffset(0, plan_note(TOPIC_ID))}, 1, 101.0) is None
-    first = progress.see({PLACE: CommittedOffset(40, note(records=40))}, 1, 102.0)
+    assert progress.see({TOPIC_PARTITION: CommittedOffset(0, plan_note(TOPIC_ID))}, 1, 101.0) is None
+    first = progress.see({TOPIC_PARTITION: CommittedOffset(40, note(records=40))}, 1, 102.0)
     assert first is not None
     assert (first["numInputRows"], first["inputRowsPerSecond"]) == (40, 20.0)
     assert first["timestamp"] == "1970-01-01T00:01:42.000Z"
-    second = progress.see({PLACE: CommittedOffset(100, note(records=90))}, 1, 104.0)
+    second = progress.see({TOPIC_PARTITION: CommittedOffset(100, note(records=90))}, 1, 104.0)
     assert second is not None
     assert second["numInputRows"] == 50
     assert second["startOffset"] == {"orders": {"0": 40}}
     assert second["endOffset"] == {"orders": {"0": 100}}
-    assert progress.see({PLACE: CommittedOffset(100, note(records=90))}, 1, 105.0) is None
+    assert progress.see({TOPIC_PARTITION: CommittedOffset(100, note(records=90))}, 1, 105.0) is None
 
 
 def test_attempts_and_plans_are_added_up_and_older_queries_left_out() -> None:
     progress = progress_of()
     other = TopicPartition("orders", 1)
-    progress.see({PLACE: CommittedOffset(9, note(generation=1, records=999))}, 5, 101.0)
+    progress.see({TOPIC_PARTITION: CommittedOffset(9, note(generation=1, records=999))}, 5, 101.0)
     assert progress.totals == NOTHING
-    progress.see({PLACE: CommittedOffset(10, note(5, records=10))}, 5, 102.0)
-    progress.see({PLACE: CommittedOffset(15, note(5, attempt=1, records=5))}, 5, 103.0)
-    progress.see({PLACE: CommittedOffset(15, note(5, attempt=1, records=5)),
+    progress.see({TOPIC_PARTITION: CommittedOffset(10, note(5, records=10))}, 5, 102.0)
+    progress.see({TOPIC_PARTITION: CommittedOffset(15, note(5, attempt=1, records=5))}, 5, 103.0)
+    progress.see({TOPIC_PARTITION: CommittedOffset(15, note(5, attempt=1, records=5)),
                   other: CommittedOffset(7, note(5, task=1, records=7))}, 5, 104.0)  # fmt: skip
     assert progress.totals.records_in == 22
     progress.forget_plans(6)
-    progress.see({PLACE: CommittedOffset(15, note(5, attempt=1, records=5)),
+    progress.see({TOPIC_PARTITION: CommittedOffset(15, note(5, attempt=1, records=5)),
                   other: CommittedOffset(10, note(6, records=3))}, 6, 105.0)  # fmt: skip
     assert progress.totals.records_in == 25
 
@@ -114,5 +114,7 @@ def test_attempts_and_plans_are_added_up_and_older_queries_left_out() -> None:
 def test_as_many_reports_are_kept_as_spark_keeps() -> None:
     progress = progress_of()
     for number in range(KEPT + 20):
-        progress.see({PLACE: CommittedOffset(number + 1, note(records=number + 1))}, 1, 100.0 + number)
+        progress.see(
+            {TOPIC_PARTITION: CommittedOffset(number + 1, note(records=number + 1))}, 1, 100.0 + number
+        )
     assert len(progress.recent) == KEPT

@@ -1,4 +1,4 @@
-"""A continuous query on the fake Kafka, with threads in the place of Spark's tasks."""
+"""A continuous query on the fake Kafka, with threads instead of Spark's tasks."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ class Query:
             self.written += values
 
     def positions(self, partitions: int = PARTITIONS) -> dict[TopicPartition, int]:
-        places = [TopicPartition(SOURCE, index) for index in range(partitions)]
-        return committed_offsets(self.connections, GROUP, places)
+        topic_partitions = [TopicPartition(SOURCE, index) for index in range(partitions)]
+        return committed_offsets(self.connections, GROUP, topic_partitions)
 
     def await_all(self, partitions: int = PARTITIONS) -> None:
         wait_until(lambda: sum(self.positions(partitions).values()) == len(self.written), "all is copied")
@@ -292,9 +292,9 @@ def test_fewer_slots_than_tasks_give_a_plan_with_fewer_tasks(
 
 
 def test_offsets_of_a_topic_that_was_created_again_are_an_error(query: Query) -> None:
-    place = TopicPartition(SOURCE, 0)
+    topic_partition = TopicPartition(SOURCE, 0)
     note = {SOURCE: plan_note("11111111-2222-3333-4444-555555555555")}
-    commit_offsets(query.connections, GROUP, {place: 5}, notes=note)
+    commit_offsets(query.connections, GROUP, {topic_partition: 5}, notes=note)
     with pytest.raises(TopicPartitionsRemovedError, match="deleted and created again"):
         query.supervisor().start()
     assert present_member(query.connections, GROUP) == Membership(GROUP)
@@ -306,8 +306,8 @@ def test_a_task_commits_the_id_of_its_topic(query: Query) -> None:
         query.await_all()
         assert running.plan is not None
         topic_id = running.plan.topic_ids[SOURCE]
-    places = [TopicPartition(SOURCE, index) for index in range(PARTITIONS)]
-    notes = committed_notes(query.connections, GROUP, places, is_stable=True)
+    topic_partitions = [TopicPartition(SOURCE, index) for index in range(PARTITIONS)]
+    notes = committed_notes(query.connections, GROUP, topic_partitions, is_stable=True)
     assert {topic_id_of(each.note) for each in notes.values()} == {topic_id}
 
 

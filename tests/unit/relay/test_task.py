@@ -37,7 +37,7 @@ from tests.waiting import wait_until
 
 SOURCE, TARGET, GROUP = "source", "target", "group"
 V1, V2 = TransactionProtocol.V1, TransactionProtocol.V2
-PLACES = {TopicPartition(SOURCE, index): 0 for index in range(2)}
+TOPIC_PARTITIONS = {TopicPartition(SOURCE, index): 0 for index in range(2)}
 
 
 class Copy:
@@ -52,7 +52,7 @@ class Copy:
         self.written: list[bytes] = []
         self.plan = ContinuousPlan(
             self.settings,
-            PLACES,
+            TOPIC_PARTITIONS,
             TARGET,
             ("copy-0-0",),
             Membership(GROUP),
@@ -63,8 +63,8 @@ class Copy:
 
     def write(self, count: int = 50) -> None:
         """Write so many records to each partition of the source."""
-        before = len(self.written) // len(PLACES)
-        for partition in range(len(PLACES)):
+        before = len(self.written) // len(TOPIC_PARTITIONS)
+        for partition in range(len(TOPIC_PARTITIONS)):
             values = [b"%d-%06d" % (partition, before + number) for number in range(count)]
             records = [judge.Record(value, partition=partition) for value in values]
             judge.produce(self.fake.bootstrap_servers, SOURCE, *records)
@@ -73,8 +73,11 @@ class Copy:
     @property
     def is_done(self) -> bool:
         """Return whether the group is at the end of the source."""
-        ends = {place: len(self.written) // len(PLACES) for place in PLACES}
-        return committed_offsets(self.connections, GROUP, PLACES) == ends
+        ends = {
+            topic_partition: len(self.written) // len(TOPIC_PARTITIONS)
+            for topic_partition in TOPIC_PARTITIONS
+        }
+        return committed_offsets(self.connections, GROUP, TOPIC_PARTITIONS) == ends
 
     @contextmanager
     def running(self, **changes: Any) -> Iterator[Running]:
@@ -88,7 +91,7 @@ class Copy:
     def check(self) -> None:
         """Fail unless each record is there once, in order, and nothing is open."""
         found = [each.value or b"" for each in committed_records(self.fake, TARGET)]
-        for partition in range(len(PLACES)):
+        for partition in range(len(TOPIC_PARTITIONS)):
             prefix = b"%d-" % partition
             of_partition = [each for each in self.written if each.startswith(prefix)]
             assert [each for each in found if each.startswith(prefix)] == of_partition
@@ -128,10 +131,10 @@ class Running:
 @contextmanager
 def copy_on(brokers: int) -> Iterator[Copy]:
     with FakeKafka(brokers) as fake:
-        fake.create_topic(SOURCE, len(PLACES))
+        fake.create_topic(SOURCE, len(TOPIC_PARTITIONS))
         fake.create_topic(TARGET, 3)
         made = Copy(fake)
-        assert not commit_offsets(made.connections, GROUP, PLACES)  # the driver does
+        assert not commit_offsets(made.connections, GROUP, TOPIC_PARTITIONS)  # the driver does
         yield made
         made.connections.close()
 

@@ -1,4 +1,4 @@
-"""A job whose tasks are threads, in the place of Spark's."""
+"""A job whose tasks are threads, instead of Spark's."""
 
 from __future__ import annotations
 

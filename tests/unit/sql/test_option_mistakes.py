@@ -264,7 +264,7 @@ def test_a_secret_is_neither_looked_up_nor_shown(session: Session, monkeypatch: 
         (UPSERT, "ERROR", "ON CONFLICT DO ERROR is served if it is known"),
     ],
 )
-def test_on_conflict_is_refused_at_its_place(
+def test_on_conflict_is_refused_at_its_position(
     session: Session, options: str, action: str, message: str
 ) -> None:
     key = ", PRIMARY KEY (id) NOT ENFORCED" if options is UPSERT else ""

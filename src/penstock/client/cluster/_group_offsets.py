@@ -235,7 +235,7 @@ def _offset_fetch(
 
 
 def _read_committed_offsets(group_id: str, response: Any) -> dict[TopicPartition, int]:
-    return {place: found.offset for place, found in _read_committed(group_id, response).items()}
+    return {tp: found.offset for tp, found in _read_committed(group_id, response).items()}
 
 
 def _read_committed(group_id: str, response: Any) -> dict[TopicPartition, CommittedOffset]:
