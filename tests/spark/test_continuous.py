@@ -19,8 +19,10 @@ from pyspark.sql import SparkSession
 import penstock
 from penstock.errors import OptionError, PenstockError, RowError, SchemaError
 from penstock.options.continuous import parse_continuous
+from penstock.relay import settings, supervisor
 from penstock.relay.driver import PlanDriver
 from penstock.relay.settings import QuerySettings, query_settings
+from penstock.types import TopicPartition
 from tests import judge
 from tests.continuous_copy import PARTITIONS, Copy, writing
 from tests.fix_broker import MakeTopic
@@ -143,6 +145,26 @@ def test_an_error_of_the_function_ends_the_query_and_leaves_nothing_open(
     ):
         query.awaitTermination()
     with running(spark, copy):
+        copy.await_all()
+    copy.check()
+
+
+def test_slots_that_are_missing_and_topic_partitions_that_come(
+    spark: SparkSession, copy: Copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The session has two slots. Spark says nothing about a third task, which never begins."""
+    monkeypatch.setattr(supervisor, "_SLOT_PATIENCE_MS", 2_000)
+    monkeypatch.setattr(settings, "_DISCOVERY_MS", 200)
+    copy.write()
+    with running(spark, copy, tasks=3) as query:
+        copy.await_all()
+        assert query.status["numTasks"] == 2
+        generation = query.status["generation"]
+        judge.add_partitions(copy.bootstrap, copy.source, PARTITIONS + 1)
+        copy.places.append(TopicPartition(copy.source, PARTITIONS))
+        wait_until(lambda: query.status["generation"] > generation, "it is planned again")
+        more = [judge.Record(b"%d" % number, key=b"new", partition=PARTITIONS) for number in range(900, 950)]
+        copy.written += judge.produce(copy.bootstrap, copy.source, *more)
         copy.await_all()
     copy.check()
 
