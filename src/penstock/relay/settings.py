@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from penstock.client.settings import (
     ConnectionSettings,
@@ -101,7 +101,7 @@ def query_settings(
 
 def _check_same_cluster(connection: ConnectionSettings, of_sink: KafkaProperties) -> None:
     sink = connection_settings(of_sink, client_id=_CLIENT_ID)
-    is_same = replace(sink, bootstrap_servers=()).security == connection.security
+    is_same = sink.security == connection.security
     if is_same and sorted(sink.bootstrap_servers) == sorted(connection.bootstrap_servers):
         return
     name = "bootstrap.servers" if is_same else "security.protocol"
