@@ -15,6 +15,7 @@ from penstock.sql.passes.check_variants import check_variants
 from penstock.sql.passes.context import PassContext
 from penstock.sql.passes.engine.choose import choose_engine
 from penstock.sql.passes.filter_before_sessions import filter_before_sessions
+from penstock.sql.passes.fold_cases import fold_cases
 from penstock.sql.passes.keep_varying import keep_varying
 from penstock.sql.passes.narrow_scans import narrow_scans
 from penstock.sql.passes.prune_columns import prune_columns
@@ -31,6 +32,7 @@ PASSES: tuple[Callable[[Output, PassContext], Output], ...] = (
     unnest_queries,
     apply_to_join,
     push_filters,
+    lambda plan, _: fold_cases(plan),
     rank_to_top,
     sets_to_groups,
     version_times,

@@ -84,6 +84,14 @@ class FieldOf(Function):
 
 
 @dataclass(frozen=True)
+class Case(Function):
+    """CASE. Its arguments are the operand (if any), two for each branch, and the value of ELSE (if any)."""
+
+    branches: int = 0
+    has_operand: bool = False
+
+
+@dataclass(frozen=True)
 class Column:
     """A column of a node. Its id is unique in the statement; the name is for messages.
 

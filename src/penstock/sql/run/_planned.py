@@ -75,8 +75,8 @@ class Planner:
     _database: str = ""
     """Where the session finds names without a database."""
     _columns: dict[Any, dict[str, list[FlinkType]]] = field(default_factory=dict)
-    """The columns that the scans of a table read, with their types. A batch reads a table once, so all
-    scans see the same rows."""
+    """The columns that the scans of a table read, with their types. All scans of a static table read the same
+    ones, so that they see the same rows."""
     _wanted: dict[Any, set[str]] = field(default_factory=dict)
     """Which records each scan of a table wants. They are left out if all scans want the same ones."""
 
@@ -245,7 +245,8 @@ class Planner:
         if not isinstance(key[0], Table):
             return self.views.named(key[1])
         declared_, options = key
-        types = self._columns[key]
+        own = {each.name: [each.type] for each in node.columns}
+        types = own if node.source.is_stream else self._columns[key]
         if len(self._wanted[key]) == 1 and node.wanted:
             options = (*options, (WANTED, node.wanted))
         table = with_columns(declared_.hinted(options), types)

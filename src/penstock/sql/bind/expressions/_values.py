@@ -18,7 +18,7 @@ from penstock.sql.functions.zones import is_zoned
 from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.language.parse import parse_flink_type
 from penstock.sql.language.queries import CastTo
-from penstock.sql.plan.expressions import Expression, Literal, TypedSql
+from penstock.sql.plan.expressions import Case, Expression, Literal, TypedSql
 from penstock.sql.plan.types import STRING, TIMES, declared, widest
 
 _ELEMENTS = (
@@ -58,7 +58,8 @@ class Values(Operators):
             whens = " ".join(f"WHEN {texts[2 * i]} THEN {texts[2 * i + 1]}" for i in range(count))
             return f"CASE{shown} {whens}{f' ELSE {texts[-1]}' if default else ''} END"
 
-        return self.call(node, "CASE", text, args, widest([each.type for each in results]))
+        function = Case(len(args), len(args), text, branches=count, has_operand=bool(this))
+        return self.called(node, "CASE", function, args, widest([each.type for each in results]))
 
     def _array(self, node: exp.Expr) -> Expression:
         args = [self.bind(each) for each in node.expressions]

@@ -1,0 +1,100 @@
+"""What a table is read with: the columns, and the fields of ROWs, that its scans take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.sql.language.source import Source
+from penstock.sql.language.statements import Fragment
+from penstock.sql.plan.nodes import Scan
+from penstock.sql.plan.nodes import Source as Read
+from penstock.sql.plan.traits import TraitsOf
+from penstock.sql.run import _tables as tables
+from penstock.sql.run._planned import Planner
+from penstock.sql.run.catalog import Table
+from penstock.sql.run.settings import MODE, Settings
+from tests.unit.sql.declared import TOPIC
+from tests.unit.sql.planning import PlanOnly, RecordedViews, catalog_of
+
+COLUMNS = (
+    "k INT, a ROW<x INT, y ROW<z STRING, w INT>, `Big` INT>, b ROW<x INT, n INT>, `all` ARRAY<ROW<x INT>>"
+)
+BOTH = "SELECT a.x FROM t WHERE k = 1 UNION ALL SELECT b.n FROM t WHERE k = 2"
+
+
+class Views(RecordedViews):
+    def named(self, frame: Any) -> str:
+        return str(frame)
+
+
+class Reader(PlanOnly):
+    """A planner that notes the tables that it opens."""
+
+    read: list[str]
+
+    def scan(self, node: Scan) -> str:
+        return Planner.scan(self, node)
+
+    def _opened(self, table: Table, source: Read, *, has_offsets: bool) -> str:
+        self.read.append(
+            ", ".join(f"{name} {kind}" for name, kind, _ in tables.declared_types(table.definition))
+        )
+        return f"v{len(self.read)}"
+
+
+def read(query: str, *, mode: str = "streaming", options: str = "", columns: str = COLUMNS) -> list[str]:
+    """Return the columns of each table that a query opens."""
+    given = options or "'format' = 'json'"
+    catalog = catalog_of(f"CREATE TABLE t ({columns}) WITH ('connector' = 'kafka', {TOPIC}, {given})")
+    views: Any = Views()
+    warnings: list[str] = []
+    planner = Reader(catalog, Settings({MODE: mode}), views, lambda: "", warnings.append, {})
+    planner.read, planner.made_of = [], []
+    traits = TraitsOf()
+    planner.text(planner.plan(Fragment(query), Source(query), traits), traits)
+    return planner.read
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("SELECT a.x FROM t", ["a STRUCT<`x`: INT>"]),
+        ("SELECT t.A.Y.Z, a.big FROM t", ["a STRUCT<`y`: STRUCT<`z`: STRING>, `Big`: INT>"]),
+        ("SELECT t.a.y, t.a.y.w FROM t", ["a STRUCT<`y`: STRUCT<`z`: STRING, `w`: INT>>"]),
+        ("SELECT k FROM t WHERE b IS NULL", ["k INT, b STRUCT<`x`: INT, `n`: INT>"]),
+        ("SELECT t.`all`[1].x FROM t", ["all ARRAY<STRUCT<`x`: INT>>"]),
+    ],
+)
+def test_a_row_is_read_with_the_fields_that_the_query_takes(query: str, found: list[str]) -> None:
+    assert read(query) == found
+
+
+def test_each_scan_of_a_stream_reads_its_own_fields() -> None:
+    """Spark reads the topic for each of them anyway."""
+    assert read(BOTH) == ["k INT, a STRUCT<`x`: INT>", "k INT, b STRUCT<`n`: INT>"]
+
+
+def test_all_scans_of_a_batch_read_the_same_rows() -> None:
+    assert read(BOTH, mode="batch") == ["k INT, a STRUCT<`x`: INT>, b STRUCT<`n`: INT>"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "'format' = 'json', 'json.fail-on-missing-field' = 'true'",
+        "'format' = 'avro-confluent', 'avro-confluent.url' = 'http://r'",
+        "'value.format' = 'json', 'key.format' = 'json', 'key.fields' = 'k'",
+    ],
+)
+def test_a_format_that_needs_all_fields_gets_them(options: str) -> None:
+    (found,) = read("SELECT k, a.x FROM t", options=options)
+    assert "a STRUCT<`x`: INT, `y`: STRUCT<`z`: STRING, `w`: INT>, `Big`: INT>" in found
+
+
+def test_a_primary_key_is_read_whole() -> None:
+    columns = "k INT, a ROW<x INT, y INT>, b ROW<x INT, y INT>, PRIMARY KEY (a) NOT ENFORCED"
+    options = "'format' = 'debezium-json'"
+    (found,) = read("SELECT t.a.x, t.b.x FROM t", options=options, columns=columns)
+    assert "a STRUCT<`x`: INT, `y`: INT>" in found
