@@ -88,12 +88,13 @@ def _top(node: Rank, context: PassContext) -> Node:
     shown = columns_of(node.input)
     outputs, keys = labelled("c", shown), labelled("p", node.partition or (ZERO,))
     columns, order = ordered(node.order, context)
-    if not node.order:  # any rows are right. Those that were read first do not change
-        if not below.changes:
-            rows, offsets = with_offsets(rows, context)
-            columns = [*labelled("o", offsets)]
-        columns = columns or [("o0", ZERO)]
-        order = [(label, False) for label in labels_of(columns)]
+    if not below.changes:  # of equal rows those that were read first do not change, as in Flink
+        rows, offsets = with_offsets(rows, context)
+        ties = [*zip(OFFSETS, offsets, strict=False)] if node.order else [*labelled("o", offsets)]
+        columns += ties
+        order += [(label, False) for label in labels_of(ties)]
+    if not order:
+        columns, order = [("o0", ZERO)], [("o0", False)]
     ranked = (("n", node.rank),) if node.rank is not None and node.count > 1 else ()
     operator = Top(node.count, labels_of(keys), tuple(order), "n" if ranked else None)
     rows_in = input_with(rows, [*outputs, *keys, *columns], context)
