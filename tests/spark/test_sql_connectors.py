@@ -266,3 +266,37 @@ def test_files_are_divided_among_folders_by_columns(session: Session, tmp_path: 
     assert [row[1] for row in rows(session, stored)] == [2, 3, 4, 9]
     with pytest.raises(SqlError, match="or the name of the folder for NULL"):
         session.execute("SET 'execution.runtime-mode' = 'batch'; INSERT INTO divided VALUES ('', 9, 'x', 1)")
+
+
+@pytest.mark.parametrize("format_", ["csv", "json"])
+def test_files_give_back_each_value(session: Session, tmp_path: Path, format_: str) -> None:
+    """Spark by itself leaves out microseconds, and in CSV blanks at the ends of texts."""
+    texts = ["' a '", "''", "CAST(NULL AS STRING)", "'\"'", "'a,\"b\\'", "'\tx\t'", "'#'"]
+    time = "TIMESTAMP '2026-01-01 10:00:00.123456'"
+    columns = "id INT, a STRING, at TIMESTAMP(6), `day` DATE, d DOUBLE, m DECIMAL(10, 3)"
+    options = f"'connector' = 'filesystem', 'format' = '{format_}'"
+    made = ", ".join(
+        f"({number}, {text}, {time}, DATE '0099-01-02', 0.1E0, 1.500)" for number, text in enumerate(texts)
+    )
+    session.execute(
+        f"""
+        CREATE TABLE kept ({columns}) WITH ({options}, 'path' = '{tmp_path}/kept');
+        CREATE TABLE streamed ({columns}) WITH ({options}, 'path' = '{tmp_path}/streamed');
+        SET 'execution.runtime-mode' = 'batch';
+        INSERT INTO kept VALUES {made}
+        """
+    )
+    wanted = rows(session, f"SELECT * FROM (VALUES {made}) AS v(id, a, `at`, `day`, d, m) ORDER BY id")
+    assert rows(session, "SELECT * FROM kept ORDER BY id") == wanted
+    session.execute(
+        f"""
+        CREATE TABLE watched ({columns}) WITH ({options}, 'path' = '{tmp_path}/kept',
+            'source.monitor-interval' = '1 s');
+        SET 'execution.runtime-mode' = 'streaming'; SET 'table.dml-sync' = 'false'
+        """
+    )
+    job = session.execute("INSERT INTO streamed SELECT * FROM watched")[0].job
+    assert job is not None
+    job.queries[0].processAllAvailable()
+    job.stop()
+    assert rows(session, "SELECT * FROM streamed ORDER BY id") == wanted

@@ -5,6 +5,7 @@ Runs on the driver. Invariant: a value that does not fit its column stops the qu
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from penstock.security.location import without_secrets
@@ -14,6 +15,13 @@ from penstock.sql.connectors.sessions import first_line
 from penstock.sql.plan.texts import literal, quoted
 
 _STRICT = ("json", "csv")
+_WRITTEN: Mapping[str, str] = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS][XXX]",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]",
+    "ignoreLeadingWhiteSpace": "false",
+    "ignoreTrailingWhiteSpace": "false",
+}
+"""Options with which Spark writes whole values: by itself it cuts off microseconds, and blanks in CSV."""
 _NO_VALUE = ("", "__DEFAULT_PARTITION__", "__HIVE_DEFAULT_PARTITION__")
 """Names of the folder of rows without a value: Flink's and Spark's, which it gives to '' too."""
 
@@ -35,6 +43,11 @@ def open_files(spark: Any, files: Files, schema: Any, *, streaming: bool) -> Any
         frame.select([quoted(name) for name in schema.names]) if files.definition.partitioned_by else frame
     )
     return _in_folders(frame, files, f"CASE WHEN {{0}} NOT IN {_NO_VALUE} THEN {{0}} END")
+
+
+def written_with(files: Files) -> dict[str, str]:
+    """Return the options with which Spark writes the files, so that a read gives back each value."""
+    return dict(_WRITTEN) if files.format in _STRICT else {}
 
 
 def _folders_last(schema: Any, files: Files) -> Any:

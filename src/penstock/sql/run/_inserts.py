@@ -20,6 +20,7 @@ from penstock.spark.process.short_errors import short_errors_of_batches
 from penstock.spark.reused_shuffles import without_reused_shuffles
 from penstock.spark.stop_after_batch import stop_soon
 from penstock.sql.connectors.described import Blackhole, Connector, Files, Jdbc, Print
+from penstock.sql.connectors.files import written_with
 from penstock.sql.connectors.jdbc import frames as jdbc
 from penstock.sql.connectors.sessions import reason
 from penstock.sql.functions.zones import local_rows
@@ -292,7 +293,7 @@ class Inserts:
         elif isinstance(connector, Files):
             of_partitions = write.table.definition.partitioned_by
             writer = writer.partitionBy(*of_partitions).option("partitionOverwriteMode", "dynamic")
-            writer.format(connector.format).save(connector.path)
+            writer.format(connector.format).options(**written_with(connector)).save(connector.path)
         elif isinstance(connector, Jdbc):
             jdbc.write_batch(connector.settings, write.table.definition.primary_key, write.rows)
         else:
@@ -335,7 +336,7 @@ class Inserts:
             return writer.start()
         if isinstance(connector, Files):
             writer = writer.partitionBy(*write.table.definition.partitioned_by)
-            return writer.format(connector.format).start(connector.path)
+            return writer.format(connector.format).options(**written_with(connector)).start(connector.path)
         return writer.format("penstock").options(**connector.options).start()
 
 
