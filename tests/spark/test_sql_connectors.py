@@ -270,7 +270,7 @@ def test_files_are_divided_among_folders_by_columns(session: Session, tmp_path: 
 
 @pytest.mark.parametrize("format_", ["csv", "json"])
 def test_files_give_back_each_value(session: Session, tmp_path: Path, format_: str) -> None:
-    """Spark by itself leaves out microseconds, and in CSV blanks at the ends of texts."""
+    """Spark by itself leaves out microseconds, and in CSV blanks at the ends of texts and the text ''."""
     texts = ["' a '", "''", "CAST(NULL AS STRING)", "'\"'", "'a,\"b\\'", "'\tx\t'", "'#'"]
     time = "TIMESTAMP '2026-01-01 10:00:00.123456'"
     columns = "id INT, a STRING, at TIMESTAMP(6), `day` DATE, d DOUBLE, m DECIMAL(10, 3)"

@@ -15,6 +15,8 @@ from penstock.sql.connectors.sessions import first_line
 from penstock.sql.plan.texts import literal, quoted
 
 _STRICT = ("json", "csv")
+_NULL = "\ue000NULL\ue000"
+"""Stands for nothing between two commas while Spark reads CSV. By itself it takes "" for NULL, too."""
 _WRITTEN: Mapping[str, str] = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS][XXX]",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]",
@@ -35,6 +37,8 @@ def open_files(spark: Any, files: Files, schema: Any, *, streaming: bool) -> Any
     reader = spark.readStream if streaming and files.is_monitored else spark.read
     if files.format in _STRICT:  # without it Spark reads a wrong value as NULL
         reader = reader.option("mode", "FAILFAST")
+    if files.format == "csv":
+        reader = reader.option("nullValue", _NULL)
     try:
         frame = reader.format(files.format).schema(_folders_last(schema, files)).load(files.path)
     except Exception as error:
