@@ -1,3 +1,17 @@
+-- -------------------------------------------------------------------------------------------------
+-- Query 4: Average Price for a Category
+-- -------------------------------------------------------------------------------------------------
+-- Select the average of the wining bid prices for all auctions in each category.
+-- Illustrates complex join and aggregation.
+-- -------------------------------------------------------------------------------------------------
+
+CREATE TABLE nexmark_q4 (
+  id BIGINT,
+  final BIGINT
+) WITH (
+  'connector' = 'blackhole'
+);
+
 INSERT INTO nexmark_q4
 SELECT
     Q.category,

@@ -1,3 +1,21 @@
+-- -------------------------------------------------------------------------------------------------
+-- Query 5: Hot Items
+-- -------------------------------------------------------------------------------------------------
+-- Which auctions have seen the most bids in the last period?
+-- Illustrates sliding windows and combiners.
+--
+-- The original Nexmark Query5 calculate the hot items in the last hour (updated every minute).
+-- To make things a bit more dynamic and easier to test we use much shorter windows,
+-- i.e. in the last 10 seconds and update every 2 seconds.
+-- -------------------------------------------------------------------------------------------------
+
+CREATE TABLE nexmark_q5 (
+  auction  BIGINT,
+  num  BIGINT
+) WITH (
+  'connector' = 'blackhole'
+);
+
 INSERT INTO nexmark_q5
 SELECT AuctionBids.auction, AuctionBids.num
  FROM (

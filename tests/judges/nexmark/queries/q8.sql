@@ -1,3 +1,21 @@
+-- -------------------------------------------------------------------------------------------------
+-- Query 8: Monitor New Users
+-- -------------------------------------------------------------------------------------------------
+-- Select people who have entered the system and created auctions in the last period.
+-- Illustrates a simple join.
+--
+-- The original Nexmark Query8 monitors the new users the last 12 hours, updated every 12 hours.
+-- To make things a bit more dynamic and easier to test we use much shorter windows (10 seconds).
+-- -------------------------------------------------------------------------------------------------
+
+CREATE TABLE nexmark_q8 (
+  id  BIGINT,
+  name  VARCHAR,
+  stime  TIMESTAMP(3)
+) WITH (
+  'connector' = 'blackhole'
+);
+
 INSERT INTO nexmark_q8
 SELECT P.id, P.name, P.starttime
 FROM (

@@ -1,3 +1,29 @@
+-- -------------------------------------------------------------------------------------------------
+-- Query 9: Winning Bids (Not in original suite)
+-- -------------------------------------------------------------------------------------------------
+-- Find the winning bid for each auction.
+-- -------------------------------------------------------------------------------------------------
+
+CREATE TABLE nexmark_q9 (
+  id  BIGINT,
+  itemName  VARCHAR,
+  description  VARCHAR,
+  initialBid  BIGINT,
+  reserve  BIGINT,
+  `dateTime`  TIMESTAMP(3),
+  expires  TIMESTAMP(3),
+  seller  BIGINT,
+  category  BIGINT,
+  extra  VARCHAR,
+  auction  BIGINT,
+  bidder  BIGINT,
+  price  BIGINT,
+  bid_dateTime  TIMESTAMP(3),
+  bid_extra  VARCHAR
+) WITH (
+  'connector' = 'blackhole'
+);
+
 INSERT INTO nexmark_q9
 SELECT
     id, itemName, description, initialBid, reserve, `dateTime`, expires, seller, category, extra,

@@ -35,3 +35,12 @@ CREATE TABLE kafka (
             ELSE bid.`dateTime`
         END,
     WATERMARK FOR `dateTime` AS `dateTime` - INTERVAL '4' SECOND
+) WITH (
+    'connector' = 'kafka',
+    'topic' = 'nexmark',
+    'properties.bootstrap.servers' = '${BOOTSTRAP_SERVERS}',
+    'properties.group.id' = 'nexmark',
+    'scan.startup.mode' = 'earliest-offset',
+    'sink.partitioner' = 'round-robin',
+    'format' = 'json'
+);
