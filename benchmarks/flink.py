@@ -206,6 +206,15 @@ class FlinkSession:
         answer = self._ask(action="script", statements=statements)
         return answer["wall_s"], answer["net_s"]
 
+    def nexmark(self, statements: list[str]) -> tuple[float, float, int]:
+        """Run a bounded script with Nexmark's settings.
+
+        Returns:
+            The seconds of its last statement, whole and net, and the number of records that its sources gave.
+        """
+        answer = self._ask(action="script", mode="nexmark", statements=statements)
+        return answer["wall_s"], answer["net_s"], answer["read_records"]
+
     def first_row(self, statements: list[str]) -> tuple[float, int]:
         """Run a bounded script. Return the seconds to the first row of its SELECT, and the number of rows."""
         answer = self._ask(action="first_row", statements=statements)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from benchmarks import exactly_once, harness, metrics_cost, micro_batches, planning, streaming
+from benchmarks import exactly_once, harness, metrics_cost, micro_batches, nexmark, planning, streaming
 from benchmarks.cases import CASES
 from benchmarks.changelogs import decode, many_keys, normalize, sums
 from benchmarks.changelogs.messages import FORMATS
@@ -166,3 +167,14 @@ def _measured(
     own = replace(bench, input_topic=case.input_topic, record_count=count)
     said: list[str] = []
     return harness.measure_case(name, case, own, rounds, said.append, warm_ups=1), said
+
+
+def test_a_query_of_nexmark_is_timed_and_one_that_is_refused_is_told(
+    spark: SparkSession, bootstrap: str, tmp_path: Path
+) -> None:
+    run = nexmark.Nexmark(spark, bootstrap, None, tmp_path)
+    topics = {run.fill(count): count for count in (50, 500)}
+    found = run.measure("q8", topics, 1, say=str)
+    assert found[PENSTOCK].median_s > 0
+    assert run.measure("q6", topics, 1, say=str)[PENSTOCK].seconds == []
+    assert [*run.refused] == ["q6"]
