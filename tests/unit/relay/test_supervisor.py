@@ -106,6 +106,7 @@ class Query:
 def query(monkeypatch: pytest.MonkeyPatch) -> Iterator[Query]:
     monkeypatch.setattr(supervision, "_LOOK_S", 0.05)
     monkeypatch.setattr("penstock.relay.driver._HEARTBEAT_S", 0.05)
+    monkeypatch.setattr("penstock.client.net.backoff.UNKNOWN_TOPIC_GRACE_MS", 300)
     with FakeKafka() as fake:
         fake.create_topic(SOURCE, PARTITIONS)
         fake.create_topic(TARGET, 2)
