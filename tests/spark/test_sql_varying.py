@@ -17,7 +17,7 @@ def test_a_clock_over_rows_that_change_is_kept_or_does_no_harm(
     script: Script, bootstrap: str, make_topic: MakeTopic, caplog: pytest.LogCaptureFixture
 ) -> None:
     source, target, counts = make_topic(), make_topic(suffix="t"), make_topic(suffix="c")
-    times = make_topic(suffix="times")
+    times, recent = make_topic(suffix="times"), make_topic(suffix="recent")
     judge.produce(bootstrap, source, *EVENTS)
     script(
         f"""
@@ -27,6 +27,7 @@ def test_a_clock_over_rows_that_change_is_kept_or_does_no_harm(
             {upsert(bootstrap, target)};
         CREATE TABLE counts (shop STRING PRIMARY KEY NOT ENFORCED, n BIGINT, at TIMESTAMP_LTZ(3))
             {upsert(bootstrap, counts)};
+        CREATE TABLE recent (id INT PRIMARY KEY NOT ENFORCED, shop STRING, at TIMESTAMP_LTZ(3)) {upsert(bootstrap, recent)};
         CREATE TABLE times (at STRING PRIMARY KEY NOT ENFORCED, n BIGINT) {upsert(bootstrap, times)};
         CREATE TABLE shown (shop STRING, x DOUBLE) WITH ('connector' = 'print');
         CREATE FUNCTION shout AS 'tests.spark.sql_functions.shout' LANGUAGE PYTHON;
@@ -66,9 +67,11 @@ def test_a_clock_over_rows_that_change_is_kept_or_does_no_harm(
         script,
         """
         INSERT INTO times SELECT CAST(p AS STRING), COUNT(*) FROM sales WHERE NOW() > DATE '2026-01-01'
-            GROUP BY CAST(p AS STRING)
+            GROUP BY CAST(p AS STRING);
+        INSERT INTO recent SELECT id, shop, p FROM sales WHERE NOW() > DATE '2026-01-01';
         """,
     )
+    assert [(row["id"], row["shop"]) for row in written(bootstrap, recent)] == [(1, "b"), (2, "a")]
     assert sum(row["n"] for row in written(bootstrap, times)) == 2
     explained = "\n".join(
         row[0] for row in script("EXPLAIN SELECT shop, MAX(p) FROM sales GROUP BY shop")[0].rows

@@ -53,7 +53,7 @@ CREATE TABLE marked (i INT, s STRING, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) W
 CREATE TABLE clocked (i INT, s STRING, ltz TIMESTAMP_LTZ(3), p AS PROCTIME(), {KEY}) WITH ({CHANGES});
 CREATE TABLE random (i INT, x AS RAND(), {KEY}) WITH ({CHANGES});
 CREATE TABLE meta (i INT, o BIGINT METADATA FROM 'offset', {KEY}) WITH ({CHANGES});
-CREATE TABLE logged (i INT, o BIGINT METADATA FROM 'offset', `partition` INT METADATA,
+CREATE TABLE logged (i INT, op STRING, o BIGINT METADATA FROM 'offset', `partition` INT METADATA,
     at TIMESTAMP_LTZ(3) METADATA FROM 'timestamp', day TIMESTAMP_LTZ(0) METADATA FROM 'timestamp',
     later AS at + INTERVAL '1' HOUR) WITH ({INSERTS}, 'topic' = 'l');
 CREATE VIEW ordered AS SELECT i, ltz FROM t ORDER BY ltz;

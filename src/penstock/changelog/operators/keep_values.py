@@ -62,6 +62,9 @@ class KeepValues:
     def out_columns(self) -> pa.Schema:
         return self.columns.append(pa.field(ROW_KIND, pa.string(), nullable=False))
 
+    def __post_init__(self) -> None:
+        assert self.keys and set(self.columns.names) > {*self.values}  # noqa: PT018, S101 - else all rows are one
+
     def step(self, batch: pa.Table, find: Find, now_ms: int) -> Step:
         """Return the changes of one batch and the rows to keep."""
         new, signs = batch.select(self.columns.names).cast(with_nullable(self.columns)), signs_of(batch)

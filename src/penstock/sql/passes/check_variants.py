@@ -31,6 +31,9 @@ _REFUSED = (
 )
 
 
+_COMPARING = ("MIN", "MAX")
+
+
 def check_variants(plan: Output, context: PassContext) -> Output:
     """Return the plan.
 
@@ -50,7 +53,10 @@ def _compared(node: Node) -> Iterator[FlinkType]:
         case Stateful():
             values = tuple(column for each in node.inputs for _, column in each.columns)
         case Aggregate():
-            values = tuple(each.expression for each in node.keys)
+            calls = [each.call for each in node.calls]
+            compared = [each for each in calls if each.is_distinct or each.name in _COMPARING]
+            keys = (each.expression for each in node.keys)
+            values = (*keys, *(argument for each in compared for argument in each.args))
         case Distinct():
             values = node.columns
         case SetOperation() if not (node.kind is SetKind.UNION and node.is_all):

@@ -14,8 +14,10 @@ from dataclasses import replace
 from penstock.errors import SqlError
 from penstock.sql.passes.check_determinism import check_determinism
 from penstock.sql.passes.context import PassContext
-from penstock.sql.passes.engine.inputs import labelled
+from penstock.sql.passes.engine.inputs import ZERO, labelled
+from penstock.sql.passes.prune_columns import prune_columns
 from penstock.sql.plan.expressions import Call, Column, Expression, Varies, rewritten, walk
+from penstock.sql.plan.hidden import OFFSETS
 from penstock.sql.plan.nodes import (
     Assignment,
     Changelog,
@@ -28,9 +30,11 @@ from penstock.sql.plan.nodes import (
     Stateful,
     TimedChanges,
     Window,
+    copies,
 )
 from penstock.sql.plan.operators import KeptValues
 from penstock.sql.plan.rewrite import columns_of, expressions_of, nodes_in, transformed, with_expressions
+from penstock.sql.plan.types import INT
 
 _NESTED = ("ROW", "ARRAY", "MAP", "MULTISET", "VARIANT")
 _MARKED = (Window, MarkedWindows, TimedChanges)
@@ -41,9 +45,17 @@ def keep_varying(plan: Output, context: PassContext) -> Output:
     """Return a plan that keeps times of batches over a changelog, if that makes it right."""
     if not context.keeps_varying or _is_right(plan, context):
         return plan
-    found = transformed(plan, lambda node: _kept(node, context))
+    found = transformed(_without_offsets(plan), lambda node: _kept(node, context))
     assert isinstance(found, Output)  # noqa: S101 - a node stays of its kind
     return found if _is_right(found, context) else plan
+
+
+def _without_offsets(plan: Output) -> Output:
+    """Return a plan without the offsets of records. A record that takes a row back has another offset."""
+    if plan.names[-len(OFFSETS) :] != OFFSETS:
+        return plan
+    count = len(plan.names) - len(OFFSETS)
+    return prune_columns(replace(plan, columns=plan.columns[:count], names=plan.names[:count]))
 
 
 def _is_right(plan: Output, context: PassContext) -> bool:
@@ -59,12 +71,15 @@ def _kept(node: Node, context: PassContext) -> Node:
         return node
     calls = {each.identity: each for part in expressions_of(node) for each in _clocks(part)}
     columns = columns_of(node.input)
-    is_nested = any(each.type.name in _NESTED for each in columns)
-    if not calls or is_nested or any(isinstance(each, _MARKED) for each in nodes_in(node.input)):
+    is_served = not any(each.type.name in _NESTED or each.name in OFFSETS for each in columns)
+    if not calls or not is_served or any(isinstance(each, _MARKED) for each in nodes_in(node.input)):
         return node
     values = {name: context.column("kept", call.type) for name, call in calls.items()}
-    made = tuple(Assignment(values[name], call) for name, call in calls.items())
-    rows = Project(node.input, (*(Assignment(each, each) for each in columns), *made))
+    made = [Assignment(values[name], call) for name, call in calls.items()]
+    if not columns:  # rows without columns are equal
+        columns = (context.column("row", INT),)
+        made.append(Assignment(columns[0], ZERO))
+    rows = Project(node.input, (*copies(columns_of(node.input)), *made))
 
     def kept(part: Expression) -> Expression | None:
         return values.get(part.identity) if isinstance(part, Call) else None

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from penstock.options.values import LONG_MAX
 from penstock.sql.passes.context import PassContext
 from penstock.sql.passes.engine.inputs import defined
 from penstock.sql.plan.expressions import Call, Column, Expression, Literal
@@ -92,19 +93,22 @@ def _comparison(
         return
     unit = 1_000 if key == _TIME else 1
     if name == "BETWEEN":
-        yield from (_bound(key, ">=", known[0], unit), _bound(key, "<=", known[1], unit))
+        bounds = [(">=", known[0]), ("<=", known[1])]
     elif name in ("=", "IN"):
-        yield from (_bound(key, ">=", min(known), unit), _bound(key, "<=", max(known), unit))
-    elif name in ("<", "<=", ">", ">="):
-        yield _bound(key, name, known[0], unit)
+        bounds = [(">=", min(known)), ("<=", max(known))]
+    else:
+        bounds = [(name, known[0])] if name in _TURNED else []
+    for sign, value in bounds:
+        if 0 <= value // unit < LONG_MAX:  # what `scan.filter` takes
+            yield f"{key} {_whole(sign, value, unit)}"
 
 
-def _bound(key: str, sign: str, value: int, unit: int) -> str:
+def _whole(sign: str, value: int, unit: int) -> str:
     """Return a comparison with a number of whole units that leaves out nothing more."""
     whole, rest = divmod(value, unit)
     if not rest:
-        return f"{key} {sign} {whole}"
-    return f"{key} >= {whole + 1}" if sign in (">", ">=") else f"{key} <= {whole}"
+        return f"{sign} {whole}"
+    return f">= {whole + 1}" if sign in (">", ">=") else f"<= {whole}"
 
 
 def _number(expression: Expression) -> int | None:

@@ -24,6 +24,8 @@ from penstock.sql.run.catalog import Table
 
 WANTED = "scan.filter"
 _OF_EACH_RECORD = ("offset", "headers", "leader-epoch")
+_WITHOUT_KEYS = ("partition", "topic", "timestamp-type")
+"""What may be another one in the records of one row, if the topic has no key for it."""
 
 
 def source_of(declared: Table, hinted: Options, *, is_batch: bool, drops_duplicates: bool) -> Source:
@@ -142,9 +144,11 @@ def _read_type(declared: FlinkType, read: Sequence[FlinkType]) -> FlinkType:
 def varying_metadata(table: Table) -> tuple[tuple[str, str], ...]:
     """Return the columns in which a record that deletes a row has other values than the row had: metadata."""
     found = []
+    is_inserts = changes_of(table) is Changelog.APPEND
+    keys = (*_OF_EACH_RECORD, *(_WITHOUT_KEYS if is_inserts else ()))
     for column in table.definition.columns:
         key = column.metadata_key if isinstance(column, MetadataColumn) else ""
-        if key in _OF_EACH_RECORD or key.endswith(("timestamp", "source.properties")):
+        if key in keys or key.endswith(("timestamp", "source.properties")):
             found.append((column.name, f"METADATA FROM '{key}'"))
     return tuple(found)
 

@@ -17,7 +17,7 @@ from penstock.sql.plan.expressions import Call, Column, walk
 from penstock.sql.plan.hidden import OFFSETS
 from penstock.sql.plan.nodes import Changelog, Node, SetKind
 from penstock.sql.plan.operators import Normalization
-from penstock.sql.plan.rewrite import inputs_of, with_inputs
+from penstock.sql.plan.rewrite import inputs_of, nodes_in, with_inputs
 from penstock.sql.plan.traits import Traits
 from penstock.sql.plan.windows import is_made
 
@@ -153,6 +153,8 @@ class _EngineChoice:
         below = self._context.traits(node.input)
         if below.changes:
             self._context.refuse(node.offset, _CHANGES_TWICE.format(name=below.changed))
+        if any(joins.reads_again(each, self._context) for each in nodes_in(node.input)):
+            self._context.refuse(node.offset, joins.READ_AGAIN)
         rows = nodes.PlainTimes(node.input, None) if below.times or below.windows else node.input
         return replace(node, input=rows, time=below.time)
 

@@ -73,18 +73,26 @@ def _check_ttls(node: Join, context: PassContext) -> None:
         )
 
 
+READ_AGAIN = (
+    "rows that change are joined with a static table, which is read again in each batch. If it changes, a "
+    "row is taken back that never was there. Write FOR SYSTEM_TIME AS OF behind the static table if it never "
+    "changes or if its rows of now are wanted."
+)
+
+
+def reads_again(node: Node, context: PassContext) -> bool:
+    """Return whether a node joins a stream with a table that each batch reads again, as it is then."""
+    if not isinstance(node, Join) or node.is_as_of:
+        return False
+    sides = [each for each in (node.left, node.right) if not context.traits(each).is_stream]
+    return len(sides) == 1 and any(isinstance(each, Scan) for each in nodes_in(sides[0]))
+
+
 def _of_static(node: Join, context: PassContext) -> Node:
     """Return a join with a static table, which Spark reads again in each batch."""
     left, right = context.traits(node.left), context.traits(node.right)
-    static = node.right if left.is_stream else node.left
-    is_read = any(isinstance(each, Scan) for each in nodes_in(static))
-    if (left.changes or right.changes) and is_read and not node.is_as_of:
-        context.refuse(
-            node.offset,
-            "rows that change are joined with a static table, which is read again in each batch. If it "
-            "changes, a row is taken back that never was there. Write FOR SYSTEM_TIME AS OF behind the "
-            "static table if it never changes or if its rows of now are wanted.",
-        )
+    if (left.changes or right.changes) and reads_again(node, context):
+        context.refuse(node.offset, READ_AGAIN)
     kept = JoinKind.LEFT if left.is_stream else JoinKind.RIGHT
     if node.kind not in (JoinKind.INNER, kept):
         context.refuse(node.offset, "an outer join that keeps the rows of a static table is not served.")
