@@ -1,7 +1,7 @@
 """The fetch positions of one task, and when to ask which broker.
 
-Runs on the executor. Pure. Invariant: a position moves only with an answer to the one Fetch that asked from
-it.
+Runs on the executor. Pure. Invariant: a position moves only with an answer to a Fetch that asked from it. So
+records are read once, although two brokers are asked for a topic partition whose leader moves.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ class Reader:
         for topic_partition in fetch.offsets:
             self._resume_at_ms[topic_partition] = now_ms + pace_ms
         for each in answers:
-            yield from self._one(each, now_ms)
+            # The old leader and the new one may both answer. The second answer has records that were read.
+            if fetch.offsets[each.topic_partition] == self._positions[each.topic_partition]:
+                yield from self._one(each, now_ms)
 
     def _one(self, fetched: Fetched, now_ms: int) -> Iterator[Fetched]:
         topic_partition, code = fetched.topic_partition, fetched.error_code

@@ -1,0 +1,62 @@
+"""The positions of a task, whatever brokers lead its topic partitions and in whatever order they answer."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.relay._reader import Reader
+from penstock.relay.messages import Done, Fetch, Fetched, Lost
+from penstock.types import TopicPartition
+
+HERE, THERE = TopicPartition("orders", 0), TopicPartition("orders", 1)
+
+
+def answer_of(fetch: Fetch, counts: dict[TopicPartition, int]) -> Done:
+    """Return an answer with so many records, each of which is named by its start and count."""
+    return Done(
+        [
+            Fetched(each, 0, start + counts[each], range(start, start + counts[each]))
+            for each, start in fetch.offsets.items()
+        ]
+    )
+
+
+@pytest.mark.parametrize("is_old_first", [True, False])
+def test_a_leader_that_moves_while_a_fetch_is_under_way_does_not_double_records(is_old_first: bool) -> None:
+    leaders = {HERE: 1}
+    reader = Reader({HERE: 10}, leaders.get, 5)
+    (old,) = reader.plan(0)
+    leaders[HERE] = 2
+    (new,) = reader.plan(1)
+    answers = [(old, 10), (new, 20)]
+    found = [
+        each.rows
+        for fetch, count in (answers if is_old_first else answers[::-1])
+        for each in reader.answer(fetch, answer_of(fetch, {HERE: count}), 2)
+    ]
+    assert found == [range(10, 20) if is_old_first else range(10, 30)]
+
+
+@given(st.data())
+def test_each_record_is_read_once_in_order(data: st.DataObject) -> None:
+    leaders = {HERE: 1, THERE: 1}
+    reader = Reader(dict.fromkeys(leaders, 0), leaders.get, 5)
+    under_way: list[Fetch] = []
+    read: dict[TopicPartition, list[int]] = {each: [] for each in leaders}
+    for now_ms in range(0, 400, 10):
+        if data.draw(st.booleans(), "moves"):
+            leaders[data.draw(st.sampled_from([HERE, THERE]))] = data.draw(st.sampled_from([1, 2, 3]))
+        under_way += reader.plan(now_ms)
+        if not under_way or not data.draw(st.booleans(), "answers"):
+            continue
+        fetch = under_way.pop(data.draw(st.integers(0, len(under_way) - 1)))
+        if data.draw(st.integers(0, 4)) == 0:
+            assert list(reader.answer(fetch, Lost(), now_ms)) == []
+            continue
+        counts = {each: data.draw(st.integers(0, 3)) for each in fetch.offsets}
+        for each in reader.answer(fetch, answer_of(fetch, counts), now_ms):
+            read[each.topic_partition] += each.rows
+    for offsets in read.values():
+        assert offsets == [*range(len(offsets))]
