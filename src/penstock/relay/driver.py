@@ -28,7 +28,13 @@ from penstock.client.net import error_codes as codes
 from penstock.client.net.broker_errors import is_retriable
 from penstock.client.net.connection import KafkaConnections
 from penstock.client.transactions.steps import TransactionIdentity, TransactionProtocol, Transactions
-from penstock.errors import ClientError, OptionError, PenstockError, TopicPartitionsRemovedError
+from penstock.errors import (
+    ClientError,
+    OffsetOutOfRangeError,
+    OptionError,
+    PenstockError,
+    TopicPartitionsRemovedError,
+)
 from penstock.relay._connections import check_same
 from penstock.relay.assignment import divided
 from penstock.relay.notes import plan_note, topic_id_of
@@ -88,6 +94,8 @@ class PlanDriver:
         self._heart: threading.Thread | None = None
         self._loss: PenstockError | None = None
         self._plan: QueryPlan | None = None
+        self._seen: dict[TopicPartition, int] = {}
+        """The highest offset of the group that this driver has seen of each topic partition."""
         self._protocol: TransactionProtocol | None = None
 
     # ----- plans
@@ -102,6 +110,7 @@ class PlanDriver:
             ClientError: another query has the group, or Kafka does not answer.
             OptionError: nothing is subscribed, or the start does not fit.
             TopicPartitionsRemovedError: a topic is gone, or was created again.
+            OffsetOutOfRangeError: somebody has set the group's offsets back.
         """
         membership = self._next_generation()
         topic_partitions, topic_ids = self._topic_partitions()
@@ -210,14 +219,23 @@ class PlanDriver:
                 raise error
             _log.info("group %s: begins at %s", group_id, {str(tp): at for tp, at in begin.items()})
             positions |= begin
+        self._see(positions)
         return positions
 
+    def _see(self, positions: Mapping[TopicPartition, int]) -> None:
+        self._seen |= {tp: max(at, self._seen.get(tp, at)) for tp, at in positions.items()}
+
     def _check_not_lost(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Raise if an offset of the plan before is gone. Its start would be chosen again."""
-        known = [] if self._plan is None else self._plan.positions
-        gone = sorted(tp for tp in known if tp not in positions)
+        """Raise if an offset that was seen is gone (its start would be chosen again), or was set back.
+
+        Kafka lets others commit only while the group has no member. So it is enough to look at each plan.
+        """
+        gone = sorted(tp for tp in self._seen if tp not in positions)
         if gone:
             raise _gone(gone)
+        for tp, seen in sorted(self._seen.items()):
+            if positions[tp] < seen:
+                raise _set_back(self.settings.group_id, tp, seen, positions[tp])
 
     def _task(
         self,
@@ -276,9 +294,11 @@ class PlanDriver:
         """
         topic_partitions = [] if self._plan is None else list(self._plan.positions)
         group_id = self.settings.group_id
-        return committed_notes(
+        found = committed_notes(
             self._connections, group_id, topic_partitions, is_stable=False, timeout_ms=_LOOK_MS
         )
+        self._see({tp: each.offset for tp, each in found.items()})
+        return found
 
     @property
     def is_member(self) -> bool:
@@ -353,4 +373,18 @@ def _gone(topic_partitions: list[TopicPartition]) -> TopicPartitionsRemovedError
         f"{names}. A topic was deleted, or somebody has deleted the offsets. The query has stopped, and "
         "nothing was read from another position. Start a new query with another consumer group.",
         topic_partitions=tuple(topic_partitions),
+    )
+
+
+def _set_back(group_id: str, topic_partition: TopicPartition, seen: int, now: int) -> OffsetOutOfRangeError:
+    return OffsetOutOfRangeError(
+        f"Expected consumer group {group_id!r} to be at offset {seen} of {topic_partition} or after it, "
+        f"because the continuous query has committed that, got {now}. Somebody has set the offset back. The "
+        "query has ended, and has read nothing from there, so no record is written twice. Set the group's "
+        f"offset to {seen} and start the query again. Without that, the next start writes the records from "
+        f"{now} on a second time.",
+        group_id=group_id,
+        topic=topic_partition.topic,
+        partition=topic_partition.partition,
+        offset=now,
     )
