@@ -7,9 +7,25 @@ from typing import Any
 
 from penstock.client.net import error_codes as codes
 from penstock.client.net.broker_errors import error_from_code
-from penstock.errors import OffsetOutOfRangeError, PenstockError, ProducerFencedError, TransactionError
+from penstock.errors import (
+    OffsetOutOfRangeError,
+    PenstockError,
+    ProducerFencedError,
+    RowError,
+    TransactionError,
+)
 from penstock.relay.loop import End, Outcome
 
+_REFUSED_RECORDS = frozenset(
+    (
+        codes.INVALID_RECORD,
+        codes.INVALID_TIMESTAMP,
+        codes.MESSAGE_TOO_LARGE,
+        codes.POLICY_VIOLATION,
+        codes.RECORD_LIST_TOO_LARGE,
+    )
+)
+"""A broker refuses the records themselves, and would refuse them again. So no job may be started again."""
 _NOTHING = "Its open transactions are not committed, so no record is lost or written twice."
 
 
@@ -38,6 +54,13 @@ def error_of(outcome: Outcome, transactional_ids: Sequence[str], group_id: str) 
             f"group were changed. {_NOTHING} Set the group's offset to one that the log holds, and start the "
             "query again.",
             **facts,
+        )
+    if outcome.error_code in _REFUSED_RECORDS:
+        return RowError(
+            f"{what}. {_NOTHING} Another start would write the same records. Change the function so that it "
+            "writes no such record, or change the topic, and start the query again.",
+            **facts,
+            error_code=outcome.error_code,
         )
     error = error_from_code(outcome.error_code or codes.UNKNOWN_SERVER_ERROR, what, **facts)
     return type(error)(

@@ -34,7 +34,7 @@ from penstock.client.net.backoff import doubled
 from penstock.client.produce.batches import ProducerBatch
 from penstock.client.produce.delivery import DeliveryLimits, DeliveryQueue, LeaderOf
 from penstock.client.produce.idempotence import SequenceNumbers
-from penstock.client.produce.verdicts import Verdict
+from penstock.client.produce.verdicts import Verdict, describe
 from penstock.client.transactions.steps import TransactionIdentity, TransactionProtocol
 from penstock.relay.messages import (
     NOTHING,
@@ -292,4 +292,5 @@ def _produced(transaction: Transaction, request: Produce, reply: Reply, now_ms: 
     for batch, answer in reply.value:
         verdict = delivery.answer(batch, answer, now_ms)
         if verdict in (Verdict.FAILED, Verdict.DOUBT):
-            raise Fault(answer.error_code, f"writing to {batch.topic_partition} failed")
+            _, advice = describe(answer.error_code)
+            raise Fault(answer.error_code, f"writing to {batch.topic_partition} failed: {advice}")

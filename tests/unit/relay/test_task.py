@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from penstock.errors import (
     OffsetOutOfRangeError,
     PenstockError,
     ProducerFencedError,
+    RowError,
     TopicPartitionsRemovedError,
     TransactionError,
 )
@@ -244,6 +246,17 @@ def test_an_error_of_a_function_ends_the_task_and_leaves_nothing_open(copy: Copy
     with copy.running():
         wait_until(lambda: copy.is_done, "all is copied")
     copy.check()
+
+
+def test_records_that_the_broker_refuses_are_an_error_of_the_rows(copy: Copy) -> None:
+    """The driver does not start a job again after it. It would write the same records, for ever."""
+    copy.fake.delete_topic(TARGET)
+    copy.fake.create_topic(TARGET, 3, config={"cleanup.policy": "compact"})
+    copy.write(1)  # without a key
+    with copy.running() as running:
+        error = running.fails_with(RowError)
+    assert re.search(r"writing to target-\d failed: .* without a key .* \(INVALID_RECORD\)", error.message)
+    assert not committed_records(copy.fake, TARGET)
 
 
 def test_a_second_attempt_takes_the_place_of_the_first(copy: Copy) -> None:
