@@ -90,8 +90,8 @@ class Content(Protocol):
     def records_out(self) -> int:
         """Return how many records it writes."""
 
-    def add(self, topic_partition: TopicPartition, rows: object) -> None:
-        """Add what was read from a topic partition of the source."""
+    def add(self, topic_partition: TopicPartition, rows: object) -> int:
+        """Add what was read from a topic partition of the source. Return how many milliseconds it took."""
 
     def build(self, sequences: SequenceNumbers, now_ms: int) -> Iterable[ProducerBatch]:
         """Return the record batches, in order. Called once."""

@@ -21,6 +21,7 @@ now and then whether its plan is the present one, so that it ends even if it has
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -38,6 +39,7 @@ from penstock.relay.messages import (
     Done,
     Fault,
     Fetch,
+    Fetched,
     ReadPositions,
     Refused,
     Reply,
@@ -62,6 +64,8 @@ _CURED_BY_A_START = frozenset(
 )
 _FIRST_PAUSE_MS = 20
 _LONGEST_PAUSE_MS = 1_000
+_CALLS_SHARE = 8
+"""While a transaction is open, calls of the function may take this part of its time-out between two plans."""
 
 
 class Phase(Enum):
@@ -156,6 +160,11 @@ class Loop:
         self._pipeline: Pipeline | None = None
         self._reader = Reader({}, leader_of, 0)
         self._content = new_content()
+        self._read: deque[Fetched] = deque()
+        """What was read, and waits until the function may be called."""
+        self._called_ms = 0
+        """How long calls of the function have taken since the last plan."""
+        self._longest_call_ms = 0
         self._filled: dict[TopicPartition, int] = {}
         self._filled_since_ms = 0
 
@@ -189,6 +198,7 @@ class Loop:
         elif self.phase is Phase.READING and not self._under_way:
             requests.append(ReadPositions())
         elif self.phase is Phase.RUNNING and self._pipeline is not None:
+            self._called_ms = 0
             requests += self._pipeline.plan(now_ms, self._leader_of)
             if self._filled and self._is_due(now_ms) and self._pipeline.may_close:
                 self._pipeline.close(self._content, self._filled, now_ms)
@@ -201,11 +211,15 @@ class Loop:
                 requests.append(CheckPlan())
             if self._is_stopping and not self._filled and self._pipeline.is_empty:
                 self._finish(Outcome(End.STOPPED))
+            else:
+                self._fill(now_ms)
 
     @property
     def _may_read(self) -> bool:
         """Return whether there is room for more. So a slow target holds the source back."""
-        return not self._is_stopping and self._content.size_bytes < self._settings.max_transaction_bytes
+        if self._is_stopping or self._read:
+            return False
+        return self._content.size_bytes < self._settings.max_transaction_bytes
 
     def _is_due(self, now_ms: int) -> bool:
         is_old = now_ms - self._filled_since_ms >= self._settings.commit_interval_ms
@@ -299,11 +313,26 @@ class Loop:
     # ----- while it runs
 
     def _fetched(self, request: Fetch, reply: Reply, now_ms: int) -> None:
-        for fetched in self._reader.answer(request, reply, now_ms):
+        self._read.extend(self._reader.answer(request, reply, now_ms))
+        self._fill(now_ms)
+
+    def _fill(self, now_ms: int) -> None:
+        while self._read and self._may_call:
+            fetched = self._read.popleft()
             if not self._filled:
                 self._filled_since_ms = now_ms
-            self._content.add(fetched.topic_partition, fetched.rows)
+            took_ms = self._content.add(fetched.topic_partition, fetched.rows)
+            self._called_ms += took_ms
+            self._longest_call_ms = max(self._longest_call_ms, took_ms)
             self._filled[fetched.topic_partition] = fetched.next_offset
+
+    @property
+    def _may_call(self) -> bool:
+        """Return whether a call of the function cannot outlast the time-out of an open transaction."""
+        return self._pipeline is None or self._pipeline.is_empty or self._is_short(self._called_ms)
+
+    def _is_short(self, called_ms: int) -> bool:
+        return (called_ms + self._longest_call_ms) * _CALLS_SHARE <= self._settings.transaction_timeout_ms
 
     def _on_committed(self, transaction: Transaction) -> None:
         self.totals = transaction.totals
@@ -315,21 +344,30 @@ class Loop:
     # ----- ends
 
     def _on_fault(self, fault: Fault, now_ms: int) -> None:
-        self.last_fault = fault.what
+        self.last_fault = what = self._with_function(fault.what)
         self._faults += 1
         code = fault.error_code
         if is_fencing(code):
-            self._finish(Outcome(End.FENCED, code, fault.what))
+            self._finish(Outcome(End.FENCED, code, what))
         elif code in _PLAN_OVER:
-            self._finish(Outcome(End.PLAN_OVER, code, fault.what))
+            self._finish(Outcome(End.PLAN_OVER, code, what))
         elif self._faults > self._settings.faults_max or not (
             code in _CURED_BY_A_START or is_retriable_code(code)
         ):
-            self._finish(Outcome(End.FAILED, code, fault.what))
+            self._finish(Outcome(End.FAILED, code, what))
         else:
             self.phase = Phase.PAUSED
             self._resume_at_ms = now_ms + doubled(_FIRST_PAUSE_MS, self._faults - 1, _LONGEST_PAUSE_MS)
             self._forget()
+
+    def _with_function(self, what: str) -> str:
+        """Name the function if it may be why a transaction was too old."""
+        if self._is_short(0):
+            return what
+        return (
+            f"{what}; the longest call of the function took {self._longest_call_ms} ms, and "
+            f"transaction.timeout.ms is {self._settings.transaction_timeout_ms} ms"
+        )
 
     def _finish(self, outcome: Outcome) -> None:
         self.outcome = outcome
@@ -340,6 +378,7 @@ class Loop:
         self._under_way.clear()
         self._identities.clear()
         self._pipeline = None
+        self._read.clear()
         self._content, self._filled = self._new_content(), {}
 
 

@@ -85,8 +85,13 @@ class TargetRecords:
         self._maker = maker
         self._builders: dict[int, list[RecordBatchBuilder]] = {}
 
-    def add(self, topic_partition: TopicPartition, rows: object) -> None:
-        """Add batches of records, as a list of Arrow batches with the columns that the maker needs."""
+    def add(self, topic_partition: TopicPartition, rows: object) -> int:
+        """Add batches of records, as a list of Arrow batches with the columns that the maker needs.
+
+        Returns:
+            How many milliseconds it took, which is mostly the time of the maker.
+        """
+        began_s = time.monotonic()
         assert isinstance(rows, list)  # noqa: S101  # for mypy
         for batch in rows:
             self.records_in += batch.num_rows
@@ -94,6 +99,7 @@ class TargetRecords:
                 if made.num_rows:
                     self.records_out += made.num_rows
                     self._add(topic_partition, made)
+        return int((time.monotonic() - began_s) * 1000)
 
     def _add(self, topic_partition: TopicPartition, batch: pa.RecordBatch) -> None:
         columns = RecordColumns(batch.select([each for each in RECORD_COLUMNS if each in batch.schema.names]))

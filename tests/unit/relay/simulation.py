@@ -46,8 +46,9 @@ class Records:
     def records_out(self) -> int:
         return len(self.rows)
 
-    def add(self, topic_partition: TopicPartition, rows: object) -> None:
+    def add(self, topic_partition: TopicPartition, rows: object) -> int:
         self.rows += cast("list[tuple[int, int]]", rows)
+        return 0
 
     def build(self, sequences: SequenceNumbers, now_ms: int) -> Iterable[ProducerBatch]:
         for partition in range(TARGETS):

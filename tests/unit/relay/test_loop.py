@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 import pytest
 
 from penstock.client.net import error_codes as codes
 from penstock.client.produce.delivery import Answer
 from penstock.client.transactions.steps import TransactionIdentity
+from penstock.relay._pipeline import Content
 from penstock.relay.loop import End, Loop, LoopSettings, Phase
 from penstock.relay.messages import (
     NOTHING,
@@ -35,7 +37,13 @@ TOPIC_PARTITION = TopicPartition("source", 0)
 class Driver:
     """A loop with a clock. It answers everything but what the test keeps."""
 
-    def __init__(self, *kept: type[Request], lanes: int = 1, plan_check_ms: int = 0) -> None:
+    def __init__(
+        self,
+        *kept: type[Request],
+        lanes: int = 1,
+        plan_check_ms: int = 0,
+        new_content: Callable[[], Content] = Records,
+    ) -> None:
         self.kept: list[Request] = []
         self.sent: list[Request] = []
         self.now_ms = 0
@@ -49,7 +57,7 @@ class Driver:
             max_transaction_bytes=20,
             plan_check_ms=plan_check_ms,
         )
-        self.loop = Loop(settings, Records, lambda _: 1)
+        self.loop = Loop(settings, new_content, lambda _: 1)
 
     def turn(self, records: int = 0) -> list[Request]:
         """Let 5 ms pass, with so many records in each answer to a Fetch. Return what was sent."""
@@ -174,6 +182,58 @@ def test_a_slow_target_holds_the_source_back() -> None:
     assert last - first < 3 * 20 + 9  # one that is ended, one that is filled, and one answer
     driver.answer(Done(TransactionIdentity("id-0", 1, 1)))
     assert Fetch in kinds(driver.turn(records=9))
+
+
+class SlowFunction:
+    """Makes records with a function whose calls take so long. Notes the calls."""
+
+    def __init__(self, call_ms: int) -> None:
+        self.call_ms = call_ms
+        self.call_count = 0
+
+    def content(self) -> Content:
+        return _SlowRecords(self)
+
+
+class _SlowRecords(Records):
+    def __init__(self, function: SlowFunction) -> None:
+        super().__init__()
+        self._function = function
+
+    def add(self, topic_partition: TopicPartition, rows: object) -> int:
+        super().add(topic_partition, rows)
+        self._function.call_count += 1
+        return self._function.call_ms
+
+
+@pytest.mark.parametrize(("call_ms", "is_slow"), [(15_000, True), (1_300, True), (1, False)])
+def test_a_slow_function_is_called_only_while_no_transaction_is_open(call_ms: int, is_slow: bool) -> None:
+    """Otherwise the broker aborts the open transaction meanwhile, and the next start does the same again."""
+    function = SlowFunction(call_ms)
+    driver = Driver(EndTransaction, new_content=function.content)
+    for _ in range(5):
+        driver.turn(records=3)
+    assert kinds(driver.kept) == [EndTransaction]
+    before = function.call_count
+    for _ in range(5):
+        driver.turn(records=3)
+    assert (function.call_count == before) == is_slow
+    driver.answer(Done(TransactionIdentity("id-0", 1, 1)))
+    for _ in range(5):
+        driver.turn(records=3)
+    assert function.call_count > before
+    read = [each.positions[TOPIC_PARTITION] for each in driver.sent if isinstance(each, CommitOffsets)]
+    assert len(read) == 2, "it goes on after the transaction has ended"
+
+
+def test_a_fault_names_a_function_that_is_slow() -> None:
+    driver = Driver(EndTransaction, new_content=SlowFunction(15_000).content)
+    for _ in range(5):
+        driver.turn(records=3)
+    driver.answer(Refused(codes.INVALID_PRODUCER_EPOCH))
+    assert driver.loop.outcome is not None
+    assert "call of the function took 15000 ms" in driver.loop.outcome.what
+    assert "transaction.timeout.ms is 10000 ms" in driver.loop.outcome.what
 
 
 def test_nothing_is_committed_after_offsets_were_refused() -> None:

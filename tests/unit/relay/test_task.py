@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -245,6 +246,22 @@ def test_an_error_of_a_function_ends_the_task_and_leaves_nothing_open(copy: Copy
     assert transaction.state in ("CompleteCommit", "CompleteAbort", "Empty")
     with copy.running():
         wait_until(lambda: copy.is_done, "all is copied")
+    copy.check()
+
+
+def test_a_function_may_take_longer_than_the_time_out_of_transactions(copy: Copy) -> None:
+    def slow(batch: pa.RecordBatch) -> pa.RecordBatch:
+        time.sleep(0.4)
+        return batch
+
+    fetch = FetchSettings(fetch_max_wait_ms=50, max_partition_fetch_bytes=1)  # a record in each call
+    with copy.running(maker=EachBatch(slow), transaction_timeout_ms=300, fetch=fetch) as running:
+        for _ in range(3):
+            copy.write(1)
+        wait_until(lambda: copy.is_done, "all is copied")
+    assert running.error is None
+    assert running.task.loop.start_count == 1
+    assert running.task.loop.totals.transactions > 1
     copy.check()
 
 
