@@ -1,0 +1,90 @@
+"""The fetch positions of one task, and when to ask which broker.
+
+Runs on the executor. Pure. Invariant: a position moves only with an answer to a Fetch that asked from it. So
+records are read once, although two brokers are asked for a topic partition whose leader moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from penstock.client.net.broker_errors import is_retriable_code
+from penstock.client.produce.delivery import LeaderOf
+from penstock.relay.messages import Done, Fault, Fetch, Fetched, Reply
+from penstock.types import TopicPartition
+
+_RETRY_MS = 100
+_FULL_BYTES = 64 << 10
+"""After a smaller answer the broker is asked again a moment later. Otherwise each record costs a Fetch."""
+
+
+class Reader:
+    """Reads topic partitions without an end. One Fetch at a time is under way to each broker.
+
+    Args:
+        positions: where to begin.
+        leader_of: the broker that leads a topic partition; None: unknown now.
+        pace_ms: the pause after a small answer.
+    """
+
+    def __init__(self, positions: Mapping[TopicPartition, int], leader_of: LeaderOf, pace_ms: int) -> None:
+        self._positions = dict(positions)
+        self._leader_of = leader_of
+        self._pace_ms = pace_ms
+        self._busy: dict[int, Fetch] = {}
+        self._resume_at_ms: dict[TopicPartition, int] = {}
+        self._planned_at_ms = -1
+
+    def plan(self, now_ms: int) -> list[Fetch]:
+        """Return a Fetch for each broker that owes no answer. They count as sent."""
+        self._planned_at_ms = now_ms
+        asked_by_broker: dict[int, dict[TopicPartition, int]] = {}
+        for topic_partition, position in self._positions.items():
+            if now_ms < self._resume_at_ms.get(topic_partition, 0):
+                continue
+            node_id = self._leader_of(topic_partition)
+            if node_id is None:
+                self._resume_at_ms[topic_partition] = now_ms + _RETRY_MS
+            elif node_id not in self._busy:
+                asked_by_broker.setdefault(node_id, {})[topic_partition] = position
+        fetches = [Fetch(node_id, asked) for node_id, asked in asked_by_broker.items()]
+        self._busy |= {fetch.node_id: fetch for fetch in fetches}
+        return fetches
+
+    def answer(self, fetch: Fetch, reply: Reply, now_ms: int) -> Iterator[Fetched]:
+        """Yield what was read, and move on.
+
+        Raises:
+            Fault: a topic partition cannot be read from its position.
+        """
+        del self._busy[fetch.node_id]
+        answers: list[Fetched] = reply.value if isinstance(reply, Done) else []
+        size_bytes = sum(each.size_bytes for each in answers)
+        pace_ms = 0 if size_bytes >= _FULL_BYTES else self._pace_ms
+        if not isinstance(reply, Done):
+            pace_ms = _RETRY_MS
+        for topic_partition in fetch.offsets:
+            self._resume_at_ms[topic_partition] = now_ms + pace_ms
+        for each in answers:
+            # The old leader and the new one may both answer. The second answer has records that were read.
+            if fetch.offsets[each.topic_partition] == self._positions[each.topic_partition]:
+                yield from self._one(each, now_ms)
+
+    def _one(self, fetched: Fetched, now_ms: int) -> Iterator[Fetched]:
+        topic_partition, code = fetched.topic_partition, fetched.error_code
+        position = self._positions.pop(topic_partition)
+        # Behind the others, because a broker fills its answer in the order of the request.
+        self._positions[topic_partition] = max(position, fetched.next_offset)
+        if code and not is_retriable_code(code):
+            raise Fault(code, f"reading {topic_partition} from offset {position} was refused")
+        if code:
+            self._resume_at_ms[topic_partition] = now_ms + _RETRY_MS
+        elif fetched.next_offset > position:
+            yield fetched
+
+    def next_wakeup_ms(self) -> int | None:
+        """Return when the next pause ends, or 0 before the first plan; None: nothing waits for the clock."""
+        if self._planned_at_ms < 0:
+            return 0
+        due = [at for at in self._resume_at_ms.values() if at > self._planned_at_ms]
+        return min(due, default=None)

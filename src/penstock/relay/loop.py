@@ -257,6 +257,8 @@ class Loop:
             return now_ms
         if self.phase is Phase.PAUSED:
             return self._resume_at_ms
+        if self.phase is Phase.READING and not self._under_way:
+            return now_ms  # the ids were taken after the last plan
         if self.phase is not Phase.RUNNING or self._pipeline is None:
             return None  # `plan` has sent what it waits for
         due = [self._pipeline.next_wakeup_ms(), self._check_at_ms]

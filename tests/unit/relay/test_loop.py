@@ -236,6 +236,19 @@ def test_a_fault_names_a_function_that_is_slow() -> None:
     assert "transaction.timeout.ms is 10000 ms" in driver.loop.outcome.what
 
 
+def test_a_start_does_not_wait_for_the_clock() -> None:
+    loop = Loop(LoopSettings(("id-0",), {TOPIC_PARTITION: 7}), Records, lambda _: 1)
+    [take] = loop.plan(0)
+    loop.answer(take, Done(TransactionIdentity("id-0", 1, 1)), 3)
+    assert loop.next_wakeup_ms(3) == 3
+    [read] = loop.plan(3)
+    assert loop.next_wakeup_ms(3) is None
+    loop.answer(read, Done({TOPIC_PARTITION: 7}), 5)
+    assert loop.next_wakeup_ms(5) == 0
+    assert kinds(loop.plan(5)) == [Fetch]
+    assert loop.next_wakeup_ms(5) is None
+
+
 def test_nothing_is_committed_after_offsets_were_refused() -> None:
     driver = Driver(CommitOffsets)
     for _ in range(4):
