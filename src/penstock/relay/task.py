@@ -333,7 +333,9 @@ class ContinuousTask:
             return Refused(code)
         if isinstance(request, EndTransaction):
             value = next_identity(request.identity, response)
-            self._identities[request.identity.transactional_id] = value
+            name = request.identity.transactional_id
+            if self._identities.get(name) == request.identity:  # otherwise the id was taken again meanwhile
+                self._identities[name] = value
         return Done(value)
 
     def _checked(self, request: CheckPlan, response: Any) -> Reply:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -29,6 +30,7 @@ from penstock.errors import (
     TransactionError,
 )
 from penstock.relay import _connections
+from penstock.relay.messages import EndTransaction
 from penstock.relay.records import EachBatch
 from penstock.relay.task import ContinuousPlan, ContinuousTask
 from penstock.testing import FakeKafka
@@ -263,6 +265,19 @@ def test_a_function_may_take_longer_than_the_time_out_of_transactions(copy: Copy
     assert running.task.loop.start_count == 1
     assert running.task.loop.totals.transactions > 1
     copy.check()
+
+
+def test_a_late_end_of_a_transaction_does_not_bring_its_identity_back(copy: Copy) -> None:
+    """The task aborts with the identity that it holds when it fails. An older one would abort nothing."""
+    with copy.running() as running:
+        wait_until(lambda: running.task._identities, "it has taken its id")
+        now = running.task._identities["copy-0-0"]
+        before = replace(now, producer_epoch=now.producer_epoch - 1)
+        ended = SimpleNamespace(
+            error_code=codes.NO_ERROR, producer_id=now.producer_id, producer_epoch=now.producer_epoch - 1
+        )
+        running.task._reply(EndTransaction(before), ended)
+        assert running.task._identities["copy-0-0"] == now
 
 
 def test_records_that_the_broker_refuses_are_an_error_of_the_rows(copy: Copy) -> None:
