@@ -6,8 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from penstock.client.cluster.membership import present_member
+from penstock.client.net import error_codes as codes
 from penstock.errors import OffsetOutOfRangeError
 from penstock.testing.fake._groups import CommittedOffset
+from penstock.testing.fake.control import Refuse
 from tests.unit.relay.fake_query import GROUP, SOURCE, Query, query_on_fake
 
 
@@ -33,3 +36,12 @@ def test_a_plan_after_offsets_were_set_back_is_an_error(query: Query) -> None:
             driver.new_plan(None)
         commit(query, 20)
         assert 20 in driver.new_plan(None).positions.values()
+
+
+@pytest.mark.parametrize("code", [codes.NOT_COORDINATOR, codes.COORDINATOR_LOAD_IN_PROGRESS])
+def test_the_member_is_asked_again_while_the_coordinator_moves(query: Query, code: int) -> None:
+    with query.planning() as driver:
+        membership = driver.new_plan(None).membership
+        control = query.fake.control("DescribeGroups", Refuse(code), times=2)
+        assert present_member(query.connections, GROUP) == membership
+        assert len(control.seen) == 2

@@ -55,11 +55,18 @@ def describe_request(group_id: str) -> Any:
 def read_member(group_id: str, response: Any) -> Membership | None:
     """Return the group's member and its generation; without a member `Membership(group_id)`.
 
-    The generation of a member that is not an `OnlyMember` is -1. None: it is unknown now, because the
-    coordinator does not say, or somebody is just joining.
+    The generation of a member that is not an `OnlyMember` is -1. None: it is unknown now, because somebody is
+    just joining.
+
+    Raises:
+        PenstockError: the broker does not say. It may not be the coordinator any more, or not yet.
     """
     group = response.groups[0]
-    if group.error_code or (group.members and group.group_state != _STABLE):
+    if group.error_code:
+        raise error_from_code(
+            group.error_code, f"Describing the consumer group {group_id!r}", group_id=group_id
+        )
+    if group.members and group.group_state != _STABLE:
         return None
     if not group.members:
         return Membership(group_id)
@@ -74,6 +81,7 @@ def present_member(
 
     Raises:
         ClientError: no coordinator answers in time.
+        AuthorizationError: the group may not be described.
     """
     return ask_group_coordinator(
         connections,
