@@ -51,6 +51,9 @@ _LOOK_MS = 5_000
 _CONFIRMATIONS, _CONFIRMATION_PAUSE_S = 3, 1.0
 """How often, and at what distance, a topic partition has to be missing before it counts as gone."""
 
+_JOINING_LOOKS = 10
+"""How often to ask while a member is joining. A join ends within the rebalance time-out of 5 s."""
+
 
 @dataclass(frozen=True)
 class QueryPlan:
@@ -137,8 +140,12 @@ class PlanDriver:
 
     def _check_not_taken_over(self) -> None:
         """Raise if another member has the group. Joining again would fight with it, in turns."""
-        found = present_member(self._connections, self.settings.group_id, timeout_ms=_TIMEOUT_MS)
-        if found is not None and found.member_id not in ("", self._member.membership.member_id):
+        for _ in range(_JOINING_LOOKS):
+            found = present_member(self._connections, self.settings.group_id, timeout_ms=_TIMEOUT_MS)
+            if found is not None:
+                break
+            time.sleep(_CONFIRMATION_PAUSE_S)
+        if found is None or found.member_id not in ("", self._member.membership.member_id):
             raise self._taken_over()
 
     def _taken_over(self) -> ClientError:

@@ -8,10 +8,24 @@ import pytest
 
 from penstock.client.cluster.membership import present_member
 from penstock.client.net import error_codes as codes
-from penstock.errors import OffsetOutOfRangeError
+from penstock.errors import ClientError, OffsetOutOfRangeError
 from penstock.testing.fake._groups import CommittedOffset
-from penstock.testing.fake.control import Refuse
+from penstock.testing.fake.control import Answer, Refuse
 from tests.unit.relay.fake_query import GROUP, SOURCE, Query, query_on_fake
+
+JOINING = {
+    "groups": [
+        {
+            "error_code": 0, "group_id": GROUP, "group_state": "PreparingRebalance", "protocol_type": "",
+            "protocol_data": "", "members": [
+                {
+                    "member_id": "other", "client_id": "", "client_host": "", "member_metadata": b"",
+                    "member_assignment": b"",
+                }
+            ],
+        }
+    ]
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -45,3 +59,16 @@ def test_the_member_is_asked_again_while_the_coordinator_moves(query: Query, cod
         control = query.fake.control("DescribeGroups", Refuse(code), times=2)
         assert present_member(query.connections, GROUP) == membership
         assert len(control.seen) == 2
+
+
+def test_a_query_does_not_join_again_while_another_one_is_joining(
+    query: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.relay.driver._CONFIRMATION_PAUSE_S", 0.001)
+    with query.planning() as driver:
+        before = driver.new_plan(None).membership
+        query.fake.control("DescribeGroups", Answer(JOINING), times=2)
+        assert driver.new_plan(None).membership.generation == before.generation + 1, "it was itself"
+        query.fake.control("DescribeGroups", Answer(JOINING), times=None)
+        with pytest.raises(ClientError, match="has taken over the consumer group 'group'"):
+            driver.new_plan(None)
