@@ -348,6 +348,9 @@ class PlanDriver:
     def abort_open(self) -> None:
         """Abort what the tasks of the plan have left open. Raise nothing.
 
+        The ids of the plan are taken, too, if they are not open: a late Produce would open a transaction that
+        no task ends.
+
         Call it after `leave`, when the tasks have ended. If another query has the group by then, the ids are
         that query's, and nothing is done.
         """
@@ -355,8 +358,11 @@ class PlanDriver:
             found = present_member(self._connections, self.settings.group_id, timeout_ms=_LOOK_MS)
             if found is None or found.member_id not in ("", self._member.membership.member_id):
                 return
-            for each in self._transactions.list_open(self.settings.has_transactional_id, timeout_ms=_LOOK_MS):
-                self._take(each.transactional_id)
+            is_open = self._transactions.list_open(self.settings.has_transactional_id, timeout_ms=_LOOK_MS)
+            planned = () if self._plan is None else self._plan.tasks
+            names = {name for task in planned for name in task.transactional_ids}
+            for name in sorted(names | {each.transactional_id for each in is_open}):
+                self._take(name)
         except PenstockError as error:
             _log.warning(
                 "Open transactions of the query could not be aborted: %s Readers with read_committed wait at "

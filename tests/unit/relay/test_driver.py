@@ -72,3 +72,19 @@ def test_a_query_does_not_join_again_while_another_one_is_joining(
         query.fake.control("DescribeGroups", Answer(JOINING), times=None)
         with pytest.raises(ClientError, match="has taken over the consumer group 'group'"):
             driver.new_plan(None)
+
+
+def test_a_stop_fences_tasks_that_have_nothing_open_yet(query: Query) -> None:
+    """A task that was killed may have a Produce on its way. It would open a transaction after the stop."""
+    with query.planning(lanes=2) as driver:
+        names = driver.new_plan(1).tasks[0].transactional_ids
+        before = [epoch(query, name) for name in names]
+        driver.leave()
+        driver.abort_open()
+        assert [epoch(query, name) for name in names] == [each + 1 for each in before]
+
+
+def epoch(query: Query, transactional_id: str) -> int:
+    found = query.fake.transaction(transactional_id)
+    assert found is not None
+    return found.epoch
