@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 
 from penstock.client.cluster.log_offsets import CommittedOffset, commit_offsets, committed_notes
 from penstock.client.cluster.membership import Membership, OnlyMember, present_member
-from penstock.client.cluster.metadata import cluster_view
+from penstock.client.cluster.metadata import TopicMetadata, cluster_view
 from penstock.client.net import error_codes as codes
 from penstock.client.net.broker_errors import is_retriable
 from penstock.client.net.connection import KafkaConnections
@@ -40,7 +40,7 @@ from penstock.relay.assignment import divided
 from penstock.relay.notes import plan_note, topic_id_of
 from penstock.relay.settings import QuerySettings
 from penstock.relay.task import ContinuousPlan
-from penstock.source.starting import Starting
+from penstock.source.starting import Discovery, Starting
 from penstock.types import TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -65,12 +65,14 @@ class QueryPlan:
         topic_ids: of the topics that are read and written.
         taken: the first transactional id of each task, as the driver has taken it. A task that begins takes
             it again.
+        target_partitions: how many partitions the target has. Keys choose among them.
     """
 
     membership: Membership
     tasks: tuple[ContinuousPlan, ...]
     topic_ids: Mapping[str, str]
     taken: Mapping[str, TransactionIdentity] = field(default_factory=dict)
+    target_partitions: int = 0
 
     @property
     def positions(self) -> dict[TopicPartition, int]:
@@ -116,7 +118,8 @@ class PlanDriver:
             OffsetOutOfRangeError: somebody has set the group's offsets back.
         """
         membership = self._next_generation()
-        topic_partitions, topic_ids = self._topic_partitions()
+        found, target = self._topics()
+        topic_partitions, topic_ids = sorted(found.topic_partitions), _topic_ids(found, target)
         divided_partitions = divided(topic_partitions, tasks_max or len(topic_partitions))
         taken = self._take_ids(len(divided_partitions))
         positions = self._positions(membership, topic_partitions, topic_ids)
@@ -124,7 +127,7 @@ class PlanDriver:
             self._task(number, membership, topic_ids, {tp: positions[tp] for tp in mine})
             for number, mine in enumerate(divided_partitions)
         )
-        self._plan = QueryPlan(membership, tasks, topic_ids, taken)
+        self._plan = QueryPlan(membership, tasks, topic_ids, taken, len(target.partitions))
         return self._plan
 
     def _next_generation(self) -> Membership:
@@ -157,9 +160,8 @@ class PlanDriver:
             group_id=group_id,
         )
 
-    def _topic_partitions(self) -> tuple[list[TopicPartition], dict[str, str]]:
-        """Return the topic partitions, and the ids of the topics that are read and written."""
-        target = self.settings.target
+    def _topics(self) -> tuple[Discovery, TopicMetadata]:
+        """Return what is read, and the topic that is written."""
         known = set() if self._plan is None else set(self._plan.positions)
         for _ in range(_CONFIRMATIONS):
             found = self._starting.discover()
@@ -175,13 +177,19 @@ class PlanDriver:
                 "No topic matches the subscription of the continuous query. Nothing was read. Create the "
                 "topic, or correct the option that names what to read."
             )
-        topic_ids = dict(found.topic_ids)
-        topic_id = cluster_view(self._connections).reload([target], timeout_ms=_TIMEOUT_MS)[target].topic_id
-        if topic_id is not None:
-            topic_ids[target] = str(topic_id)
+        target = self._target()
+        self._check_same_topics(found, target)
+        return found, target
+
+    def _target(self) -> TopicMetadata:
+        name = self.settings.target
+        return cluster_view(self._connections).reload([name], timeout_ms=_TIMEOUT_MS)[name]
+
+    def _check_same_topics(self, found: Discovery, target: TopicMetadata) -> None:
+        """Raise if a topic of the plan before was deleted and created again."""
+        now = _topic_ids(found, target)
         for topic, before in ({} if self._plan is None else self._plan.topic_ids).items():
-            check_same(topic, before, topic_ids.get(topic))
-        return sorted(found.topic_partitions), topic_ids
+            check_same(topic, before, now.get(topic))
 
     def _take_ids(self, tasks: int) -> dict[str, TransactionIdentity]:
         """Take the ids of the plan, and those that are open. Return the first of each task."""
@@ -273,13 +281,18 @@ class PlanDriver:
     # ----- while a plan runs
 
     def has_new_topic_partitions(self) -> bool:
-        """Return whether there are topic partitions that the plan does not have.
+        """Return whether the source or the target has topic partitions that the plan does not have.
 
         Raises:
             ClientError: no broker answers in time.
+            TopicPartitionsRemovedError: a topic was deleted and created again.
         """
-        planned = {} if self._plan is None else self._plan.positions
-        return not self._starting.discover().topic_partitions <= planned.keys()
+        if self._plan is None:
+            return False
+        found, target = self._starting.discover(), self._target()
+        self._check_same_topics(found, target)
+        has_grown = len(target.partitions) > self._plan.target_partitions
+        return has_grown or not found.topic_partitions <= self._plan.positions.keys()
 
     def begun_tasks(self) -> int:
         """Return how many tasks of the plan have begun: each takes its transactional ids first.
@@ -377,6 +390,11 @@ class PlanDriver:
         if self._heart is not None:
             self._heart.join()
         self._connections.close()
+
+
+def _topic_ids(found: Discovery, target: TopicMetadata) -> dict[str, str]:
+    of_target = {} if target.topic_id is None else {target.topic: str(target.topic_id)}
+    return {**found.topic_ids, **of_target}
 
 
 def _gone(topic_partitions: list[TopicPartition]) -> TopicPartitionsRemovedError:

@@ -16,6 +16,8 @@ from penstock.source._subscriber import Discovery, discover
 from penstock.source.kafka_lookup import KafkaOffsetLookup
 from penstock.types import LogEnd, TopicPartition
 
+__all__ = ["Discovery", "Starting"]
+
 
 class Starting:
     """The subscription of one query, and its start.

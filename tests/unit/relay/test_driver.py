@@ -8,10 +8,11 @@ import pytest
 
 from penstock.client.cluster.membership import present_member
 from penstock.client.net import error_codes as codes
-from penstock.errors import ClientError, OffsetOutOfRangeError
+from penstock.errors import ClientError, OffsetOutOfRangeError, TopicPartitionsRemovedError
 from penstock.testing.fake._groups import CommittedOffset
 from penstock.testing.fake.control import Answer, Refuse
-from tests.unit.relay.fake_query import GROUP, SOURCE, Query, query_on_fake
+from tests import judge
+from tests.unit.relay.fake_query import GROUP, PARTITIONS, SOURCE, TARGET, Query, query_on_fake
 
 JOINING = {
     "groups": [
@@ -88,3 +89,26 @@ def epoch(query: Query, transactional_id: str) -> int:
     found = query.fake.transaction(transactional_id)
     assert found is not None
     return found.epoch
+
+
+@pytest.mark.parametrize("topic", [SOURCE, TARGET])
+def test_a_topic_that_was_created_again_is_noticed_though_no_task_asks_for_it(
+    query: Query, topic: str
+) -> None:
+    with query.planning() as driver:
+        driver.new_plan(None)
+        assert not driver.has_new_topic_partitions()
+        query.fake.delete_topic(topic)
+        query.fake.create_topic(topic, PARTITIONS)
+        with pytest.raises(TopicPartitionsRemovedError, match=f"'{topic}' was deleted and created again"):
+            driver.has_new_topic_partitions()
+
+
+@pytest.mark.parametrize("topic", [SOURCE, TARGET])
+def test_topics_that_grow_need_another_plan(query: Query, topic: str) -> None:
+    with query.planning() as driver:
+        driver.new_plan(None)
+        judge.add_partitions(query.fake.bootstrap_servers, topic, PARTITIONS + 1)
+        assert driver.has_new_topic_partitions()
+        driver.new_plan(None)
+        assert not driver.has_new_topic_partitions()
