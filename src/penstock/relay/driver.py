@@ -34,6 +34,7 @@ from penstock.errors import (
     OptionError,
     PenstockError,
     TopicPartitionsRemovedError,
+    UnsupportedBrokerError,
 )
 from penstock.relay._connections import check_same
 from penstock.relay.assignment import divided
@@ -203,13 +204,24 @@ class PlanDriver:
 
     def _take(self, name: str) -> TransactionIdentity:
         if self._protocol is None:
-            self._protocol = self._transactions.protocol(timeout_ms=_TIMEOUT_MS)
+            self._protocol = self._safe_protocol()
         return self._transactions.init_producer(
             name,
             transaction_timeout_ms=self.settings.transaction_timeout_ms,
             protocol=self._protocol,
             timeout_ms=_TIMEOUT_MS,
         )
+
+    def _safe_protocol(self) -> TransactionProtocol:
+        protocol = self._transactions.protocol(timeout_ms=_TIMEOUT_MS)
+        is_v1 = protocol is TransactionProtocol.V1
+        if is_v1 and not self._transactions.refuses_late_writes(timeout_ms=_TIMEOUT_MS):
+            raise UnsupportedBrokerError(
+                "A continuous query needs brokers with Kafka 3.6 or newer, and these are older. They may "
+                "accept a record after the end of its transaction (KIP-890), so records could be doubled. "
+                "Nothing was read or written. Update the brokers."
+            )
+        return protocol
 
     def _positions(
         self, membership: Membership, topic_partitions: list[TopicPartition], topic_ids: Mapping[str, str]

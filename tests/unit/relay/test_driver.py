@@ -8,7 +8,14 @@ import pytest
 
 from penstock.client.cluster.membership import present_member
 from penstock.client.net import error_codes as codes
-from penstock.errors import ClientError, OffsetOutOfRangeError, TopicPartitionsRemovedError
+from penstock.client.transactions.steps import TransactionProtocol
+from penstock.errors import (
+    ClientError,
+    OffsetOutOfRangeError,
+    TopicPartitionsRemovedError,
+    UnsupportedBrokerError,
+)
+from penstock.testing import FakeKafka
 from penstock.testing.fake._groups import CommittedOffset
 from penstock.testing.fake.control import Answer, Refuse
 from tests import judge
@@ -112,3 +119,19 @@ def test_topics_that_grow_need_another_plan(query: Query, topic: str) -> None:
         assert driver.has_new_topic_partitions()
         driver.new_plan(None)
         assert not driver.has_new_topic_partitions()
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_brokers_that_may_accept_late_writes_are_refused(version: int) -> None:
+    with FakeKafka(transaction_version=1, max_versions={"AddPartitionsToTxn": version}) as fake:
+        fake.create_topic(SOURCE)
+        fake.create_topic(TARGET)
+        query = Query(fake)
+        with query.planning() as driver:
+            if version == 3:
+                with pytest.raises(UnsupportedBrokerError, match=r"needs brokers with Kafka 3\.6 or newer"):
+                    driver.new_plan(None)
+                assert query.positions(1) == {}
+            else:
+                assert driver.new_plan(None).tasks[0].protocol is TransactionProtocol.V1
+        query.connections.close()

@@ -59,7 +59,8 @@ PRODUCE_TRANSACTION_V2 = Versions("Produce", 12)
 
 INIT_TRANSACTIONAL_PRODUCER = Versions("InitProducerId", 0, 5)
 """Version 6 is for two-phase commit and not stable (KIP-939)."""
-ADD_PARTITIONS_TO_TXN = Versions("AddPartitionsToTxn", 0, 3)
+LAST_ADD_PARTITIONS_OF_CLIENTS = 3
+ADD_PARTITIONS_TO_TXN = Versions("AddPartitionsToTxn", 0, LAST_ADD_PARTITIONS_OF_CLIENTS)
 """Version 4 and newer are for brokers (KIP-890)."""
 ADD_OFFSETS_TO_TXN = Versions("AddOffsetsToTxn")
 TXN_OFFSET_COMMIT_V1 = Versions("TxnOffsetCommit", 3, 4)

@@ -154,13 +154,26 @@ class Transactions:
 
     def protocol(self, *, timeout_ms: int | None = None) -> TransactionProtocol:
         """Ask for the transaction protocol of the cluster."""
+        response = self._api_versions(timeout_ms)
+        levels = {each.name: each.max_version_level for each in response.finalized_features or ()}
+        is_v2 = levels.get(_TRANSACTION_FEATURE, 0) >= TransactionProtocol.V2
+        return TransactionProtocol.V2 if is_v2 else TransactionProtocol.V1
+
+    def refuses_late_writes(self, *, timeout_ms: int | None = None) -> bool:
+        """Ask whether brokers refuse a Produce that arrives after the end of its transaction of protocol V1.
+
+        Kafka does since 3.6 (KIP-890). Its brokers ask each other with AddPartitionsToTxn from version 4 on.
+        """
+        key, last = AddPartitionsToTxnRequest.API_KEY, versions.LAST_ADD_PARTITIONS_OF_CLIENTS
+        served = self._api_versions(timeout_ms).api_keys
+        return any(each.api_key == key and each.max_version > last for each in served)
+
+    def _api_versions(self, timeout_ms: int | None) -> Any:
         request = ApiVersionsRequest(client_software_name="penstock", client_software_version=__version__)
         response = self._connections.request(request, timeout_ms=timeout_ms)
         if response.error_code:
             raise error_from_code(response.error_code, "Asking for the cluster's features")
-        levels = {each.name: each.max_version_level for each in response.finalized_features or ()}
-        is_v2 = levels.get(_TRANSACTION_FEATURE, 0) >= TransactionProtocol.V2
-        return TransactionProtocol.V2 if is_v2 else TransactionProtocol.V1
+        return response
 
     def init_producer(
         self,

@@ -12,6 +12,7 @@ from penstock.testing.fake._state import Call
 from penstock.testing.fake._wire import Fields
 
 _TRANSACTION = 1
+_LAST_OF_CLIENTS = 3
 _V2_SINCE = 5
 _KNOWS_FENCED = {"InitProducerId": 4, "AddPartitionsToTxn": 2, "AddOffsetsToTxn": 2, "EndTxn": 2}
 _STATES = {
@@ -61,6 +62,8 @@ def _idempotent_refusal(call: Call) -> int:
 
 def add_partitions_to_txn(call: Call) -> Fields:
     """Add topic partitions to a transaction (V1)."""
+    if call.version > _LAST_OF_CLIENTS:
+        return {"error_code": codes.CLUSTER_AUTHORIZATION_FAILED}  # for brokers only
     body = call.body
     name = body.v3_and_below_transactional_id
     code = _step_refusal(call, name)

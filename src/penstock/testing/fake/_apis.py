@@ -54,7 +54,7 @@ _TABLE: Mapping[str, tuple[int, int, Handler]] = {
     "DeleteRecords": (0, 2, _api_offsets.delete_records),
     "InitProducerId": (0, 5, _api_transactions.init_producer_id),
     "OffsetForLeaderEpoch": (2, 4, _api_offsets.offset_for_leader_epoch),
-    "AddPartitionsToTxn": (0, 3, _api_transactions.add_partitions_to_txn),
+    "AddPartitionsToTxn": (0, 4, _api_transactions.add_partitions_to_txn),
     "AddOffsetsToTxn": (0, 4, _api_transactions.add_offsets_to_txn),
     "EndTxn": (0, 5, _api_transactions.end_txn),
     "TxnOffsetCommit": (0, 5, _api_groups.txn_offset_commit),
