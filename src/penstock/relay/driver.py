@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from penstock.client.cluster.log_offsets import CommittedOffset, commit_offsets, committed_notes
 from penstock.client.cluster.membership import Membership, OnlyMember, present_member
 from penstock.client.cluster.metadata import TopicMetadata, cluster_view
+from penstock.client.cluster.rights import Operation, check_topics
 from penstock.client.net import error_codes as codes
 from penstock.client.net.broker_errors import is_retriable
 from penstock.client.net.connection import KafkaConnections
@@ -114,6 +115,7 @@ class PlanDriver:
 
         Raises:
             ClientError: another query has the group, or Kafka does not answer.
+            AuthorizationError: a topic or the group may not be read.
             OptionError: nothing is subscribed, or the start does not fit.
             TopicPartitionsRemovedError: a topic is gone, or was created again.
             OffsetOutOfRangeError: somebody has set the group's offsets back.
@@ -237,6 +239,7 @@ class PlanDriver:
         self._check_not_lost(positions)
         missing = [tp for tp in topic_partitions if tp not in positions]
         if missing:
+            self._check_may_read(missing)
             begin = self._starting.of_new(missing) if positions else self._starting.of_query(missing)
             notes = {topic: plan_note(topic_ids.get(topic)) for topic in {each.topic for each in missing}}
             refused = commit_offsets(
@@ -248,6 +251,20 @@ class PlanDriver:
             positions |= begin
         self._see(positions)
         return positions
+
+    def _check_may_read(self, topic_partitions: list[TopicPartition]) -> None:
+        """Raise if a topic may not be read. Its offset would be refused, and those of other topics committed.
+
+        The next start would take it for new, and read it from its first record, whatever the options say.
+        """
+        check_topics(
+            self._connections,
+            {each.topic for each in topic_partitions},
+            [Operation.READ],
+            "Nothing was read, and no offset was committed.",
+            may_be_missing=True,
+            timeout_ms=_TIMEOUT_MS,
+        )
 
     def _see(self, positions: Mapping[TopicPartition, int]) -> None:
         self._seen |= {tp: max(at, self._seen.get(tp, at)) for tp, at in positions.items()}

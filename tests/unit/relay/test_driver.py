@@ -10,6 +10,7 @@ from penstock.client.cluster.membership import present_member
 from penstock.client.net import error_codes as codes
 from penstock.client.transactions.steps import TransactionProtocol
 from penstock.errors import (
+    AuthorizationError,
     ClientError,
     OffsetOutOfRangeError,
     TopicPartitionsRemovedError,
@@ -18,6 +19,7 @@ from penstock.errors import (
 from penstock.testing import FakeKafka
 from penstock.testing.fake._groups import CommittedOffset
 from penstock.testing.fake.control import Answer, Refuse
+from penstock.testing.fake.rights import Acl, Rights
 from tests import judge
 from tests.unit.relay.fake_query import GROUP, PARTITIONS, SOURCE, TARGET, Query, query_on_fake
 
@@ -134,4 +136,23 @@ def test_brokers_that_may_accept_late_writes_are_refused(version: int) -> None:
                 assert query.positions(1) == {}
             else:
                 assert driver.new_plan(None).tasks[0].protocol is TransactionProtocol.V1
+        query.connections.close()
+
+
+def test_a_start_without_the_right_to_read_one_topic_commits_no_offset() -> None:
+    """Otherwise the next start reads that topic from its first record, though the option says "latest"."""
+    everything = [Acl("*", "ALL", kind, "*") for kind in ("GROUP", "TRANSACTIONAL_ID", "CLUSTER")]
+    topics = [Acl("*", "ALL", "TOPIC", SOURCE), Acl("*", "DESCRIBE", "TOPIC", "other")]
+    acls = [*everything, *topics, Acl("*", "ALL", "TOPIC", TARGET)]
+    with FakeKafka(rights=Rights(acls=acls)) as fake:
+        for topic in (SOURCE, "other", TARGET):
+            fake.create_topic(topic)
+        query = Query(fake)
+        query.source |= {"topic": f"{SOURCE};other", "scan.startup.mode": "latest-offset"}
+        with query.planning() as driver:
+            with pytest.raises(AuthorizationError, match="'other'"):
+                driver.new_plan(None)
+            assert query.positions(1) == {}
+            acls.append(Acl("*", "READ", "TOPIC", "other"))
+            assert len(driver.new_plan(None).positions) == 2
         query.connections.close()
