@@ -55,4 +55,7 @@ def decoded(
             partition=topic_partition.partition,
             offset=at,
         )
-    return Fetched(topic_partition, codes.NO_ERROR, scanned.next_offset, rows, len(fetched.records))
+    size_bytes = len(fetched.records)
+    return Fetched(
+        topic_partition, codes.NO_ERROR, scanned.next_offset, rows, size_bytes, scanned.leader_epoch
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,6 +23,7 @@ from penstock.client.net.connection import KafkaConnections
 from penstock.client.settings import ConnectionSettings, FetchSettings
 from penstock.client.transactions.steps import TransactionProtocol
 from penstock.errors import (
+    LogTruncatedError,
     OffsetOutOfRangeError,
     PenstockError,
     ProducerFencedError,
@@ -321,6 +323,86 @@ def test_records_that_are_gone_are_an_error(copy: Copy) -> None:
     with copy.running() as running:
         error = running.fails_with(OffsetOutOfRangeError)
     assert "source-0" in error.message
+
+
+def test_a_source_that_was_truncated_and_has_grown_again_is_an_error(made_of_three: Copy) -> None:
+    """After an unclean election other records have the offsets that were read. They would be left out."""
+    copy = made_of_three
+    with copy.running() as running:
+        for _ in range(2):
+            copy.write(5)
+            wait_until(lambda: copy.is_done, "all is copied")
+        with copy.fake.control("Fetch", Refuse(codes.NOT_LEADER_OR_FOLLOWER), times=None):
+            with copy.fake.log(SOURCE, 1) as log:
+                log.truncate(5)
+            copy.fake.move_leader(SOURCE, 1, copy.fake.leader_of(SOURCE, 1) % 3 + 1)
+            judge.produce(copy.fake.bootstrap_servers, SOURCE, *[judge.Record(b"new", partition=1)] * 10)
+        error = running.fails_with(LogTruncatedError)
+    assert "source-1 was truncated" in error.message
+    assert "other records from offset 5 on" in error.message
+    assert copy.is_done, "nothing more was committed"
+
+
+def test_a_leader_that_changes_cleanly_is_no_truncation(made_of_three: Copy) -> None:
+    copy = made_of_three
+    with copy.running() as running:
+        for _ in range(3):
+            copy.write(10)
+            wait_until(lambda: copy.is_done, "all is copied")
+            copy.fake.move_leader(SOURCE, 1, copy.fake.leader_of(SOURCE, 1) % 3 + 1)
+    assert running.error is None
+    copy.check()
+
+
+def test_aborted_and_compacted_records_of_the_source_are_passed(copy: Copy) -> None:
+    topic_partition, bootstrap = TopicPartition(SOURCE, 0), copy.fake.bootstrap_servers
+
+    def transaction(value: bytes, *, is_committed: bool) -> None:
+        records = [judge.Record(value, partition=0)] * 3
+        judge.produce_in_transaction(
+            bootstrap, SOURCE, *records, transactional_id="writer", is_committed=is_committed
+        )
+
+    def gap() -> None:
+        with copy.fake.log(SOURCE, 0) as log:
+            log.leave_gap(7)
+
+    with copy.running(positions={topic_partition: 0}) as running:
+        for value in (b"first", b"second", b"third"):
+            transaction(b"aborted", is_committed=False)
+            gap()
+            transaction(value, is_committed=True)
+            transaction(b"aborted", is_committed=False)
+            gap()
+        judge.produce(bootstrap, SOURCE, judge.Record(b"last", partition=0))
+        with copy.fake.log(SOURCE, 0) as log:
+            end = log.end_offset
+        wait_until(
+            lambda: committed_offsets(copy.connections, GROUP, [topic_partition]) == {topic_partition: end},
+            "all is read",
+        )
+    assert running.error is None
+    found = Counter(each.value for each in committed_records(copy.fake, TARGET))
+    assert found == {b"first": 3, b"second": 3, b"third": 3, b"last": 1}
+    assert running.task.loop.totals.records_in == 10
+
+
+def test_the_offset_passes_what_was_aborted_at_the_end_of_the_source(copy: Copy) -> None:
+    topic_partition = TopicPartition(SOURCE, 0)
+    with copy.running(positions={topic_partition: 0}) as running:
+        judge.produce_in_transaction(
+            copy.fake.bootstrap_servers,
+            SOURCE,
+            judge.Record(b"aborted", partition=0),
+            transactional_id="writer",
+            is_committed=False,
+        )
+        wait_until(
+            lambda: committed_offsets(copy.connections, GROUP, [topic_partition]) == {topic_partition: 2},
+            "the record and its marker are passed",
+        )
+    assert running.error is None
+    assert not committed_records(copy.fake, TARGET)
 
 
 def test_a_group_that_was_set_back_is_an_error(copy: Copy) -> None:
