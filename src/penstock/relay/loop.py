@@ -198,21 +198,24 @@ class Loop:
         elif self.phase is Phase.READING and not self._under_way:
             requests.append(ReadPositions())
         elif self.phase is Phase.RUNNING and self._pipeline is not None:
-            self._called_ms = 0
-            requests += self._pipeline.plan(now_ms, self._leader_of)
-            if self._filled and self._is_due(now_ms) and self._pipeline.may_close:
-                self._pipeline.close(self._content, self._filled, now_ms)
-                self._content, self._filled = self._new_content(), {}
-                requests += self._pipeline.plan(now_ms, self._leader_of)
-            if self._may_read:
-                requests += self._reader.plan(now_ms)
-            if self._check_at_ms is not None and now_ms >= self._check_at_ms:
-                self._check_at_ms = None
-                requests.append(CheckPlan())
-            if self._is_stopping and not self._filled and self._pipeline.is_empty:
-                self._finish(Outcome(End.STOPPED))
-            else:
-                self._fill(now_ms)
+            self._plan_running(requests, self._pipeline, now_ms)
+
+    def _plan_running(self, requests: list[Request], pipeline: Pipeline, now_ms: int) -> None:
+        self._called_ms = 0
+        requests += pipeline.plan(now_ms, self._leader_of)
+        if self._filled and self._is_due(now_ms) and pipeline.may_close:
+            pipeline.close(self._content, self._filled, now_ms)
+            self._content, self._filled = self._new_content(), {}
+            requests += pipeline.plan(now_ms, self._leader_of)
+        if self._may_read:
+            requests += self._reader.plan(now_ms)
+        if self._check_at_ms is not None and now_ms >= self._check_at_ms:
+            self._check_at_ms = None
+            requests.append(CheckPlan())
+        if self._is_stopping and not self._filled and pipeline.is_empty:
+            self._finish(Outcome(End.STOPPED))
+        elif pipeline.is_empty and not self._is_stopping:
+            self._fill(now_ms)
 
     @property
     def _may_read(self) -> bool:
