@@ -118,6 +118,7 @@ class PlanDriver:
             AuthorizationError: a topic or the group may not be read.
             OptionError: nothing is subscribed, or the start does not fit.
             TopicPartitionsRemovedError: a topic is gone, or was created again.
+            UnknownTopicOrPartitionError: a topic of the subscription, or the target, does not exist.
             OffsetOutOfRangeError: somebody has set the group's offsets back.
         """
         membership = self._next_generation()
@@ -181,6 +182,8 @@ class PlanDriver:
                 "topic, or correct the option that names what to read."
             )
         target = self._target()
+        if target.error_code:  # it may pass
+            target = cluster_view(self._connections).topic(self.settings.target, timeout_ms=_TIMEOUT_MS)
         self._check_same_topics(found, target)
         return found, target
 

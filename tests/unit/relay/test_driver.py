@@ -14,6 +14,7 @@ from penstock.errors import (
     ClientError,
     OffsetOutOfRangeError,
     TopicPartitionsRemovedError,
+    UnknownTopicOrPartitionError,
     UnsupportedBrokerError,
 )
 from penstock.testing import FakeKafka
@@ -156,3 +157,12 @@ def test_a_start_without_the_right_to_read_one_topic_commits_no_offset() -> None
             acls.append(Acl("*", "READ", "TOPIC", "other"))
             assert len(driver.new_plan(None).positions) == 2
         query.connections.close()
+
+
+def test_a_plan_without_its_target_is_an_error(query: Query) -> None:
+    with query.planning() as driver:
+        driver.new_plan(None)
+        query.fake.delete_topic(TARGET)
+        assert not driver.has_new_topic_partitions(), "a task that writes finds out"
+        with pytest.raises(UnknownTopicOrPartitionError, match="'target' does not exist"):
+            driver.new_plan(None)
