@@ -318,6 +318,7 @@ def a_topic_partition_that_was_not_added_is_refused(cluster: Cluster) -> None:
     topic, writer = cluster.topic(), Writer(cluster, V1)
     assert writer.write(topic, b"a", adds=False).code == codes.TRANSACTION_ABORTABLE
     assert writer.write(topic, b"a", adds=False, version=9).code == codes.INVALID_TXN_STATE
+    assert writer.transactions.refuses_late_writes(), "it says so"
     assert writer.write(topic, b"a").code == OK
 
 

@@ -207,6 +207,8 @@ class Loop:
             pipeline.close(self._content, self._filled, now_ms)
             self._content, self._filled = self._new_content(), {}
             requests += pipeline.plan(now_ms, self._leader_of)
+        if pipeline.is_empty and not self._is_stopping:
+            self._fill(now_ms)
         if self._may_read:
             requests += self._reader.plan(now_ms)
         if self._check_at_ms is not None and now_ms >= self._check_at_ms:
@@ -214,8 +216,6 @@ class Loop:
             requests.append(CheckPlan())
         if self._is_stopping and not self._filled and pipeline.is_empty:
             self._finish(Outcome(End.STOPPED))
-        elif pipeline.is_empty and not self._is_stopping:
-            self._fill(now_ms)
 
     @property
     def _may_read(self) -> bool:

@@ -11,7 +11,7 @@ import heapq
 import itertools
 import json
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -31,8 +31,9 @@ _BATCH_RECORDS = 4
 class Records:
     """Records of the source, which go to the two partitions of the target in turn."""
 
-    def __init__(self) -> None:
+    def __init__(self, call_ms: Callable[[], int] = lambda: 0) -> None:
         self.rows: list[tuple[int, int]] = []
+        self._call_ms = call_ms
 
     @property
     def size_bytes(self) -> int:
@@ -48,7 +49,7 @@ class Records:
 
     def add(self, topic_partition: TopicPartition, rows: object) -> int:
         self.rows += cast("list[tuple[int, int]]", rows)
-        return 0
+        return self._call_ms()
 
     def build(self, sequences: SequenceNumbers, now_ms: int) -> Iterable[ProducerBatch]:
         for partition in range(TARGETS):
@@ -98,6 +99,7 @@ class Simulation:
         tasks: int = 2,
         partitions: int = 3,
         faults: Faults | None = None,
+        call_ms: Sequence[int] = (0,),
     ) -> None:
         self.chance = random.Random(seed)
         self.faults = faults or Faults()
@@ -106,7 +108,7 @@ class Simulation:
         self.topic_partitions = [TopicPartition(SOURCE, index) for index in range(partitions)]
         self.kafka.source = dict.fromkeys(self.topic_partitions, 0)
         self.kafka.offsets = dict.fromkeys(self.topic_partitions, (0, 0))
-        self.lanes, self.task_count = lanes, tasks
+        self.lanes, self.task_count, self.call_ms = lanes, tasks, call_ms
         self.now_ms = 0
         self.tasks: list[Task] = []
         self.is_faulty = True
@@ -176,9 +178,12 @@ class Simulation:
             transaction_timeout_ms=1_500,
             plan_check_ms=200,
         )
-        task = Task(index, self.kafka.generation, Loop(settings, Records, lambda _: BROKER))
+        task = Task(index, self.kafka.generation, Loop(settings, self._new_content, lambda _: BROKER))
         self.tasks.append(task)
         self._at(self.now_ms + self.chance.randint(0, 50), lambda: self._pump(task))
+
+    def _new_content(self) -> Records:
+        return Records(lambda: self.chance.choice(self.call_ms))
 
     def _some_records(self) -> None:
         topic_partition = self.chance.choice(self.topic_partitions)

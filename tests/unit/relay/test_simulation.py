@@ -29,6 +29,13 @@ def test_each_record_is_written_once_and_in_order(
         Simulation(seed, protocol=protocol, lanes=lanes, faults=faults).run(_DURATION_MS)
 
 
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_each_record_is_written_once_and_in_order_by_a_slow_function(lanes: int) -> None:
+    """What is read waits until no transaction is open. Nothing of it is lost, and it goes on."""
+    for seed in range(HISTORIES // 4):
+        Simulation(seed, lanes=lanes, faults=ROUGH, call_ms=(0, 1, 100, 900)).run(_DURATION_MS)
+
+
 def test_the_histories_hold_what_they_are_for() -> None:
     tasks = [task for seed in range(10) for task in Simulation(seed).run(_DURATION_MS).tasks]
     outcomes = [task.loop.outcome for task in tasks if task.loop.outcome is not None]
