@@ -55,7 +55,4 @@ def decoded(
             partition=topic_partition.partition,
             offset=at,
         )
-    size_bytes = len(fetched.records)
-    return Fetched(
-        topic_partition, codes.NO_ERROR, scanned.next_offset, rows, size_bytes, scanned.leader_epoch
-    )
+    return Fetched(topic_partition, codes.NO_ERROR, scanned.next_offset, rows, len(fetched.records))

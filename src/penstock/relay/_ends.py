@@ -8,7 +8,6 @@ from typing import Any
 from penstock.client.net import error_codes as codes
 from penstock.client.net.broker_errors import error_from_code
 from penstock.errors import (
-    LogTruncatedError,
     OffsetOutOfRangeError,
     PenstockError,
     ProducerFencedError,
@@ -16,7 +15,6 @@ from penstock.errors import (
     TransactionError,
 )
 from penstock.relay.loop import End, Outcome
-from penstock.types import TopicPartition
 
 _REFUSED_RECORDS = frozenset(
     (
@@ -67,20 +65,4 @@ def error_of(outcome: Outcome, transactional_ids: Sequence[str], group_id: str) 
     error = error_from_code(outcome.error_code or codes.UNKNOWN_SERVER_ERROR, what, **facts)
     return type(error)(
         f"{error.message} {_NOTHING} Remove the cause, and start the query again.", **error.facts
-    )
-
-
-def truncated(topic_partition: TopicPartition, read_up_to: int, end: int) -> LogTruncatedError:
-    """Return the error for a log that does not hold the records that were read."""
-    return LogTruncatedError(
-        f"The log of {topic_partition} was truncated: a continuous task has read it up to offset "
-        f"{read_up_to}, but its leader has other records from offset {end} on. Records that were read do not "
-        "exist any more, usually because of an unclean leader election (unclean.leader.election.enable). "
-        "What the task has committed for them stays in the target. Nothing of the new records was read. Set "
-        "the group's offset to where the query has to go on, and start it again. Without that, it goes on "
-        "at the offset of the group, and leaves out the new records before it.",
-        topic=topic_partition.topic,
-        partition=topic_partition.partition,
-        offset=read_up_to,
-        end_offset=end,
     )

@@ -104,7 +104,6 @@ class Fetched(NamedTuple):
         next_offset: where the next Fetch starts; the offset of the Fetch if nothing was read.
         rows: what was read. Only `Content` looks into it.
         size_bytes: what the broker sent.
-        leader_epoch: of the record before `next_offset`; -1: unknown.
     """
 
     topic_partition: TopicPartition
@@ -112,7 +111,6 @@ class Fetched(NamedTuple):
     next_offset: int
     rows: Any = None
     size_bytes: int = 0
-    leader_epoch: int = -1
 
 
 @dataclass(frozen=True, slots=True)

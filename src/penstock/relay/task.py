@@ -18,7 +18,7 @@ from typing import Any
 
 from penstock.client.cluster.log_offsets import committed_offsets
 from penstock.client.cluster.membership import Membership, describe_request, read_member
-from penstock.client.fetch.requests import UNKNOWN_EPOCH, AskedPartition, build_fetch, read_fetches
+from penstock.client.fetch.requests import AskedPartition, build_fetch, read_fetches
 from penstock.client.net import error_codes as codes
 from penstock.client.net.broker_errors import is_retriable
 from penstock.client.net.connection import PendingResponse
@@ -37,7 +37,7 @@ from penstock.client.transactions.steps import (
 from penstock.errors import PenstockError, TransactionError
 from penstock.relay._connections import TaskConnections
 from penstock.relay._decoding import decoded
-from penstock.relay._ends import error_of, truncated
+from penstock.relay._ends import error_of
 from penstock.relay.loop import End, Loop, LoopSettings
 from penstock.relay.messages import (
     AddGroup,
@@ -117,8 +117,6 @@ class ContinuousTask:
         self._connections = TaskConnections(plan.connection, topic_ids)
         self._events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._identities: dict[str, TransactionIdentity] = {}
-        self._epochs: dict[TopicPartition, tuple[int, int]] = {}
-        """The offset up to which a topic partition was read last, and the leader epoch before it."""
         self.loop = Loop(
             LoopSettings(
                 plan.transactional_ids,
@@ -270,13 +268,9 @@ class ContinuousTask:
     def _asked(self, request: Fetch) -> list[AskedPartition]:
         max_bytes = self._plan.fetch.max_partition_fetch_bytes
         return [
-            AskedPartition(tp, at, self._connections.leader(tp), max_bytes, self._epoch_before(tp, at))
+            AskedPartition(tp, at, self._connections.leader(tp), max_bytes)
             for tp, at in request.offsets.items()
         ]
-
-    def _epoch_before(self, topic_partition: TopicPartition, offset: int) -> int:
-        read_up_to, epoch = self._epochs.get(topic_partition, (-1, UNKNOWN_EPOCH))
-        return epoch if read_up_to == offset else UNKNOWN_EPOCH
 
     def _produce_request(self, request: Produce) -> Any:
         return produce_request(
@@ -371,13 +365,10 @@ class ContinuousTask:
             if fetched is not None and fetched.error_code:
                 self._connections.invalidate([tp.topic])
                 answers.append(Fetched(tp, fetched.error_code, at))
-            elif fetched is not None and fetched.diverging_offset is not None:
-                raise truncated(tp, at, fetched.diverging_offset)
             elif fetched is not None and fetched.records:
-                read = decoded(tp, at, fetched, plan.fetch, read_committed=plan.read_committed, **how)
-                if read.next_offset > at:
-                    self._epochs[tp] = (read.next_offset, read.leader_epoch)
-                answers.append(read)
+                answers.append(
+                    decoded(tp, at, fetched, plan.fetch, read_committed=plan.read_committed, **how)
+                )
         return Done(answers)
 
 

@@ -23,7 +23,6 @@ from penstock.client.net.connection import KafkaConnections
 from penstock.client.settings import ConnectionSettings, FetchSettings
 from penstock.client.transactions.steps import TransactionProtocol
 from penstock.errors import (
-    LogTruncatedError,
     OffsetOutOfRangeError,
     PenstockError,
     ProducerFencedError,
@@ -323,35 +322,6 @@ def test_records_that_are_gone_are_an_error(copy: Copy) -> None:
     with copy.running() as running:
         error = running.fails_with(OffsetOutOfRangeError)
     assert "source-0" in error.message
-
-
-def test_a_source_that_was_truncated_and_has_grown_again_is_an_error(made_of_three: Copy) -> None:
-    """After an unclean election other records have the offsets that were read. They would be left out."""
-    copy = made_of_three
-    with copy.running() as running:
-        for _ in range(2):
-            copy.write(5)
-            wait_until(lambda: copy.is_done, "all is copied")
-        with copy.fake.control("Fetch", Refuse(codes.NOT_LEADER_OR_FOLLOWER), times=None):
-            with copy.fake.log(SOURCE, 1) as log:
-                log.truncate(5)
-            copy.fake.move_leader(SOURCE, 1, copy.fake.leader_of(SOURCE, 1) % 3 + 1)
-            judge.produce(copy.fake.bootstrap_servers, SOURCE, *[judge.Record(b"new", partition=1)] * 10)
-        error = running.fails_with(LogTruncatedError)
-    assert "source-1 was truncated" in error.message
-    assert "other records from offset 5 on" in error.message
-    assert copy.is_done, "nothing more was committed"
-
-
-def test_a_leader_that_changes_cleanly_is_no_truncation(made_of_three: Copy) -> None:
-    copy = made_of_three
-    with copy.running() as running:
-        for _ in range(3):
-            copy.write(10)
-            wait_until(lambda: copy.is_done, "all is copied")
-            copy.fake.move_leader(SOURCE, 1, copy.fake.leader_of(SOURCE, 1) % 3 + 1)
-    assert running.error is None
-    copy.check()
 
 
 def test_aborted_and_compacted_records_of_the_source_are_passed(copy: Copy) -> None:

@@ -22,7 +22,6 @@ _MIN_BYTES = 1
 """The records of a split are in the log already; waiting for more bytes would only delay it."""
 
 NO_REPLICA = -1
-UNKNOWN_EPOCH = -1
 
 
 class AskedPartition(NamedTuple):
@@ -32,8 +31,6 @@ class AskedPartition(NamedTuple):
     offset: int
     leader: Leader
     max_bytes: int
-    last_epoch: int = UNKNOWN_EPOCH
-    """The leader epoch of the record before `offset`. Since Fetch 12 a broker compares it with its log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +46,6 @@ class FetchedPartition:
     preferred_read_replica: int
     hinted_leader_id: int
     hinted_leader_epoch: int
-    diverging_offset: int | None = None
-    """Set: the log parted from what was read at this offset, so nothing was read (KIP-320)."""
 
 
 def build_fetch(
@@ -102,7 +97,7 @@ def _fetch_partition(asked: AskedPartition) -> Any:
         partition=asked.topic_partition.partition,
         current_leader_epoch=asked.leader.leader_epoch,
         fetch_offset=asked.offset,
-        last_fetched_epoch=asked.last_epoch,
+        last_fetched_epoch=-1,
         log_start_offset=-1,
         partition_max_bytes=asked.max_bytes,
     )
@@ -131,7 +126,7 @@ def read_fetch(response: Any, topic_partition: TopicPartition) -> FetchedPartiti
 
 def _fetched(partition: Any) -> FetchedPartition:
     aborted = partition.aborted_transactions or ()
-    hint, diverging = partition.current_leader, partition.diverging_epoch
+    hint = partition.current_leader
     return FetchedPartition(
         error_code=partition.error_code,
         records=partition.records or b"",
@@ -142,7 +137,6 @@ def _fetched(partition: Any) -> FetchedPartition:
         preferred_read_replica=partition.preferred_read_replica,
         hinted_leader_id=hint.leader_id if hint is not None else -1,
         hinted_leader_epoch=hint.leader_epoch if hint is not None else -1,
-        diverging_offset=None if diverging is None or diverging.end_offset < 0 else diverging.end_offset,
     )
 
 
