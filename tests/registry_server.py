@@ -10,6 +10,7 @@ import json
 import re
 import ssl
 import threading
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -105,15 +106,18 @@ class Registry:
 def running_registry(tls: ssl.SSLContext | None = None, **settings: Any) -> Iterator[Registry]:
     """Run a registry until the block ends, over TLS when given a server's context."""
     registry = Registry(**settings)
+    # Clients remember schemas by URL for the life of the process, and ports are used again.
+    prefix = f"/{uuid.uuid4().hex}"
 
     class Handler(QuietHandler):
         def handle_request(self, method: str) -> None:
             length = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(length)) if length else {}
-            registry.requests.append(f"{method} {self.path}")
+            path = self.path.removeprefix(prefix)
+            registry.requests.append(f"{method} {path}")
             registry.headers = {name.lower(): text for name, text in self.headers.items()}
             if registry.is_allowed(self.headers.get("Authorization")):
-                status, answer = registry.answer(method, self.path, body)
+                status, answer = registry.answer(method, path, body)
             else:
                 status, answer = 401, {"error_code": 401, "message": "Unauthorized"}
             self.send(status, json.dumps(answer).encode(), "application/vnd.schemaregistry.v1+json")
@@ -124,5 +128,6 @@ def running_registry(tls: ssl.SSLContext | None = None, **settings: Any) -> Iter
         def do_POST(self) -> None:
             self.handle_request("POST")
 
-    with serving(Handler, tls) as registry.url:
+    with serving(Handler, tls) as url:
+        registry.url = url + prefix
         yield registry
