@@ -95,5 +95,10 @@ def test_a_write_without_a_flush_may_lose_what_it_reported_as_written(
     wait_until(lambda: "may be LOST" in caplog.text, "the loss is logged")
     mortal_broker.restart()
     assert written(bootstrap, topic) == [b"1"]
-    write_rows(loses, rows(b"3"))
-    wait_until(lambda: written(bootstrap, topic) == [b"1", b"3"], "a new producer continues")
+
+    def continues() -> bool:
+        write_rows(loses, rows(b"3"))  # on a busy machine this one may be lost too, after 1.5 s
+        return b"3" in written(bootstrap, topic)
+
+    wait_until(continues, "a new producer continues")
+    assert {*written(bootstrap, topic)} == {b"1", b"3"}
