@@ -96,7 +96,7 @@ def test_the_pairs_of_a_join_do_not_depend_on_the_micro_batches(script: Script, 
     # Spark would make the condition a part of its join, and forget rows by `until`.
     assert "it grows without an end" in str(script("EXPLAIN SELECT * FROM v WHERE until = at")[0].rows)
     refused = script.refusal("SELECT * FROM computed WHERE until = at")
-    assert "Write `x <= y AND x >= y` in place of `x = y`" in refused
+    assert "Write `x <= y AND x >= y` instead of `x = y`" in refused
     explained = {
         name: "\n".join(row[0] for row in script(f"EXPLAIN {query}")[0].rows)
         for name, query in queries.items()
