@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.types as kinds
 
 from penstock.changelog.operators._forgotten_groups import rows_that_count
-from penstock.changelog.operators.base import Find, Step, collision
+from penstock.changelog.operators.base import Find, Step, collision, missing_row
 from penstock.changelog.operators.calls import ARRIVED, Call
 from penstock.changelog.operators.ordering import groups_of
 from penstock.changelog.operators.sums import (
@@ -187,10 +187,7 @@ class Aggregate:
             *(_numbers(new, name) for name in self._counts()),
         ]
         if any(np.any(each < 0) for each in counts):
-            raise RowError(
-                "A -U or -D takes away a row that is not there. Nothing of this batch was written. The input "
-                "is not a correct changelog: put `normalize` before this operator."
-            )
+            raise missing_row()
         before, after = self._results(old, values, "before"), self._results(new, values, "after")
         out = self._out(before, after, was > 0, is_there > 0)
         return Step(out, self._kept(new, is_there == 0, keys, values, now_ms))

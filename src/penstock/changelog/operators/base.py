@@ -98,6 +98,14 @@ def collision(keys: Sequence[str]) -> StateError:
     )
 
 
+def missing_row(detail: str = "") -> RowError:
+    """Return the error about a -U or -D of a row that is not there. `detail` says how many, and where."""
+    return RowError(
+        f"A -U or -D takes away a row that is not there{detail}. Nothing of this batch was written. The "
+        "input is not a correct changelog: put `normalize` before this operator."
+    )
+
+
 def check_not_null(batch: pa.Table, columns: Sequence[str], what: str) -> None:
     """Raise RowError if one of the columns holds a null."""
     for name in columns:

@@ -19,10 +19,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.changelog.operators.base import Find, Step, with_nullable
+from penstock.changelog.operators.base import Find, Step, missing_row, with_nullable
 from penstock.changelog.operators.counted import CountedRows, count_rows, counted_columns
 from penstock.changelog.row_kinds import DELETE, INSERT, NAMES, ROW_KIND, kind_column, signs_of
-from penstock.errors import RowError
 from penstock.state.columns import Integers, Mask, hash_columns, one_array
 
 SIDE = "#side"
@@ -107,10 +106,7 @@ class Join:
         """Return the rows of all keys of the batch, each once, with their numbers before and after it."""
         rows = count_rows(JoinRows, new, signs, self.keys, find, within=SIDE)
         if np.any(rows.after < 0):
-            raise RowError(
-                "A -U or -D takes away a row that is not there. Nothing of this batch was written. The input "
-                "is not a correct changelog: put `normalize` before this operator."
-            )
+            raise missing_row()
         return rows
 
     def _out(self, rows: JoinRows) -> pa.Table:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from penstock.changelog.operators.base import Find, Step, check_collisions, with_nullable
+from penstock.changelog.operators.base import Find, Step, check_collisions, missing_row, with_nullable
 from penstock.changelog.operators.counted import CountedRows, count_rows, counted_columns
 from penstock.changelog.operators.ordering import (
     descending,
@@ -26,7 +26,6 @@ from penstock.changelog.operators.ordering import (
     sort,
 )
 from penstock.changelog.row_kinds import DELETE, INSERT, ROW_KIND, kind_column, signs_of
-from penstock.errors import RowError
 from penstock.state.columns import Integers, Mask, hash_columns
 
 
@@ -120,11 +119,7 @@ def _check(keys: pa.Table, missing: Mask) -> None:
     """Raise RowError if a row goes that is not there."""
     if missing.any():
         first = keys.slice(int(np.flatnonzero(missing)[0]), 1).to_pylist()[0]
-        raise RowError(
-            f"A -U or -D takes away a row that is not there: {int(missing.sum())} rows, the first with "
-            f"{first}. Nothing of this batch was written. The input is not a correct changelog: put "
-            "`normalize` before this operator.",
-        )
+        raise missing_row(f": {int(missing.sum())} rows, the first with {first}")
 
 
 def _dense(ranked: np.ndarray) -> Integers:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from penstock.changelog.operators.base import Find, Step, with_nullable
+from penstock.changelog.operators.base import Find, Step, missing_row, with_nullable
 from penstock.changelog.operators.counted import CountedRows, count_rows, counted_columns
 from penstock.changelog.operators.ordering import descending, ranks_with_nulls, sort
 from penstock.changelog.row_kinds import (
@@ -29,7 +29,6 @@ from penstock.changelog.row_kinds import (
     kind_column,
     signs_of,
 )
-from penstock.errors import RowError
 from penstock.state.columns import Integers, Mask
 
 
@@ -116,12 +115,8 @@ class TopN:
         """
         wrong = np.flatnonzero(after < 0)
         if len(wrong):
-            raise RowError(
-                f"A -U or -D takes away a row that is not there: {len(wrong)} rows, in a group with "
-                f"{rows.select(list(self.keys)).slice(int(wrong[0]), 1).to_pylist()[0]}. Nothing of this "
-                "batch was written. The input is not a correct changelog: put `normalize` before this "
-                "operator.",
-            )
+            first = rows.select(list(self.keys)).slice(int(wrong[0]), 1).to_pylist()[0]
+            raise missing_row(f": {len(wrong)} rows, in a group with {first}")
 
     def _order(self, rows: pa.Table, starts: Mask) -> Integers:
         """Return the indices of rows in their order within each group.
