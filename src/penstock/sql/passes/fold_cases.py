@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from penstock.sql.plan.expressions import Call, Case, Column, Expression, Literal, conjuncts, rewritten
 from penstock.sql.plan.nodes import Filter, Node, Output, Project
-from penstock.sql.plan.rewrite import transformed, with_expressions
+from penstock.sql.plan.rewrite import transformed_below, with_expressions
 from penstock.sql.plan.types import INTEGERS
 
 Known = Mapping[Column, str | int]
@@ -19,9 +19,7 @@ _TEXTS = ("STRING", "VARCHAR")
 
 def fold_cases(plan: Output) -> Output:
     """Return a plan in which a CASE that conditions decide is the value of its branch."""
-    found = transformed(plan, lambda node: _folded(node) if isinstance(node, Project) else node)
-    assert isinstance(found, Output)  # noqa: S101 - a node stays of its kind
-    return found
+    return transformed_below(plan, lambda node: _folded(node) if isinstance(node, Project) else node)
 
 
 def _folded(node: Project) -> Node:

@@ -33,7 +33,13 @@ from penstock.sql.plan.nodes import (
     copies,
 )
 from penstock.sql.plan.operators import KeptValues
-from penstock.sql.plan.rewrite import columns_of, expressions_of, nodes_in, transformed, with_expressions
+from penstock.sql.plan.rewrite import (
+    columns_of,
+    expressions_of,
+    nodes_in,
+    transformed_below,
+    with_expressions,
+)
 from penstock.sql.plan.types import INT
 
 _NESTED = ("ROW", "ARRAY", "MAP", "MULTISET", "VARIANT")
@@ -45,8 +51,7 @@ def keep_varying(plan: Output, context: PassContext) -> Output:
     """Return a plan that keeps times of batches over a changelog, if that makes it right."""
     if not context.keeps_varying or _is_right(plan, context):
         return plan
-    found = transformed(_without_offsets(plan), lambda node: _kept(node, context))
-    assert isinstance(found, Output)  # noqa: S101 - a node stays of its kind
+    found = transformed_below(_without_offsets(plan), lambda node: _kept(node, context))
     return found if _is_right(found, context) else plan
 
 

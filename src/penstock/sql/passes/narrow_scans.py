@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from penstock.options.values import LONG_MAX
 from penstock.sql.passes.context import PassContext
 from penstock.sql.passes.engine.inputs import defined
-from penstock.sql.plan.expressions import Call, Column, Expression, Literal
+from penstock.sql.plan.expressions import Call, Column, Expression, Literal, conjuncts
 from penstock.sql.plan.nodes import Filter, Node, Output, Project, Scan
 from penstock.sql.plan.rewrite import inputs_of, with_inputs
 from penstock.sql.plan.types import INTEGERS
@@ -26,9 +26,7 @@ _DIGITS_OF_MS = 3
 
 def narrow_scans(plan: Output, context: PassContext) -> Output:
     """Return a plan whose scans know which records the query wants."""
-    found = _narrowed(plan, (), context)
-    assert isinstance(found, Output)  # noqa: S101 - a node stays of its kind
-    return found
+    return replace(plan, input=_narrowed(plan.input, (), context))
 
 
 def _narrowed(node: Node, conditions: tuple[Expression, ...], context: PassContext) -> Node:
@@ -36,22 +34,13 @@ def _narrowed(node: Node, conditions: tuple[Expression, ...], context: PassConte
     if isinstance(node, Scan):
         return replace(node, wanted=" AND ".join(_wanted(node, conditions, context)))
     if isinstance(node, Filter):
-        own = tuple(part for each in node.conditions for part in _parts(each))
+        own = tuple(part for each in node.conditions for part in conjuncts(each))
         conditions = (*conditions, *own)
     elif isinstance(node, Project):
         conditions = tuple(_below(each, node) for each in conditions)
     else:
         conditions = ()
     return with_inputs(node, tuple(_narrowed(each, conditions, context) for each in inputs_of(node)))
-
-
-def _parts(condition: Expression) -> Iterator[Expression]:
-    """Yield the conditions that have to hold all."""
-    if isinstance(condition, Call) and condition.name == "AND":
-        for each in condition.args:
-            yield from _parts(each)
-    else:
-        yield condition
 
 
 def _below(condition: Expression, node: Project) -> Expression:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.plan.expressions import Call, Column, Expression, FieldOf, children_of
 from penstock.sql.plan.nodes import Node, Output, Project, Scan
-from penstock.sql.plan.rewrite import every_node, expressions_of, kept_by, transformed
+from penstock.sql.plan.rewrite import every_node, expressions_of, kept_by, transformed_below
 
 Path = tuple[str, ...]
 """The names of a field, of a field of that field and so on, in small letters; () is the whole value."""
@@ -25,9 +25,9 @@ def prune_fields(plan: Output) -> Output:
     for node in every_node(plan):
         for column, path in _taken_by(node):
             paths[column].add(path)
-    found = transformed(plan, lambda node: _narrowed_scan(node, paths) if isinstance(node, Scan) else node)
-    assert isinstance(found, Output)  # noqa: S101 - a node stays of its kind
-    return found
+    return transformed_below(
+        plan, lambda node: _narrowed_scan(node, paths) if isinstance(node, Scan) else node
+    )
 
 
 def _taken_by(node: Node) -> Iterator[tuple[Column, Path]]:
