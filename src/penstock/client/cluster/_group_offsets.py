@@ -57,22 +57,14 @@ def committed_offsets(
         AuthorizationError: the group may not be described.
         ClientError: the coordinator does not answer in time.
     """
-    if topic_partitions is not None and not topic_partitions:
-        return {}
-    return ask_group_coordinator(
-        connections,
-        group_id,
-        "Asking for the committed offsets",
-        partial(_offset_fetch, group_id, topic_partitions, is_stable=True),
-        partial(_read_committed_offsets, group_id),
-        timeout_ms=timeout_ms,
-    )
+    found = committed_notes(connections, group_id, topic_partitions, is_stable=True, timeout_ms=timeout_ms)
+    return {topic_partition: each.offset for topic_partition, each in found.items()}
 
 
 def committed_notes(
     connections: KafkaConnections,
     group_id: str,
-    topic_partitions: Collection[TopicPartition],
+    topic_partitions: Collection[TopicPartition] | None,
     *,
     is_stable: bool,
     timeout_ms: int | None = None,
@@ -81,7 +73,7 @@ def committed_notes(
 
     If not `is_stable`, open transactions are not waited for: what was committed before them is returned.
     """
-    if not topic_partitions:
+    if topic_partitions is not None and not topic_partitions:
         return {}
     return ask_group_coordinator(
         connections,
@@ -232,10 +224,6 @@ def _offset_fetch(
         ],
         require_stable=is_stable,
     )
-
-
-def _read_committed_offsets(group_id: str, response: Any) -> dict[TopicPartition, int]:
-    return {tp: found.offset for tp, found in _read_committed(group_id, response).items()}
 
 
 def _read_committed(group_id: str, response: Any) -> dict[TopicPartition, CommittedOffset]:
