@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import traceback
+from collections.abc import Callable
 from typing import Any
 
 from penstock.spark.explain_failure import chain
@@ -34,22 +35,46 @@ def java_gone() -> str:
 
 def is_of_ended_java(error: BaseException) -> bool:
     """Return whether an error, or one that caused it, came because the Java process of Spark has ended."""
-    return any(_is_of_connection(each) for each in chain(error)) and _has_ended()
+    return _is_without_answer(error) and _has_ended()
 
 
 def connect_again(context: Any) -> None:
     """Make sure that calls of Java work again after a signal has cut one off.
 
-    Py4J then closes connections, and Java may close the next one before it answers (seen on Spark 4.3, once
-    in some hundred runs). Without Java this returns too: the next call says that it has gone.
+    Without Java this returns too: the next call says that it has gone.
     """
-    for _ in range(_TRIES):
+    try:
+        until_answered(context._jvm.java.lang.System.nanoTime)  # noqa: SLF001 - any call that changes nothing
+    except Exception as error:
+        if not _is_without_answer(error):
+            raise
+
+
+def until_answered(call: Callable[[], object]) -> None:
+    """Call Java until it answers, at most `_TRIES` times, because a signal may have cut off a call before.
+
+    Py4J then closes connections, and Java may close the next ones before it answers (seen on Spark 4.3, once
+    in some hundred runs).
+
+    Args:
+        call: has to be one that may run twice.
+
+    Raises:
+        Exception: what Java answered; or of the last try, that Java did not answer.
+    """
+    for _ in range(_TRIES - 1):
         try:
-            context._jvm.java.lang.System.nanoTime()  # noqa: SLF001 - any call that changes nothing
-            return
+            call()
         except Exception as error:
-            if not any(_is_of_connection(each) for each in chain(error)):
+            if not _is_without_answer(error):
                 raise
+        else:
+            return
+    call()
+
+
+def _is_without_answer(error: BaseException) -> bool:
+    return any(_is_of_connection(each) for each in chain(error))
 
 
 def _is_of_connection(error: BaseException) -> bool:

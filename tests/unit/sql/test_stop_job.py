@@ -8,6 +8,7 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
+from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]  # it has no types
 
 from penstock.errors import PenstockError
 from penstock.sql.run import _jobs as jobs
@@ -179,6 +180,17 @@ def test_ctrl_c_leaves_the_jobs_to_the_caller_of_wait() -> None:
     with pytest.raises(KeyboardInterrupt):
         Job("a", [one]).wait()
     one.stop.assert_called_once_with()
+
+
+@pytest.mark.parametrize("failed", [1, 3, 9])
+def test_ctrl_c_stays_ctrl_c_when_java_does_not_answer_the_stop(failed: int) -> None:
+    """Seen in one of some hundred runs: Java closed two connections after the signal, not one."""
+    one = query()
+    one.awaitTermination.side_effect = KeyboardInterrupt
+    one.stop.side_effect = [*[Py4JNetworkError("Answer from Java side is empty")] * failed, None]
+    with pytest.raises(KeyboardInterrupt):
+        Job("a", [one]).wait()
+    assert one.stop.call_count == min(failed + 1, 5)
 
 
 def test_a_failure_of_one_query_is_told() -> None:

@@ -18,6 +18,7 @@ from typing import Any
 from penstock.errors import CheckpointError
 from penstock.source.checkpoint_offset import SourceOffset, parse_reported
 from penstock.source.stopping import is_reached
+from penstock.spark.java_process import until_answered
 from penstock.spark.stop_after_batch import check_stop_after_batch, stop_all_after_batch
 from penstock.sql.connectors.datagen.offset import made_offset
 from penstock.sql.connectors.sessions import reason
@@ -110,13 +111,10 @@ class Job:
                     return not self.is_active
             for query in self.queries:
                 query.awaitTermination()
-        except KeyboardInterrupt:
-            if stops_on_ctrl_c:
-                self.stop()
-            raise
-        except BaseException:
-            with contextlib.suppress(Exception):  # the first error says more, also if Java has ended
-                self.stop()
+        except BaseException as error:
+            if stops_on_ctrl_c or not isinstance(error, KeyboardInterrupt):
+                with contextlib.suppress(Exception):  # the first error says more, also if Java has ended
+                    self.stop()
             raise
         return True
 
@@ -187,7 +185,7 @@ class Job:
         errors: list[Exception] = []
         for query in self.queries:
             try:
-                _stop(query)
+                until_answered(query.stop)
             except Exception as error:  # noqa: BLE001 - the others have to be stopped first
                 errors.append(error)
         if errors:
@@ -220,13 +218,6 @@ def error_line(query: Any) -> str:
 
 def _error(query: Any) -> BaseException | None:
     return None if query.isActive else query.exception()
-
-
-def _stop(query: Any) -> None:
-    try:
-        query.stop()
-    except Exception:  # noqa: BLE001 - Ctrl-C may break the connection of a call; the next call has a new one
-        query.stop()
 
 
 def _wait_for(query: Any) -> None:
