@@ -24,6 +24,8 @@ if TYPE_CHECKING:  # unit tests load this module too, and need no Spark
 
 _SERVER_START_TIMEOUT_S = 120.0
 _STOP_TIMEOUT_S = 120.0
+_STREAMING = "org.apache.spark.sql.execution.streaming"
+_PACKAGE = _STREAMING if version("pyspark").startswith("4.0.") else f"{_STREAMING}.checkpointing"
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -60,6 +62,8 @@ def spark_settings(folder: Path) -> dict[str, str]:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.streaming.stopTimeout": "60s",
+        # Spark's usual one starts a process for each look at a local file.
+        "spark.sql.streaming.checkpointFileManagerClass": f"{_PACKAGE}.FileSystemBasedCheckpointFileManager",
         "spark.ui.enabled": "false",
         # Spark forgets executions early, as it does late in a long session, so each order of tests meets it.
         "spark.sql.ui.retainedExecutions": "5",

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import SqlError
+from penstock.spark.local_checkpoints import quick_local_checkpoints
 from penstock.spark.one_thread import planned_in_one_thread
 from penstock.spark.process.short_errors import short_errors_of_batches
 from penstock.spark.reused_shuffles import without_reused_shuffles
@@ -184,7 +185,8 @@ class Inserts:
             for write, folder in zip(streams, folders, strict=True):
                 in_one_thread = has_operators(write.found.states)
                 planned = planned_in_one_thread(self._spark) if in_one_thread else nullcontext()
-                with self._zone_of(write), without_reused_shuffles(self._spark), planned:
+                quick = quick_local_checkpoints(self._spark, folder)
+                with self._zone_of(write), without_reused_shuffles(self._spark), planned, quick:
                     queries.append(self._start_stream(write, folder, source))
                 if folder is not None:
                     self._started[folder] = queries[-1]

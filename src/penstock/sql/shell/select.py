@@ -14,6 +14,7 @@ from typing import Any
 
 from penstock.errors import OptionError
 from penstock.spark.connect import is_connect
+from penstock.spark.local_checkpoints import quick_local_checkpoints
 from penstock.spark.one_thread import planned_in_one_thread
 from penstock.spark.process.short_errors import short_errors_of_batches
 from penstock.spark.reused_shuffles import without_reused_shuffles
@@ -110,7 +111,11 @@ def _run(frame: Any, show: Callable[[Any], None]) -> None:
     shown = short_errors_of_batches(lambda batch, _: show(batch))
     writer = frame.writeStream.foreachBatch(shown)
     session = frame.sparkSession
-    with planned_in_one_thread(session), without_reused_shuffles(session):
+    with (
+        planned_in_one_thread(session),
+        without_reused_shuffles(session),
+        quick_local_checkpoints(session),
+    ):
         query = _started(writer.start)
     Job("SELECT", [query]).wait()
 

@@ -1,0 +1,72 @@
+"""The manager of checkpoints that SQL's queries have on a local disk, and on other stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.spark.local_checkpoints import LOCATION, MANAGER, quick_local_checkpoints
+from tests.spark.queries import stopped
+
+QUICK, USUAL = "FileSystemBasedCheckpointFileManager", "FileContextBasedCheckpointFileManager"
+
+
+@pytest.fixture
+def usual(spark: SparkSession) -> Iterator[SparkSession]:
+    """A session as users have it: the tests' own has the quick manager."""
+    before = spark.conf.get(MANAGER)
+    spark.conf.unset(MANAGER)
+    yield spark
+    spark.conf.set(MANAGER, str(before))
+
+
+def manager_of(query: Any) -> str:
+    return str(query._jsq.streamingQuery().offsetLog().fileManager().getClass().getSimpleName())
+
+
+def last_batch(location: Path) -> int:
+    return max(int(each.name) for each in (location / "commits").glob("[0-9]*"))
+
+
+def start(spark: SparkSession, location: Path) -> Any:
+    """Start a query with a record more than the last one had."""
+    source = location / "source"
+    source.mkdir(exist_ok=True)
+    (source / f"{len(list(source.iterdir()))}.txt").write_text("a record")
+    rows = spark.readStream.text(str(source)).writeStream.format("noop")
+    return rows.option("checkpointLocation", str(location)).start()
+
+
+def test_a_query_on_a_local_disk_has_the_quick_manager_and_continues_with_the_usual_one(
+    usual: SparkSession, tmp_path: Path
+) -> None:
+    for each in (str(tmp_path), f"file:{tmp_path}", None):
+        with quick_local_checkpoints(usual, each), stopped(start(usual, tmp_path)) as query:
+            query.processAllAvailable()
+            assert manager_of(query) == QUICK
+    with stopped(start(usual, tmp_path)) as query:
+        query.processAllAvailable()
+        assert manager_of(query) == USUAL
+    before = last_batch(tmp_path)
+    with quick_local_checkpoints(usual, str(tmp_path)), stopped(start(usual, tmp_path)) as query:
+        query.processAllAvailable()
+    assert last_batch(tmp_path) == before + 1 == 4
+    assert usual.conf.get(MANAGER, "none") == "none"
+
+
+def test_another_store_and_the_users_choice_stay_as_they_are(usual: SparkSession, tmp_path: Path) -> None:
+    for elsewhere in ("unknown://a/b", "not a: path"):
+        with quick_local_checkpoints(usual, elsewhere):
+            assert usual.conf.get(MANAGER, "none") == "none"
+    usual.conf.set(LOCATION, "unknown://a")
+    with quick_local_checkpoints(usual):
+        assert usual.conf.get(MANAGER, "none") == "none"
+    usual.conf.unset(LOCATION)
+    usual.conf.set(MANAGER, "the.users.Own")
+    with quick_local_checkpoints(usual, str(tmp_path)):
+        assert usual.conf.get(MANAGER) == "the.users.Own"
+    usual.conf.unset(MANAGER)
