@@ -24,6 +24,7 @@ from penstock.devbroker import DevCluster
 from penstock.relay.task import ContinuousPlan
 from penstock.types import TopicPartition
 from tests import judge
+from tests.divided_records import Divided, is_bad
 from tests.fix_broker import MakeTopic
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -72,12 +73,13 @@ class Query:
         lanes: int = 1,
         protocol: TransactionProtocol = V2,
         shift: int = 0,
+        **more: Any,
     ) -> subprocess.Popen[bytes]:
         """Start the process of a task, which reads each topic partition of its share."""
         mine = {place: at for place, at in self.places.items() if (place.partition + shift) % tasks == task}
         ids = tuple(f"{self.source}-{task}-{lane}" for lane in range(lanes))
         plan = ContinuousPlan(
-            self.settings, mine, self.target, ids, membership, protocol, commit_interval_ms=10
+            self.settings, mine, self.target, ids, membership, protocol, commit_interval_ms=10, **more
         )
         command = [sys.executable, "-m", "tests.kafka.relay_job"]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -118,6 +120,9 @@ class Query:
         open_now = Transactions(self.connections).list_open(lambda name: name.startswith(self.source))
         assert not open_now
         found = judge.consume_all(self.bootstrap, self.target)
+        self.check_same(found, self.written)
+
+    def check_same(self, found: list[judge.Record], written: list[judge.Record]) -> None:
         place_of = {record.value: record.partition for record in self.written}
 
         def ordered(records: list[judge.Record]) -> dict[tuple[int | None, bytes | None], list[bytes | None]]:
@@ -126,8 +131,8 @@ class Query:
                 by_key[place_of[each.value], each.key].append(each.value)
             return by_key
 
-        assert len(found) == len(self.written)
-        assert ordered(found) == ordered(self.written)
+        assert len(found) == len(written)
+        assert ordered(found) == ordered(written)
 
     def close(self) -> None:
         for process in self.processes:
@@ -162,6 +167,33 @@ def test_a_killed_task_is_followed_by_another(
     query.await_all()
     query.stop(last)
     query.check()
+
+
+@pytest.mark.parametrize("protocol", [V2, V1])
+def test_dead_letters_of_killed_tasks_are_there_once(
+    query: Query, make_topic: MakeTopic, protocol: TransactionProtocol
+) -> None:
+    dead = make_topic(2, suffix="-dead", config={"retention.ms": "-1"})
+    how: dict[str, Any] = {
+        "protocol": protocol, "lanes": 2, "maker": Divided(), "dead_letter_topic": dead,
+    }  # fmt: skip
+    membership = query.member.renew()
+    for _ in range(2):
+        before = query.offset_sum()
+        process = query.start(membership, **how)
+        writer = threading.Thread(target=query.write, args=(10,))
+        writer.start()
+        query.await_more(before)
+        process.kill()
+        writer.join()
+    last = query.start(membership, **how)
+    query.await_all()
+    query.stop(last)
+    letters, others = [
+        [each for each in query.written if is_bad(each.value or b"") is wanted] for wanted in (True, False)
+    ]
+    query.check_same(judge.consume_all(query.bootstrap, dead), letters)
+    query.check_same(judge.consume_all(query.bootstrap, query.target), others)
 
 
 def test_a_plan_takes_topic_partitions_from_tasks_that_stand_still(query: Query) -> None:

@@ -17,7 +17,14 @@ from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 
 import penstock
-from penstock.errors import OptionError, PenstockError, RowError, SchemaError
+from penstock.errors import (
+    DecodeError,
+    OptionError,
+    PenstockError,
+    RowError,
+    SchemaError,
+    UnknownTopicOrPartitionError,
+)
 from penstock.options.continuous import parse_continuous
 from penstock.relay import settings, supervisor
 from penstock.relay.driver import PlanDriver
@@ -100,10 +107,7 @@ def test_each_record_once_whatever_is_killed(spark: SparkSession, copy: Copy, tm
         copy.await_all()
         for _ in range(2):
             generation = first.status["generation"]
-            for each in pids.iterdir():
-                with suppress(ProcessLookupError):
-                    os.kill(int(each.name), signal.SIGKILL)
-                each.unlink()
+            kill_all(pids)
             reached = copy.offset_sum
             wait_until(lambda: first.status["generation"] > generation, "there is another plan")  # noqa: B023
             wait_until(lambda: copy.offset_sum > reached, "its tasks go on")  # noqa: B023
@@ -202,6 +206,66 @@ def test_the_examples_of_the_docs_run(spark: SparkSession, copy: Copy) -> None:
     assert b'{"name":"a"}' in {record.value for record in found}
 
 
+def json_query(spark: Any, copy: Copy, function: Any, **options: str) -> penstock.ContinuousQuery:
+    source, sink = copy.options(format="json", **options), {"topic": copy.target, "format": "json"}
+    return penstock.continuous(spark, source, function, sink, schema="id BIGINT", lanes=2)
+
+
+def write_some_bad(copy: Copy, first: int) -> None:
+    """Write 50 records, of which each fifth is bad."""
+    values = [b'{"id":%d}' % at if at % 5 else b"bad %d" % at for at in range(first, first + 50)]
+    records = [judge.Record(each, partition=at % PARTITIONS) for at, each in enumerate(values)]
+    copy.written += judge.produce(copy.bootstrap, copy.source, *records)
+
+
+def kill_all(pids: Path) -> None:
+    for each in pids.iterdir():
+        with suppress(ProcessLookupError):
+            os.kill(int(each.name), signal.SIGKILL)
+        each.unlink()
+
+
+@pytest.mark.promise
+def test_a_query_that_failed_goes_on_with_dead_letters_once_whatever_is_killed(
+    spark: SparkSession, copy: Copy, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    """Workers are killed while bad records come."""
+    dead = make_topic(2, suffix="-dead")
+    pids = tmp_path / "pids"
+    pids.mkdir()
+
+    def note_pid(batch: pa.RecordBatch) -> pa.RecordBatch:
+        (pids / str(os.getpid())).touch()
+        return batch
+
+    write_some_bad(copy, 0)
+    failing = json_query(spark, copy, note_pid)
+    try:
+        with pytest.raises(DecodeError, match=rf"topic {copy.source}, partition \d, offset \d"):
+            failing.awaitTermination()
+    finally:
+        failing.stop()
+    letters = {"scan.on-decode-error": "dead-letter", "scan.dead-letter.topic": dead}
+    running = json_query(spark, copy, note_pid, **letters)
+    try:
+        copy.await_all()
+        for first in (50, 100):
+            generation = running.status["generation"]
+            kill_all(pids)
+            write_some_bad(copy, first)
+            wait_until(lambda: running.status["generation"] > generation, "there is another plan")  # noqa: B023
+            copy.await_all()
+    finally:
+        running.stop()
+    bad = [each for each in copy.written if (each.value or b"").startswith(b"bad")]
+    found = judge.consume_all(copy.bootstrap, dead)
+    assert sorted(each.value or b"" for each in found) == sorted(each.value or b"" for each in bad)
+    headers = dict(next(each.headers for each in found if each.value == bad[-1].value))
+    assert headers["penstock.dead-letter.topic"] == copy.source.encode()
+    assert headers["penstock.dead-letter.partition"] == b"%d" % (bad[-1].partition or 0)
+    copy.check(lambda record: record not in bad)
+
+
 def test_rows_of_formats(spark: SparkSession, copy: Copy) -> None:
     """The function gets decoded rows with metadata. What it returns is brought to the columns of the sink."""
     bad = judge.Record(b"not JSON", partition=0)
@@ -270,5 +334,8 @@ def test_wrong_arguments_are_errors_before_anything_starts(spark: SparkSession, 
             penstock.continuous(spark, copy.options(), None, sink, **changes)
     with pytest.raises(PenstockError, match="does not exist"):
         penstock.continuous(spark, copy.options(), None, {"topic": copy.target + "-x"})
+    letters = {"scan.on-decode-error": "dead-letter", "scan.dead-letter.topic": copy.target + "-x"}
+    with pytest.raises(UnknownTopicOrPartitionError, match=r"scan\.dead-letter\.topic"):
+        json_query(spark, copy, None, **letters)
     with pytest.raises(OptionError, match=r"bootstrap\.servers"):
         penstock.continuous(spark, copy.options(), None, sink | {"kafka.bootstrap.servers": "other:1"})

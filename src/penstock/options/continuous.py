@@ -23,6 +23,7 @@ from penstock.options.config import (
 from penstock.options.declare import Option, Side, parse_value
 from penstock.options.parse import parse_read, parse_write, reads_topic
 from penstock.options.table import (
+    DEAD_LETTER_TOPIC,
     FORMAT,
     FORMAT_OPTIONS,
     KEY_FIELDS,
@@ -34,7 +35,7 @@ from penstock.options.table import (
     VALUE_FIELDS_INCLUDE,
     VALUE_FORMAT,
 )
-from penstock.options.table_spec import Connector, DeserializerSpec, OnDecodeError, TableSpec
+from penstock.options.table_spec import Connector, DeserializerSpec, TableSpec
 
 _PROPERTIES = (flink.PROPERTIES, spark.KAFKA)
 _FORMATS: tuple[Option[Any], ...] = (
@@ -71,6 +72,7 @@ _SOURCE: tuple[Option[Any], ...] = (
     flink.INCLUDE_HEADERS,
     ON_DECODE_ERROR,
     MAX_SHARE,
+    DEAD_LETTER_TOPIC,
     spark.SUBSCRIBE,
     spark.SUBSCRIBE_PATTERN,
     spark.ASSIGN,
@@ -129,6 +131,11 @@ class ContinuousConfig:
         """Return the topic that is written."""
         return str(self.sink.topic)
 
+    @property
+    def dead_letter_topic(self) -> str | None:
+        """Return the topic of records that cannot be decoded; None: there is none."""
+        return None if self.source_table is None else self.source_table.bad_records.dead_letter_topic
+
 
 def parse_continuous(source: Mapping[str, str], sink: Mapping[str, str]) -> ContinuousConfig:
     """Parse the options of a continuous query.
@@ -146,7 +153,9 @@ def parse_continuous(source: Mapping[str, str], sink: Mapping[str, str]) -> Cont
     _check(sink, Side.SINK, _SINK)
     write = parse_write(_completed(sink, source, group_id))
     _check_target(read.source, write.sink)
-    return ContinuousConfig(read.source, write.sink, read.table, write.table)
+    config = ContinuousConfig(read.source, write.sink, read.table, write.table)
+    _check_dead_letter_topic(config)
+    return config
 
 
 def _check(options: Mapping[str, str], side: Side, followed: Collection[Option[Any]]) -> None:
@@ -174,13 +183,6 @@ def _check_value(key: str, option: Option[Any], text: str) -> None:
                 option=key,
                 value=text,
             )
-    if option is ON_DECODE_ERROR and parse_value(option.type, text, key) == OnDecodeError.DEAD_LETTER.value:
-        raise UnsupportedOptionError(
-            f"A continuous query has no dead letters: expected 'fail' or 'skip' for option '{key}', got "
-            f"'{text}'. Nothing was read or written. Use a stream with micro-batches for dead letters.",
-            option=key,
-            value=text,
-        )
     if option is flink.CONNECTOR and parse_value(option.type, text, key) == Connector.UPSERT_KAFKA.value:
         raise UnsupportedOptionError(
             f"A continuous query has no upsert tables: option '{key}' is '{text}'. Nothing was read or "
@@ -238,3 +240,14 @@ def _check_target(read: SourceConfig, write: SinkConfig) -> None:
             option=flink.TOPIC.key,
             topic=write.topic,
         )
+
+
+def _check_dead_letter_topic(config: ContinuousConfig) -> None:
+    if config.dead_letter_topic != config.target:
+        return
+    raise OptionError(
+        f"Option '{DEAD_LETTER_TOPIC.key}' is '{config.target}', which is the topic of the sink. Readers of "
+        "it would get records that could not be decoded. Nothing was read or written. Choose another topic.",
+        option=DEAD_LETTER_TOPIC.key,
+        topic=config.target,
+    )

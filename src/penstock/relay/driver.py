@@ -67,14 +67,14 @@ class QueryPlan:
         topic_ids: of the topics that are read and written.
         taken: the first transactional id of each task, as the driver has taken it. A task that begins takes
             it again.
-        target_partitions: how many partitions the target has. Keys choose among them.
+        partition_counts: how many partitions each topic has that is written. Keys choose among them.
     """
 
     membership: Membership
     tasks: tuple[ContinuousPlan, ...]
     topic_ids: Mapping[str, str]
     taken: Mapping[str, TransactionIdentity] = field(default_factory=dict)
-    target_partitions: int = 0
+    partition_counts: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def positions(self) -> dict[TopicPartition, int]:
@@ -122,8 +122,8 @@ class PlanDriver:
             OffsetOutOfRangeError: somebody has set the group's offsets back.
         """
         membership = self._next_generation()
-        found, target = self._topics()
-        topic_partitions, topic_ids = sorted(found.topic_partitions), _topic_ids(found, target)
+        found, written = self._topics()
+        topic_partitions, topic_ids = sorted(found.topic_partitions), _topic_ids(found, written)
         divided_partitions = divided(topic_partitions, tasks_max or len(topic_partitions))
         taken = self._take_ids(len(divided_partitions))
         positions = self._positions(membership, topic_partitions, topic_ids)
@@ -131,7 +131,7 @@ class PlanDriver:
             self._task(number, membership, topic_ids, {tp: positions[tp] for tp in mine})
             for number, mine in enumerate(divided_partitions)
         )
-        self._plan = QueryPlan(membership, tasks, topic_ids, taken, len(target.partitions))
+        self._plan = QueryPlan(membership, tasks, topic_ids, taken, _partition_counts(written))
         return self._plan
 
     def _next_generation(self) -> Membership:
@@ -164,8 +164,8 @@ class PlanDriver:
             group_id=group_id,
         )
 
-    def _topics(self) -> tuple[Discovery, TopicMetadata]:
-        """Return what is read, and the topic that is written."""
+    def _topics(self) -> tuple[Discovery, list[TopicMetadata]]:
+        """Return what is read, and the topics that are written."""
         known = set() if self._plan is None else set(self._plan.positions)
         for _ in range(_CONFIRMATIONS):
             found = self._starting.discover()
@@ -181,19 +181,22 @@ class PlanDriver:
                 "No topic matches the subscription of the continuous query. Nothing was read. Create the "
                 "topic, or correct the option that names what to read."
             )
-        target = self._target()
-        if target.error_code:  # it may pass
-            target = cluster_view(self._connections).topic(self.settings.target, timeout_ms=_TIMEOUT_MS)
-        self._check_same_topics(found, target)
-        return found, target
+        view = cluster_view(self._connections)
+        written = [
+            view.topic(each.topic, timeout_ms=_TIMEOUT_MS) if each.error_code else each  # it may pass
+            for each in self._written_topics()
+        ]
+        self._check_same_topics(found, written)
+        return found, written
 
-    def _target(self) -> TopicMetadata:
-        name = self.settings.target
-        return cluster_view(self._connections).reload([name], timeout_ms=_TIMEOUT_MS)[name]
+    def _written_topics(self) -> list[TopicMetadata]:
+        names = self.settings.written_topics
+        found = cluster_view(self._connections).reload(names, timeout_ms=_TIMEOUT_MS)
+        return [found[name] for name in names]
 
-    def _check_same_topics(self, found: Discovery, target: TopicMetadata) -> None:
+    def _check_same_topics(self, found: Discovery, written: list[TopicMetadata]) -> None:
         """Raise if a topic of the plan before was deleted and created again."""
-        now = _topic_ids(found, target)
+        now = _topic_ids(found, written)
         for topic, before in ({} if self._plan is None else self._plan.topic_ids).items():
             check_same(topic, before, now.get(topic))
 
@@ -308,12 +311,13 @@ class PlanDriver:
             maker=settings.maker,
             topic_ids=topic_ids,
             number=number,
+            dead_letter_topic=settings.dead_letter_topic,
         )
 
     # ----- while a plan runs
 
     def has_new_topic_partitions(self) -> bool:
-        """Return whether the source or the target has topic partitions that the plan does not have.
+        """Return whether a topic that is read or written has partitions that the plan does not have.
 
         Raises:
             ClientError: no broker answers in time.
@@ -321,9 +325,10 @@ class PlanDriver:
         """
         if self._plan is None:
             return False
-        found, target = self._starting.discover(), self._target()
-        self._check_same_topics(found, target)
-        has_grown = len(target.partitions) > self._plan.target_partitions
+        found, written = self._starting.discover(), self._written_topics()
+        self._check_same_topics(found, written)
+        before = self._plan.partition_counts
+        has_grown = any(count > before[topic] for topic, count in _partition_counts(written).items())
         return has_grown or not found.topic_partitions <= self._plan.positions.keys()
 
     def begun_tasks(self) -> int:
@@ -424,9 +429,13 @@ class PlanDriver:
         self._connections.close()
 
 
-def _topic_ids(found: Discovery, target: TopicMetadata) -> dict[str, str]:
-    of_target = {} if target.topic_id is None else {target.topic: str(target.topic_id)}
-    return {**found.topic_ids, **of_target}
+def _topic_ids(found: Discovery, written: list[TopicMetadata]) -> dict[str, str]:
+    of_written = {each.topic: str(each.topic_id) for each in written if each.topic_id is not None}
+    return {**found.topic_ids, **of_written}
+
+
+def _partition_counts(written: list[TopicMetadata]) -> dict[str, int]:
+    return {each.topic: len(each.partitions) for each in written}
 
 
 def _gone(topic_partitions: list[TopicPartition]) -> TopicPartitionsRemovedError:

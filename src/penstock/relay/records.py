@@ -1,14 +1,14 @@
-"""The content of a transaction: record batches that are being filled, for the partitions of one topic.
+"""The content of a transaction: record batches that are being filled, for the target and for dead letters.
 
 Runs on the executor, on the thread of the task. Invariant: records that were read from one topic partition,
-and go to one partition of the target, stay in their order. Batches are built when the transaction is closed,
+and go to one partition of a topic, stay in their order. Batches are built when the transaction is closed,
 because with protocol V2 the producer epoch is known only then.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -27,6 +27,11 @@ _BATCH_BYTES = 256 << 10
 """Before compression. A transaction lasts milliseconds, so a batch does not grow while it waits."""
 
 
+def written_topics(target: str, dead_letter_topic: str | None) -> tuple[str, ...]:
+    """Return the topics that a query writes."""
+    return (target,) if dead_letter_topic is None else (target, dead_letter_topic)
+
+
 class RecordMaker(Protocol):
     """Makes the records to write from those that were read. One for each task."""
 
@@ -36,6 +41,9 @@ class RecordMaker(Protocol):
 
     def records(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
         """Return records with some of RECORD_COLUMNS, and perhaps a column `partition`, in their order."""
+
+    def dead_letters(self) -> Iterable[pa.RecordBatch]:
+        """Return what the last call of `records` could not decode, with RECORD_COLUMNS."""
 
 
 class OpensRecordMaker(Protocol):
@@ -60,33 +68,42 @@ class EachBatch:
         """Return what the function makes of the batch."""
         return [self.function(batch)]
 
+    def dead_letters(self) -> Iterable[pa.RecordBatch]:
+        """Return none."""
+        return ()
+
 
 class TargetRecords:
     """Records for the target, in the partition that they name, that of their key, or that of their source.
 
     Args:
         target: the topic.
-        partition_count: of the target.
+        partition_counts: of the topics that are written.
         settings: sizes and compression of batches.
         maker: None: the records stay as they are.
+        dead_letter_topic: where dead letters go; None: the maker has none.
     """
 
     def __init__(
         self,
         target: str,
-        partition_count: int,
+        partition_counts: Mapping[str, int],
         settings: ProduceSettings,
         maker: RecordMaker | None = None,
+        dead_letter_topic: str | None = None,
     ) -> None:
         self.size_bytes = self.records_in = self.records_out = 0
         self._target = target
-        self._partition_count = partition_count
+        self._partition_counts = partition_counts
         self._settings = settings
         self._maker = maker
-        self._builders: dict[int, list[RecordBatchBuilder]] = {}
+        self._dead_letter_topic = dead_letter_topic
+        self._builders: dict[TopicPartition, list[RecordBatchBuilder]] = {}
 
     def add(self, topic_partition: TopicPartition, rows: object) -> int:
         """Add batches of records, as a list of Arrow batches with the columns that the maker needs.
+
+        `records_out` counts those of the target, and no dead letters.
 
         Returns:
             How many milliseconds it took, which is mostly the time of the maker.
@@ -96,53 +113,65 @@ class TargetRecords:
         for batch in rows:
             self.records_in += batch.num_rows
             for made in [batch] if self._maker is None else self._maker.records(batch):
-                if made.num_rows:
-                    self.records_out += made.num_rows
-                    self._add(topic_partition, made)
+                self.records_out += made.num_rows
+                self._add(self._target, topic_partition, made)
+            if self._maker is not None and self._dead_letter_topic is not None:
+                for letters in self._maker.dead_letters():
+                    self._add(self._dead_letter_topic, topic_partition, letters)
         return int((time.monotonic() - began_s) * 1000)
 
-    def _add(self, topic_partition: TopicPartition, batch: pa.RecordBatch) -> None:
+    def _add(self, topic: str, read_from: TopicPartition, batch: pa.RecordBatch) -> None:
+        if not batch.num_rows:
+            return
         columns = RecordColumns(batch.select([each for each in RECORD_COLUMNS if each in batch.schema.names]))
         now_ms = time.time_ns() // 1_000_000
-        partitions = self._partitions(topic_partition, batch)
-        for partition, rows in enumerate(group_rows(partitions, self._partition_count)):
+        count = self._partition_counts[topic]
+        partitions = self._partitions(topic, read_from, batch)
+        for partition, rows in enumerate(group_rows(partitions, count)):
             first = 0
             while first < len(rows):
-                first = self._append(partition, columns, rows, first, now_ms)
+                first = self._append(TopicPartition(topic, partition), columns, rows, first, now_ms)
 
-    def _partitions(self, topic_partition: TopicPartition, batch: pa.RecordBatch) -> pa.Int32Array:
-        own = pa.scalar(topic_partition.partition % self._partition_count, pa.int32())
+    def _partitions(self, topic: str, read_from: TopicPartition, batch: pa.RecordBatch) -> pa.Int32Array:
+        count = self._partition_counts[topic]
+        own = pa.scalar(read_from.partition % count, pa.int32())
         names = batch.schema.names
         if "key" in names and not pa.types.is_null(batch.schema.field("key").type):
-            by_key = murmur2_partitions(batch.column("key"), self._partition_count)
+            by_key = murmur2_partitions(batch.column("key"), count)
             chosen = pc.if_else(pc.less(by_key, 0), own, by_key)
         else:
             chosen = pa.repeat(own, batch.num_rows)
         if "partition" not in names:
             return chosen
-        self._check_exist(batch.column("partition"))
+        self._check_exist(topic, batch.column("partition"))
         return pc.coalesce(batch.column("partition"), chosen)
 
-    def _check_exist(self, partitions: pa.Int32Array) -> None:
+    def _check_exist(self, topic: str, partitions: pa.Int32Array) -> None:
+        count = self._partition_counts[topic]
         bounds = pc.min_max(partitions)
         for found in (bounds["min"].as_py(), bounds["max"].as_py()):
-            if found is not None and not 0 <= found < self._partition_count:
+            if found is not None and not 0 <= found < count:
                 raise RowError(
-                    f"Expected a partition of topic {self._target!r} (0 to {self._partition_count - 1}), got "
-                    f"a row with partition {found}. Nothing of its transaction is committed. Drop the column "
+                    f"Expected a partition of topic {topic!r} (0 to {count - 1}), got a "
+                    f"row with partition {found}. Nothing of its transaction is committed. Drop the column "
                     "partition (rows that were read from Kafka have it) to let the key decide, or add "
                     "partitions to the topic.",
-                    topic=self._target,
+                    topic=topic,
                     partition=found,
-                    partition_count=self._partition_count,
+                    partition_count=count,
                 )
 
     def _append(
-        self, partition: int, columns: RecordColumns, rows: pa.Int32Array, first: int, now_ms: int
+        self,
+        topic_partition: TopicPartition,
+        columns: RecordColumns,
+        rows: pa.Int32Array,
+        first: int,
+        now_ms: int,
     ) -> int:
-        builders = self._builders.setdefault(partition, [])
+        builders = self._builders.setdefault(topic_partition, [])
         if not builders:
-            builders.append(self._new_builder(partition))
+            builders.append(self._new_builder(topic_partition))
         builder = builders[-1]
         before_bytes = builder.size_bytes
         try:
@@ -150,14 +179,13 @@ class TargetRecords:
         finally:
             self.size_bytes += builder.size_bytes - before_bytes
         if end < len(rows):
-            builders.append(self._new_builder(partition))
+            builders.append(self._new_builder(topic_partition))
         return end
 
-    def _new_builder(self, partition: int) -> RecordBatchBuilder:
+    def _new_builder(self, topic_partition: TopicPartition) -> RecordBatchBuilder:
         settings = self._settings
         return RecordBatchBuilder(
-            self._target,
-            partition,
+            *topic_partition,
             compression_type=settings.compression_type,
             compression_level=settings.compression_level,
             batch_size_bytes=min(
@@ -168,16 +196,16 @@ class TargetRecords:
         )
 
     def build(self, sequences: SequenceNumbers, now_ms: int) -> Iterable[ProducerBatch]:
-        """Yield the batches of each partition in order."""
-        for partition in sorted(self._builders):
-            yield from self._built(TopicPartition(self._target, partition), sequences, now_ms)
+        """Yield the batches of each topic partition in order."""
+        for topic_partition in sorted(self._builders):
+            yield from self._built(topic_partition, sequences, now_ms)
         self._builders = {}
 
     def _built(
         self, topic_partition: TopicPartition, sequences: SequenceNumbers, now_ms: int
     ) -> Iterator[ProducerBatch]:
         identity = sequences.identity
-        for builder in self._builders[topic_partition.partition]:
+        for builder in self._builders[topic_partition]:
             if record_count := builder.record_count:
                 sequence = sequences.take(topic_partition, record_count)
                 data = builder.build(

@@ -16,7 +16,7 @@ from penstock.errors import OptionError
 from penstock.options.config import DeliveryGuarantee, IsolationLevel, KafkaProperties, SourceConfig
 from penstock.options.continuous import ContinuousConfig
 from penstock.options.properties import property_value
-from penstock.relay.records import OpensRecordMaker
+from penstock.relay.records import OpensRecordMaker, written_topics
 
 _CLIENT_ID = "penstock-continuous"
 _TIMEOUT = "transaction.timeout.ms"
@@ -38,6 +38,7 @@ class QuerySettings:
         transaction_timeout_ms: when the broker aborts an open transaction.
         discovery_ms: the pause between two looks for new topic partitions; None: never.
         maker: makes the records to write. None: records are copied.
+        dead_letter_topic: where records go that the maker cannot decode; None: nowhere.
     """
 
     connection: ConnectionSettings
@@ -52,6 +53,12 @@ class QuerySettings:
     transaction_timeout_ms: int = _TRANSACTION_TIMEOUT_MS
     discovery_ms: int | None = _DISCOVERY_MS
     maker: OpensRecordMaker | None = None
+    dead_letter_topic: str | None = None
+
+    @property
+    def written_topics(self) -> tuple[str, ...]:
+        """Return the target, and the topic of dead letters if there is one."""
+        return written_topics(self.target, self.dead_letter_topic)
 
     @property
     def is_read_committed(self) -> bool:
@@ -96,6 +103,7 @@ def query_settings(
         # 0: with every micro-batch, of which there are none
         after_ms if after_ms is None else after_ms or _DISCOVERY_MS,
         maker,
+        config.dead_letter_topic,
     )
 
 

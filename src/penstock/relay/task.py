@@ -57,7 +57,7 @@ from penstock.relay.messages import (
     TakeId,
 )
 from penstock.relay.notes import TaskNote
-from penstock.relay.records import RECORD_COLUMNS, OpensRecordMaker, TargetRecords
+from penstock.relay.records import RECORD_COLUMNS, OpensRecordMaker, TargetRecords, written_topics
 from penstock.types import TopicPartition
 
 _POLL_S = 0.05
@@ -80,6 +80,7 @@ class ContinuousPlan:
         number: of the task in the plan.
         read_committed: whether open and aborted transactions of the source are left out.
         maker: makes the records to write. None: records are copied.
+        dead_letter_topic: where records go that the maker cannot decode; None: nowhere.
     """
 
     connection: ConnectionSettings
@@ -98,6 +99,12 @@ class ContinuousPlan:
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     number: int = 0
     plan_check_ms: int = 500
+    dead_letter_topic: str | None = None
+
+    @property
+    def written_topics(self) -> tuple[str, ...]:
+        """Return the target, and the topic of dead letters if there is one."""
+        return written_topics(self.target, self.dead_letter_topic)
 
 
 class ContinuousTask:
@@ -112,7 +119,7 @@ class ContinuousTask:
         self._plan = plan
         self._attempt = attempt
         self._maker = None if plan.maker is None else plan.maker.open()
-        topics = {plan.target, *(each.topic for each in plan.positions)}
+        topics = {*plan.written_topics, *(each.topic for each in plan.positions)}
         topic_ids = {topic: plan.topic_ids.get(topic) for topic in topics}
         self._connections = TaskConnections(plan.connection, topic_ids)
         self._events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -181,8 +188,8 @@ class ContinuousTask:
 
     def _new_content(self) -> TargetRecords:
         plan = self._plan
-        partition_count = len(self._connections.topic(plan.target).partitions)
-        return TargetRecords(plan.target, partition_count, plan.produce, self._maker)
+        counts = {topic: len(self._connections.topic(topic).partitions) for topic in plan.written_topics}
+        return TargetRecords(plan.target, counts, plan.produce, self._maker, plan.dead_letter_topic)
 
     # ----- requests
 
@@ -282,8 +289,8 @@ class ContinuousTask:
         )
 
     def _topic_ids(self) -> dict[str, Any]:
-        topic_id = self._connections.topic(self._plan.target).topic_id
-        return {} if topic_id is None else {self._plan.target: topic_id}
+        found = {topic: self._connections.topic(topic).topic_id for topic in self._plan.written_topics}
+        return {topic: topic_id for topic, topic_id in found.items() if topic_id is not None}
 
     # ----- answers
 
@@ -302,7 +309,7 @@ class ContinuousTask:
         if isinstance(request, Fetch):
             self._connections.invalidate({each.topic for each in request.offsets})
         elif isinstance(request, Produce):
-            self._connections.invalidate([self._plan.target])
+            self._connections.invalidate(self._plan.written_topics)
         else:
             self._coordinator_failed(request, None)
 
@@ -349,7 +356,7 @@ class ContinuousTask:
     def _produced(self, request: Produce, response: Any) -> Reply:
         answers = list(produce_answers(response, request.planned.batches, self._topic_ids()))
         if any(answer.error_code for _, answer in answers):
-            self._connections.invalidate([self._plan.target])
+            self._connections.invalidate(self._plan.written_topics)
         return Done(answers)
 
     def _fetched(self, request: Fetch, response: Any) -> Reply:

@@ -47,9 +47,11 @@ class QueryRecords:
 
     def open(self) -> FunctionRecords:
         """Return the maker of one task."""
+        if self.source is not None:
+            letters: list[pa.RecordBatch] = []
+            return FunctionRecords(self.source.open_endless(letters.append), letters, self)
         columns = source_schema(include_headers=self.include_headers)
-        rows = RowSchema(columns) if self.source is None else self.source.open()
-        return FunctionRecords(rows, self)
+        return FunctionRecords(RowSchema(columns), [], self)
 
 
 def records_of_query(
@@ -102,8 +104,10 @@ def _check_has_format(name: str, schema: StructType | None, has_format: bool) ->
 class FunctionRecords:
     """Makes the records of one task."""
 
-    def __init__(self, rows: RecordsToRows, query: QueryRecords) -> None:
+    def __init__(self, rows: RecordsToRows, letters: list[pa.RecordBatch], query: QueryRecords) -> None:
         self._rows = rows
+        self._letters = letters
+        """The dead letters of `rows` since they were asked for."""
         self._function = query.function
         self._sink = query.sink
         table = query.table
@@ -120,12 +124,18 @@ class FunctionRecords:
         """Return records made of what the function returns for a batch.
 
         Raises:
-            DecodeError: a record cannot be decoded, and the policy is `fail`.
+            DecodeError: a record cannot be decoded and the policy is `fail`, or too many records are bad.
             RowError: what the function returns cannot be written.
         """
         rows = self._rows.rows(batch)
         made = rows if self._function is None else self._function(rows)
         return [self._record_batch(each) for each in (made if isinstance(made, list) else [made])]
+
+    def dead_letters(self) -> Iterable[pa.RecordBatch]:
+        """Return what the last call of `records` could not decode."""
+        found = self._letters.copy()
+        self._letters.clear()
+        return found
 
     def _record_batch(self, made: Any) -> pa.RecordBatch:
         if not isinstance(made, pa.RecordBatch):

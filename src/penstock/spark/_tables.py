@@ -12,7 +12,7 @@ Spark schema has the mark `{"penstock.metadata": "<metadata key>"}`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -85,9 +85,15 @@ class TableSource(ABC):
 
     def open(self) -> TableRowMaker:
         """Return the maker of rows for the records of one task; see `decoder`."""
-        decoder, spec = self.decoder(), self.bad_records
+        spec = self.bad_records
         policy = BadRecords(spec.policy, spec.dead_letter_topic, spec.max_share)
-        return TableRowMaker(decoder, policy, self._deliver, is_new_in_run)
+        return TableRowMaker(self.decoder(), policy, self._deliver, is_new_in_run)
+
+    def open_endless(self, deliver: Callable[[pa.RecordBatch], object]) -> TableRowMaker:
+        """Return the maker of rows for a task that does not end by itself. `deliver` takes dead letters."""
+        spec = self.bad_records
+        policy = BadRecords(spec.policy, spec.dead_letter_topic, spec.max_share, is_endless=True)
+        return TableRowMaker(self.decoder(), policy, deliver, is_new_in_run)
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,14 @@ import atexit
 import threading
 import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock._pyspark import check_pyspark
 from penstock.client.settings import check_connection
 from penstock.errors import OptionError, UnsupportedOptionError
 from penstock.options.continuous import parse_continuous
+from penstock.options.table import DEAD_LETTER_TOPIC
 from penstock.relay.driver import PlanDriver, QueryPlan
 from penstock.relay.settings import QuerySettings, query_settings
 from penstock.relay.supervisor import Supervisor
@@ -196,6 +198,9 @@ def continuous(  # noqa: PLR0913 - each is a keyword of its own
     maker = records_of_query(config, function, _columns(spark, schema), _columns(spark, output_schema))
     settings = query_settings(config, lanes=lanes, commit_interval_ms=interval_ms, maker=maker)
     check_target_topic(config.sink, "topic")
+    if config.dead_letter_topic is not None:
+        letters = replace(config.sink, topic=config.dead_letter_topic)
+        check_target_topic(letters, DEAD_LETTER_TOPIC.key)
     return _begin(spark, settings, name, tasks or _default_tasks(spark))
 
 

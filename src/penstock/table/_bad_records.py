@@ -1,8 +1,8 @@
 """The policy for records that cannot be decoded (fail, skip, dead letters), and the limit on their share.
 
 Runs on executors, without I/O: dead letters are returned as rows for a sink, and the caller delivers them
-before the batch counts as done. Invariant: every skipped record is counted; with `fail` no record is skipped;
-a batch that breaks the limit on bad records gives no dead letters.
+before the batch counts as done, or in its transaction. Invariant: every skipped record is counted; with
+`fail` no record is skipped; a batch that breaks the limit on bad records gives no dead letters.
 """
 
 from __future__ import annotations
@@ -38,6 +38,11 @@ DEAD_LETTERS = pa.schema(
 
 LEAST_RECORDS = 20
 """The share is not checked before: one bad record out of one must not stop a query."""
+ENDLESS_RECORDS = 1_000
+"""After so many records a task without an end gives all of them half their weight in the share.
+
+Otherwise a task that has read a million good records would write half a million dead letters before it stops.
+"""
 
 
 class BadRecords:
@@ -48,10 +53,17 @@ class BadRecords:
         dead_letter_topic: Given with `dead-letter`, and only then.
         max_share: With `skip` and `dead-letter`, the largest share of bad records among the records that the
             task has read so far, from 0 to 1. 1 sets no limit. It is checked after LEAST_RECORDS records.
+        is_endless: whether the task does not end by itself, and writes dead letters in transactions. Then
+            the share is that of the last records; see ENDLESS_RECORDS.
     """
 
     def __init__(
-        self, policy: OnDecodeError, dead_letter_topic: str | None = None, max_share: float = 1.0
+        self,
+        policy: OnDecodeError,
+        dead_letter_topic: str | None = None,
+        max_share: float = 1.0,
+        *,
+        is_endless: bool = False,
     ) -> None:
         if (policy is OnDecodeError.DEAD_LETTER) != (dead_letter_topic is not None):
             raise ValueError(
@@ -60,6 +72,8 @@ class BadRecords:
         self._policy = policy
         self.dead_letter_topic = dead_letter_topic
         self._max_share = max_share
+        self._is_endless = is_endless
+        self._recent_count = self._recent_bad_count = 0
         self.record_count = 0
         self.skipped_count = 0
         self.dead_letter_count = 0
@@ -81,6 +95,7 @@ class BadRecords:
                 names the first bad record of each reason.
         """
         self.record_count += records.num_rows
+        self._count(records.num_rows, len(failures))
         if not failures:
             return None
         if self._policy is OnDecodeError.FAIL:
@@ -100,17 +115,27 @@ class BadRecords:
         self.dead_letter_count += len(failures)
         return self._dead_letters(records, failures)
 
+    def _count(self, record_count: int, bad_count: int) -> None:
+        if self._is_endless and self._recent_count >= ENDLESS_RECORDS:
+            self._recent_count //= 2
+            self._recent_bad_count //= 2
+        self._recent_count += record_count
+        self._recent_bad_count += bad_count
+
     def _check_share(self, records: pa.RecordBatch, failures: Sequence[RecordFailure]) -> None:
-        bad_count = self.skipped_count + self.dead_letter_count + len(failures)
-        if self.record_count < LEAST_RECORDS or bad_count <= self._max_share * self.record_count:
+        bad_count, count = self._recent_bad_count, self._recent_count
+        if count < LEAST_RECORDS or bad_count <= self._max_share * count:
             return
+        which = f"{count} records that this task has read"
         written = ""
-        if self.dead_letter_count:
+        if self._is_endless:
+            which = f"last {count} records that this task has read"
+        elif self.dead_letter_count:
             written = f" {self.dead_letter_count} of them are in topic {self.dead_letter_topic} already."
         raise _error(
-            f"{bad_count} of the {self.record_count} records that this task has read cannot be decoded."
+            f"{bad_count} of the {which} cannot be decoded."
             f"{written} The query stops, because '{MAX_SHARE.key}' is {self._max_share:g}: "
-            f"{summarise(records, failures)}{_suspicion(bad_count, self.record_count)} Nothing was lost: the "
+            f"{summarise(records, failures)}{_suspicion(bad_count, count)} Nothing was lost: the "
             "records are still in Kafka, and the query stops before them. Correct the schema or format. "
             f"If these records really are bad, set '{MAX_SHARE.key}' to 1 until the query has read them.",
             records,

@@ -52,8 +52,7 @@ def test_what_the_sink_says_itself_counts() -> None:
         ({"scan.on-removed-partition": "drop"}, {}, "scan.on-removed-partition"),
         ({"commit.offsets.on.checkpoint": "false"}, {}, "commit.offsets.on.checkpoint"),
         ({"properties.commit.offsets.on.checkpoint": "false"}, {}, "commit.offsets.on.checkpoint"),
-        ({"format": "json", "scan.on-decode-error": "dead-letter"}, {}, "scan.on-decode-error"),
-        ({"format": "json", "scan.dead-letter.topic": "bad"}, {}, "scan.dead-letter.topic"),
+        ({"scan.deserializer": "x", "scan.on-decode-error": "skip"}, {}, "scan.deserializer"),
         ({"format": "json", "scan.event-time.column": "at"}, {}, "scan.event-time.column"),
         ({"metrics.http.port": "0"}, {}, "metrics.http.port"),
         ({"connector": "upsert-kafka"}, {}, "connector"),
@@ -100,6 +99,23 @@ def test_formats_are_those_of_a_read_and_of_a_write() -> None:
     assert found.source_table.bad_records.policy is OnDecodeError.SKIP
     assert found.sink_table is not None
     assert found.sink_table.key_fields == ("id",)
+
+
+LETTERS = {"format": "json", "scan.on-decode-error": "dead-letter", "scan.dead-letter.topic": "bad"}
+
+
+@pytest.mark.parametrize("source", [FLINKS, SPARKS], ids=["Flink's", "Spark's"])
+def test_dead_letters_have_a_topic_that_is_neither_read_nor_the_target(source: dict[str, str]) -> None:
+    assert parse_continuous({**source, **LETTERS}, SINK).dead_letter_topic == "bad"
+    assert parse_continuous(source, SINK).dead_letter_topic is None
+    for topic, wanted in (("out", "the topic of the sink"), ("in", "which this source reads")):
+        with pytest.raises(OptionError, match=wanted) as error:
+            parse_continuous({**source, **LETTERS, "scan.dead-letter.topic": topic}, SINK)
+        assert error.value.facts["option"] == "scan.dead-letter.topic"
+    with pytest.raises(MissingOptionError, match=r"scan\.dead-letter\.topic"):
+        parse_continuous({**source, "format": "json", "scan.on-decode-error": "dead-letter"}, SINK)
+    with pytest.raises(OptionError, match="is not 'dead-letter'"):
+        parse_continuous({**source, "format": "json", "scan.dead-letter.topic": "bad"}, SINK)
 
 
 @pytest.mark.parametrize("source", [FLINKS, SPARKS], ids=["Flink's", "Spark's"])

@@ -23,13 +23,13 @@ from penstock.relay.messages import Done, Fetch, Lost, Produce, Reply, Request
 from penstock.types import TopicPartition
 from tests.unit.relay.model_kafka import BROKER, ModelKafka
 
-SOURCE, TARGET = "source", "target"
-TARGETS = 2
+SOURCE = "source"
+TARGETS = (TopicPartition("target", 0), TopicPartition("target", 1), TopicPartition("dead letters", 0))
 _BATCH_RECORDS = 4
 
 
 class Records:
-    """Records of the source, which go to the two partitions of the target in turn."""
+    """Records of the source, which go to the partitions of the target and to the dead letters in turn."""
 
     def __init__(self, call_ms: Callable[[], int] = lambda: 0) -> None:
         self.rows: list[tuple[int, int]] = []
@@ -52,9 +52,8 @@ class Records:
         return self._call_ms()
 
     def build(self, sequences: SequenceNumbers, now_ms: int) -> Iterable[ProducerBatch]:
-        for partition in range(TARGETS):
-            topic_partition = TopicPartition(TARGET, partition)
-            rows = [row for row in self.rows if row[1] % TARGETS == partition]
+        for index, topic_partition in enumerate(TARGETS):
+            rows = [row for row in self.rows if row[1] % len(TARGETS) == index]
             for first in range(0, len(rows), _BATCH_RECORDS):
                 batch = rows[first : first + _BATCH_RECORDS]
                 sequence = sequences.take(topic_partition, len(batch))
@@ -140,8 +139,8 @@ class Simulation:
     def check(self) -> None:
         """Fail unless each record is written once, in order."""
         seen: list[tuple[int, int]] = []
-        for partition in range(TARGETS):
-            seen += self.kafka.committed(TopicPartition(TARGET, partition))
+        for target in TARGETS:
+            seen += self.kafka.committed(target)
         wanted = [
             (topic_partition.partition, at)
             for topic_partition, end in self.kafka.source.items()
@@ -149,8 +148,8 @@ class Simulation:
         ]
         assert len(seen) == len(set(seen)), f"records are doubled: {len(seen) - len(set(seen))}"
         assert set(seen) == set(wanted), f"records are lost: {len(set(wanted) - set(seen))}"
-        for partition in range(TARGETS):
-            records = self.kafka.committed(TopicPartition(TARGET, partition))
+        for target in TARGETS:
+            records = self.kafka.committed(target)
             for topic_partition in self.topic_partitions:
                 of_topic_partition = [record for record in records if record[0] == topic_partition.partition]
                 assert of_topic_partition == sorted(of_topic_partition), (

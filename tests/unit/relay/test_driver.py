@@ -24,6 +24,7 @@ from penstock.testing.fake.rights import Acl, Rights
 from tests import judge
 from tests.unit.relay.fake_query import GROUP, PARTITIONS, SOURCE, TARGET, Query, query_on_fake
 
+DEAD = "dead-letters"
 JOINING = {
     "groups": [
         {
@@ -101,11 +102,12 @@ def epoch(query: Query, transactional_id: str) -> int:
     return found.epoch
 
 
-@pytest.mark.parametrize("topic", [SOURCE, TARGET])
+@pytest.mark.parametrize("topic", [SOURCE, TARGET, DEAD])
 def test_a_topic_that_was_created_again_is_noticed_though_no_task_asks_for_it(
     query: Query, topic: str
 ) -> None:
-    with query.planning() as driver:
+    query.fake.create_topic(DEAD)
+    with query.planning(dead_letter_topic=DEAD) as driver:
         driver.new_plan(None)
         assert not driver.has_new_topic_partitions()
         query.fake.delete_topic(topic)
@@ -114,9 +116,10 @@ def test_a_topic_that_was_created_again_is_noticed_though_no_task_asks_for_it(
             driver.has_new_topic_partitions()
 
 
-@pytest.mark.parametrize("topic", [SOURCE, TARGET])
+@pytest.mark.parametrize("topic", [SOURCE, TARGET, DEAD])
 def test_topics_that_grow_need_another_plan(query: Query, topic: str) -> None:
-    with query.planning() as driver:
+    query.fake.create_topic(DEAD)
+    with query.planning(dead_letter_topic=DEAD) as driver:
         driver.new_plan(None)
         judge.add_partitions(query.fake.bootstrap_servers, topic, PARTITIONS + 1)
         assert driver.has_new_topic_partitions()

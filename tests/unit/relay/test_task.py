@@ -39,9 +39,10 @@ from penstock.testing.fake.control import Action, Close, LoseAnswer, Refuse
 from penstock.testing.judge import committed_records
 from penstock.types import TopicPartition
 from tests import judge
+from tests.divided_records import Divided, is_bad
 from tests.waiting import wait_until
 
-SOURCE, TARGET, GROUP = "source", "target", "group"
+SOURCE, TARGET, DEAD, GROUP = "source", "target", "dead-letters", "group"
 V1, V2 = TransactionProtocol.V1, TransactionProtocol.V2
 TOPIC_PARTITIONS = {TopicPartition(SOURCE, index): 0 for index in range(2)}
 
@@ -230,6 +231,37 @@ def test_a_function_makes_the_records(copy: Copy) -> None:
         wait_until(lambda: copy.is_done, "all is copied")
     copy.written = [each for each in copy.written if int(each[2:]) % 2]
     copy.check()
+
+
+@pytest.mark.parametrize(
+    ("protocol", "api", "action"),
+    [
+        (V1, "EndTxn", LoseAnswer()),
+        *[(V2, api, LoseAnswer()) for api in ("Produce", "TxnOffsetCommit", "EndTxn")],
+        (V2, "Produce", Close(is_handled=True)),
+    ],
+    ids=str,
+)
+def test_a_dead_letter_is_in_the_transaction_of_its_offset(
+    copy: Copy, protocol: TransactionProtocol, action: Action, api: str
+) -> None:
+    copy.fake.create_topic(DEAD, 2)
+    copy.write()
+    control = copy.fake.control(api, action)
+    settings = replace(copy.settings, request_timeout_ms=300)
+    how: dict[str, Any] = {"maker": Divided(), "dead_letter_topic": DEAD, "connection": settings}
+    with copy.running(protocol=protocol, transactional_ids=("copy-0-0", "copy-0-1"), **how) as running:
+        wait_until(lambda: copy.is_done, "all is copied")
+    assert control.seen
+    assert running.error is None
+    letters = [value for value in copy.written if is_bad(value)]
+    found = committed_records(copy.fake, DEAD)
+    assert sorted(each.value or b"" for each in found) == sorted(letters)
+    assert {each.partition for each in found} == {0, 1}, "without a key, in the number of their source"
+    copy.written = [value for value in copy.written if not is_bad(value)]
+    copy.check()
+    if api != "EndTxn":  # without its answer the task counts nothing
+        assert running.task.loop.totals.records_out == len(copy.written)
 
 
 def test_an_error_of_a_function_ends_the_task_and_leaves_nothing_open(copy: Copy) -> None:
@@ -432,14 +464,16 @@ def test_a_broker_that_stops_is_replaced(made_of_three: Copy) -> None:
     copy.check()
 
 
-@pytest.mark.parametrize("topic", [SOURCE, TARGET])
+@pytest.mark.parametrize("topic", [SOURCE, TARGET, DEAD])
 def test_a_topic_that_is_created_again_is_an_error(copy: Copy, topic: str) -> None:
-    with copy.running() as running:
+    copy.fake.create_topic(DEAD, 2)
+    with copy.running(maker=Divided(), dead_letter_topic=DEAD) as running:
         copy.write()
         wait_until(lambda: copy.is_done, "all is copied")
         copy.fake.delete_topic(topic)
         copy.fake.create_topic(topic, 3)
-        judge.produce(copy.fake.bootstrap_servers, SOURCE, *[judge.Record(b"new", partition=0)] * 99)
+        records = [judge.Record(value, partition=0) for value in (b"new 1", b"new 2")]
+        judge.produce(copy.fake.bootstrap_servers, SOURCE, *records * 50)
         error = running.fails_with(TopicPartitionsRemovedError)
     assert f"{topic!r} was deleted and created again" in error.message
 

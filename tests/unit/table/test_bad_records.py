@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,7 +22,7 @@ from penstock.table import (
     TableDecoder,
     make_table,
 )
-from penstock.table._bad_records import LEAST_RECORDS, by_reason, summarise
+from penstock.table._bad_records import ENDLESS_RECORDS, LEAST_RECORDS, by_reason, summarise
 from tests.table_specs import read_spec, table_spec
 from tests.unit.table.test_table import record, records
 
@@ -165,6 +166,19 @@ def test_the_limit_depends_on_counts_alone(chunks: list[tuple[int, int]], max_sh
             return
         policy.handle(some(size), failing(failed))
     assert (policy.record_count, policy.skipped_count) == (read, bad)
+
+
+def test_a_task_without_an_end_counts_its_last_records() -> None:
+    """Good records of last week do not hide that a producer writes nothing but bad ones now."""
+    policy = BadRecords(DEAD_LETTER, "dlt", 0.5, is_endless=True)
+    for _ in range(1_000):
+        assert policy.handle(some(100), failing(1)) is not None
+    with suppress(DecodeError):
+        for _ in range(2 * ENDLESS_RECORDS // 10):
+            policy.handle(some(10), failing(10))
+    message = message_of(policy, some(1), failing(1))
+    assert re.search(r"^\d+ of the last \d+ records that this task has read cannot be decoded\.", message)
+    assert "already" not in message, "those of an open transaction are not in the topic"
 
 
 def test_what_is_skipped_below_the_limit_is_suspicious_too(caplog: pytest.LogCaptureFixture) -> None:
