@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from pyspark.errors import PythonException
+from pyspark.errors import PythonException, StreamingQueryException
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner
 
 import penstock
+from penstock.cli.app import app
 from penstock.errors import (
+    CheckpointError,
     DecodeError,
     OptionError,
     PenstockError,
@@ -130,6 +133,65 @@ def test_each_record_once_whatever_is_killed(spark: SparkSession, copy: Copy, tm
 def _settings(copy: Copy) -> QuerySettings:
     config = parse_continuous(copy.options(), {"topic": copy.target})
     return query_settings(config, lanes=2, commit_interval_ms=20, maker=None)
+
+
+@pytest.mark.promise
+def test_a_stream_and_a_continuous_query_take_over_from_each_other(
+    spark: SparkSession, copy: Copy, tmp_path: Path
+) -> None:
+    """There and back, as docs/continuous.md says. Workers are killed before each change."""
+    pids, dies = tmp_path / "pids", tmp_path / "dies"
+    pids.mkdir()
+
+    def note_pid(batch: pa.RecordBatch) -> pa.RecordBatch:
+        (pids / str(os.getpid())).touch()
+        return batch.drop_columns(["partition"])
+
+    def die(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield batch
+            if dies.exists():
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    def run_stream(checkpoint: str, start: str) -> None:
+        rows = spark.readStream.format("penstock").options(**{
+            "topic": copy.source, "properties.bootstrap.servers": copy.bootstrap,
+            "properties.group.id": copy.source, "scan.startup.mode": start,
+        }).load().select("key", "value")  # fmt: skip
+        sink = {
+            "kafka.bootstrap.servers": copy.bootstrap, "topic": copy.target,
+            "sink.delivery-guarantee": "exactly-once",
+            "sink.transactional-id-prefix": f"{copy.source}-{checkpoint}",
+            "checkpointLocation": str(tmp_path / checkpoint),
+        }  # fmt: skip
+        writer = rows.mapInArrow(die, rows.schema).writeStream.format("penstock").options(**sink)
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    def take_over(*more: str) -> None:
+        folder = str(tmp_path / "first")
+        arguments = ["-b", copy.bootstrap, "--checkpoint", folder, "--group", copy.source, *more]
+        assert not CliRunner().invoke(app, ["take-over", *arguments], catch_exceptions=False).exit_code
+
+    copy.write()
+    run_stream("first", "earliest-offset")
+    copy.write()
+    dies.touch()
+    with pytest.raises(StreamingQueryException):
+        run_stream("first", "earliest-offset")
+    with pytest.raises(CheckpointError, match="was planned and is not finished"):
+        take_over("--yes")
+    dies.unlink()
+    run_stream("first", "earliest-offset")
+    copy.await_all()  # the offsets that a stream commits beside its checkpoint come a moment later
+    with pytest.raises(OptionError, match="penstock take-over"), running(spark, copy):
+        pass
+    take_over("--yes")
+    with running(spark, copy, note_pid, lanes=2), writing(copy):
+        copy.await_each()
+        kill_all(pids)
+    copy.write()
+    run_stream("second", "group-offsets")
+    copy.check()
 
 
 def test_an_error_of_the_function_ends_the_query_and_leaves_nothing_open(

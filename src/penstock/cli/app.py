@@ -23,6 +23,7 @@ from penstock.cli.records import cat, produce
 from penstock.cli.sql import sql
 from penstock.cli.state import state_app
 from penstock.cli.table import table_app
+from penstock.cli.take_over import take_over
 from penstock.cli.top import top
 from penstock.cli.topics import topics_app
 from penstock.cli.transactions import transactions_app
@@ -47,6 +48,7 @@ app.command()(cat)
 app.command()(sql)
 app.command()(lag)
 app.command()(top)
+app.command("take-over")(take_over)
 
 
 @app.command()

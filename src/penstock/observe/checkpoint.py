@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,8 @@ class CheckpointState:
         positions: the next offset of each topic partition.
         history: earlier positions, oldest first, with the time when they were reached; last, when the planned
             batch found records to read.
+        topic_ids: the ids of the topics of the positions, where the checkpoint has them.
+        waiting: topic partitions without a position yet. They begin where the options of the query say.
     """
 
     query_id: str | None
@@ -48,6 +50,8 @@ class CheckpointState:
     batch_ms: int | None
     positions: Positions
     history: Mapping[TopicPartition, Sequence[Sample]]
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    waiting: frozenset[TopicPartition] = frozenset()
 
 
 def read_checkpoint(location: str | Path, source: int | None = None) -> CheckpointState:
@@ -83,7 +87,14 @@ def read_checkpoint(location: str | Path, source: int | None = None) -> Checkpoi
         batch_ms=_took_ms(folder, done[-1]) if done else None,
         positions=positions,
         history=history,
+        **({} if not done else _facts_of_markers(folder, done[-1], source)),
     )
+
+
+def _facts_of_markers(folder: Folder, batch_id: int, source: int | None) -> dict[str, Any]:
+    markers = [offset.markers for offset in _kafka_offsets(folder, batch_id, source)]
+    topic_ids = {topic: topic_id for each in markers for topic, topic_id in each.topic_ids.items()}
+    return {"topic_ids": topic_ids, "waiting": frozenset().union(*(each.waiting for each in markers))}
 
 
 def _batches(folder: Folder, log: str) -> list[int]:

@@ -21,7 +21,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from penstock.client.cluster.log_offsets import CommittedOffset, commit_offsets, committed_notes
+from penstock.client.cluster.log_offsets import (
+    CHECKPOINT_NOTE,
+    CommittedOffset,
+    commit_offsets,
+    committed_notes,
+)
 from penstock.client.cluster.membership import Membership, OnlyMember, present_member
 from penstock.client.cluster.metadata import TopicMetadata, cluster_view
 from penstock.client.cluster.rights import Operation, check_topics
@@ -241,6 +246,8 @@ class PlanDriver:
         )
         for tp, committed in found.items():
             check_same(tp.topic, topic_id_of(committed.note), topic_ids.get(tp.topic))
+            if committed.note == CHECKPOINT_NOTE:
+                raise _of_checkpoint(group_id)
         positions = {tp: committed.offset for tp, committed in found.items()}
         self._check_not_lost(positions)
         missing = [tp for tp in topic_partitions if tp not in positions]
@@ -445,6 +452,16 @@ def _gone(topic_partitions: list[TopicPartition]) -> TopicPartitionsRemovedError
         f"{names}. A topic was deleted, or somebody has deleted the offsets. The query has stopped, and "
         "nothing was read from another position. Start a new query with another consumer group.",
         topic_partitions=tuple(topic_partitions),
+    )
+
+
+def _of_checkpoint(group_id: str) -> OptionError:
+    return OptionError(
+        f"The offsets of the consumer group {group_id!r} were committed by a stream with micro-batches, "
+        "beside its checkpoint. They may be behind the checkpoint, so records could be written twice. "
+        "Nothing was read or written. Stop the stream and run `penstock take-over --checkpoint FOLDER "
+        f"--group {group_id} --yes`, or give the continuous query another group id.",
+        group_id=group_id,
     )
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from penstock.client.cluster.log_offsets import CONTINUOUS_FORM
 from penstock.relay.messages import Totals
 
-_FORM = "penstock1"
+_FORM = CONTINUOUS_FORM
 _UNKNOWN = "-"
 
 

@@ -122,4 +122,8 @@ class KafkaOffsetLookup:
     def commit_offsets(
         self, group_id: str, positions: Mapping[TopicPartition, int], timeout_ms: int
     ) -> Mapping[TopicPartition, PenstockError]:
-        return log_offsets.commit_offsets(self._connections, group_id, positions, timeout_ms=timeout_ms)
+        """Commit positions with a note that says that a checkpoint may be ahead of them."""
+        notes = {each.topic: log_offsets.CHECKPOINT_NOTE for each in positions}
+        return log_offsets.commit_offsets(
+            self._connections, group_id, positions, notes=notes, timeout_ms=timeout_ms
+        )

@@ -61,6 +61,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._metrics: SourceMetrics | None = None
         self._rights: ReadRights | None = None
         self._exposure: SourceExposure | None = None
+        self._is_new = self._is_group_checked = False
 
     def __getstate__(self) -> dict[str, Any]:
         on_the_driver = ("_connections", "_opened", "_committer", "_metrics", "_rights", "_exposure")
@@ -69,7 +70,14 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @short_errors
     def initialOffset(self) -> dict[str, Any]:
         """Return the start of a new query. Spark asks again after a crash in the first batch."""
-        initial = self._enumerator.initial_offset()
+        # Imported here because tasks do not need it.
+        from penstock.source.one_reader import check_no_continuous_query  # noqa: PLC0415
+
+        enumerator = self._enumerator
+        if self._connections is not None:
+            check_no_continuous_query(self._config, self._connections)
+        self._is_new = True
+        initial = enumerator.initial_offset()
         self._check_rights(initial.positions)
         return initial.to_json()
 
@@ -92,7 +100,18 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end = self._end(enumerator, offset, limit)
         return start if end is offset else end.to_json()
 
+    def _check_group(self, offset: SourceOffset) -> None:
+        """Check once for each run that no continuous query has taken over from the checkpoint."""
+        if self._is_group_checked or self._is_new or self._connections is None:
+            return
+        # Imported here because tasks do not need it.
+        from penstock.source.one_reader import check_not_taken_over  # noqa: PLC0415
+
+        check_not_taken_over(self._config, self._connections, offset.positions)
+        self._is_group_checked = True
+
     def _end(self, enumerator: SplitEnumerator, offset: SourceOffset, limit: ReadLimit) -> SourceOffset:
+        self._check_group(offset)
         self._commit_to_group(offset)
         self._check_rights(offset.positions)
         max_records = limit.max_rows if isinstance(limit, ReadMaxRows) else None

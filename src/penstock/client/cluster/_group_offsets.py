@@ -22,6 +22,10 @@ from penstock.client.net.connection import KafkaConnections
 from penstock.errors import ClientError, PenstockError
 from penstock.types import TopicPartition
 
+CHECKPOINT_NOTE = "penstock-checkpoint"
+"""The note beside offsets of a stream with a checkpoint. They may be behind the checkpoint by a batch."""
+CONTINUOUS_FORM = "penstock1"
+"""The first word of the notes of a continuous query, whose only state the offsets are."""
 _HAS_MEMBERS = {
     codes.UNKNOWN_MEMBER_ID,
     codes.ILLEGAL_GENERATION,

@@ -14,6 +14,8 @@ from kafka.protocol.admin import DescribeLogDirsRequest
 from kafka.protocol.consumer import ListOffsetsRequest
 
 from penstock.client.cluster._group_offsets import (
+    CHECKPOINT_NOTE,
+    CONTINUOUS_FORM,
     CommittedOffset,
     commit_offsets,
     committed_notes,
@@ -34,6 +36,8 @@ from penstock.options.config import IsolationLevel
 from penstock.types import LogEnd, Time, TopicPartition
 
 __all__ = [
+    "CHECKPOINT_NOTE",
+    "CONTINUOUS_FORM",
     "NO_OFFSET",
     "CommittedOffset",
     "NewTopic",

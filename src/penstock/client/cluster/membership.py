@@ -14,6 +14,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from kafka.protocol.admin import DescribeGroupsRequest
@@ -91,6 +92,23 @@ def present_member(
         lambda response: read_member(group_id, response),
         timeout_ms=timeout_ms,
     )
+
+
+def has_only_member(connections: KafkaConnections, group_id: str, *, timeout_ms: int | None = None) -> bool:
+    """Return whether the group has an `OnlyMember`, or had one that it has not dropped yet.
+
+    Raises:
+        ClientError: no coordinator answers in time.
+        AuthorizationError: the group may not be described.
+    """
+
+    def read(response: Any) -> bool:
+        read_member(group_id, response)  # raises if the broker does not say
+        group = response.groups[0]
+        return bool(group.members) and group.protocol_type == PROTOCOL_TYPE
+
+    request = partial(describe_request, group_id)
+    return ask_group_coordinator(connections, group_id, "Describing", request, read, timeout_ms=timeout_ms)
 
 
 def membership_error(code: int, what: str, group_id: str) -> PenstockError:
