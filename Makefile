@@ -141,7 +141,6 @@ $(JARS): $(SETUP)
 	@$(BIN)/python -m tests.jars
 	@echo "==> archives of Java's classes, for quicker tests"
 	@$(BIN)/python -m tests.quick_jvm
-	@$(BIN)/python -m tests.quick_workers
 	@touch $@
 
 .PHONY: help setup demo demo-cdc test unit models promises kafka spark chaos parity page package rest npm versions older stores lint types arch docs ci kafka-python wheels bench bench-check clean

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from penstock.cli.quick_start.python import quick_python
 from tests import quick_jvm
 from tests.jars import spark_avro_jars, spark_kafka_connector_jars
 
@@ -76,7 +77,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The classic session of the run."""
     from pyspark.sql import SparkSession  # noqa: PLC0415 - lazy
 
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = quick_python()
     add_jars(os.environ)
     builder: Any = SparkSession.builder
     for key, value in spark_settings(tmp_path_factory.mktemp("spark")).items():
@@ -106,7 +107,7 @@ def connect_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a Spark Connect server that runs in a process of its own."""
     folder = tmp_path_factory.mktemp("spark-connect")
     arguments = [f"{key}={value}" for key, value in spark_settings(folder).items()]
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    environment = {**os.environ, "PYSPARK_PYTHON": quick_python(), "PYSPARK_DRIVER_PYTHON": quick_python()}
     add_jars(environment)
     log_file = folder / "server.log"
     with (

@@ -13,6 +13,7 @@ import sys
 from pyspark.sql import SparkSession
 
 import penstock
+from penstock.cli.quick_start.python import quick_python
 from tests import quick_jvm
 
 
@@ -47,7 +48,7 @@ def _session(arguments: argparse.Namespace) -> SparkSession:
         "spark.local.dir": arguments.scratch,
         "spark.log.level": "ERROR",
     }
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = quick_python()
     builder = SparkSession.builder.appName("penstock-chaos").master(arguments.master)
     for key, value in settings.items():
         builder = builder.config(key, value)

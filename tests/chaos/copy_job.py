@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 
 from pyspark.sql import SparkSession
 
+from penstock.cli.quick_start.python import quick_python
 from tests import quick_jvm
 from tests.chaos.said_batches import say_batches
 
@@ -38,7 +38,7 @@ def _session(scratch: str) -> SparkSession:
         "spark.task.maxFailures": "4",
         "spark.driver.extraJavaOptions": quick_jvm.OPTIONS,
     }
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = quick_python()
     builder = SparkSession.builder.appName("penstock-chaos").master("local[2,4]")
     for key, value in settings.items():
         builder = builder.config(key, value)

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
+from penstock.cli.quick_start.python import quick_python
 from penstock.flink.legacy import (
     FlinkKafkaConsumer,
     FlinkKafkaProducer,
@@ -207,7 +208,7 @@ def spark_session(master: str, scratch: str, more: dict[str, str]) -> SparkSessi
         "spark.log.level": "ERROR",
         **more,
     }
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = quick_python()
     builder = SparkSession.builder.appName("penstock-chaos").master(master)
     for key, value in settings.items():
         builder = builder.config(key, value)

@@ -9,12 +9,12 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from pathlib import Path
 from types import TracebackType
 
 import pyspark
 
+from penstock.cli.quick_start.python import quick_python
 from penstock.devbroker.cluster import free_ports
 from tests.chaos.job_process import executors_of, python_workers_of
 from tests.waiting import PATIENCE_S, wait_until
@@ -70,7 +70,7 @@ class SparkCluster:
         environment = {
             **os.environ,
             "SPARK_HOME": str(home),
-            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_PYTHON": quick_python(),
             "SPARK_DAEMON_MEMORY": "512m",
             # Spark would end an application whose executors have died ten times.
             "SPARK_MASTER_OPTS": "-Dspark.deploy.maxExecutorRetries=-1",

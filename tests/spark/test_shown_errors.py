@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.cli.quick_start.python import quick_python
 from tests import judge
 from tests.spark.shown_errors_job import BEGIN
 
@@ -43,7 +44,7 @@ def shown(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env={**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable},
+            env={**os.environ, "PYSPARK_PYTHON": quick_python(), "PYSPARK_DRIVER_PYTHON": quick_python()},
             timeout=PATIENCE_S,
             check=False,
         )

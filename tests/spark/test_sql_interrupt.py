@@ -31,7 +31,6 @@ def command(folder: Path, script: str) -> Iterator[subprocess.Popen[str]]:
     arguments = [str(Path(sys.executable).parent / "penstock"), "sql", *settings, str(path)]
     with (folder / "errors.txt").open("w") as stderr, subprocess.Popen(
         arguments, stdout=subprocess.PIPE, stderr=stderr, stdin=subprocess.DEVNULL, text=True, cwd=folder,
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
     ) as child:  # fmt: skip
         yield child
 

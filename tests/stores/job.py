@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from penstock import changelog
+from penstock.cli.quick_start.python import quick_python
 from penstock.targets import ParquetTable
 from tests.fix_spark import spark_settings
 from tests.spark.queries import QUERY_TIMEOUT_S
@@ -37,7 +38,7 @@ class Printing(StreamingQueryListener):
 
 def main(folder: Path, state: str, table: str) -> None:
     """Run both queries to the end of the input."""
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = quick_python()
     builder: Any = SparkSession.builder
     for key, value in spark_settings(folder / "spark").items():
         builder = builder.config(key, value)

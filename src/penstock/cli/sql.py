@@ -257,12 +257,14 @@ def use_this_python(conf: Sequence[str], environment: MutableMapping[str, str] =
     Only spark-submit reads that option. Otherwise Spark starts the first `python3` of PATH, which has no
     penstock if its virtual environment is not activated.
     """
+    from penstock.cli.quick_start.python import quick_python  # noqa: PLC0415 - lazy
+
     options = dict(each.partition("=")[::2] for each in conf)
     is_set = _PYTHON in environment or f"spark.executorEnv.{_PYTHON}" in options
     if named := options.get("spark.pyspark.python"):
         environment[_PYTHON] = named
     elif not is_set and _is_local(options, environment):
-        environment[_PYTHON] = sys.executable
+        environment[_PYTHON] = quick_python()
 
 
 def _is_local(options: Mapping[str, str], environment: Mapping[str, str]) -> bool:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from penstock.cli.quick_start.python import quick_python
 from penstock.devbroker import DevCluster
 from tests import judge
 from tests.fix_spark import spark_settings
@@ -96,7 +97,7 @@ def _say(text: str) -> None:
 
 
 def _spark(folder: Path) -> SparkSession:
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = quick_python()
     builder = SparkSession.builder
     for key, value in spark_settings(folder).items():
         builder = builder.config(key, value)

@@ -18,6 +18,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from penstock.cli.quick_start.python import quick_python
 from penstock.devbroker import DevCluster
 from tests.fix_spark import add_jars, spark_settings
 from tests.judges.sql import topics
@@ -125,7 +126,7 @@ def run_script(
 
 @contextmanager
 def spark_of_its_own(folder: Path) -> Iterator[SparkSession]:
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = quick_python()
     add_jars(os.environ)
     builder: Any = SparkSession.builder
     for key, value in spark_settings(folder).items():

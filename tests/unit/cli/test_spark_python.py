@@ -2,19 +2,66 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 
+import pyspark
 import pytest
 
+from penstock.cli.quick_start.python import quick_python
 from penstock.cli.sql import use_this_python
+
+HOME = Path(pyspark.__file__).parent
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty cache."""
+    folder = tmp_path / "the cache"
+    monkeypatch.setenv("PENSTOCK_CACHE", str(folder))
+    return folder
+
+
+def environment_of(program: str, path: str) -> str:
+    """Return the variable PYTHONPATH of a process that Spark starts with a path."""
+    told = "import os, pyspark; print(os.environ['PYTHONPATH'], pyspark.__file__)"
+    environment = {**os.environ, "PYTHONPATH": path}
+    return subprocess.run(
+        [program, "-c", told], env=environment, capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+@pytest.mark.parametrize("own", ["", "/a b:/c/pyspark.zip"])
+def test_sparks_processes_import_the_compiled_pyspark(own: str) -> None:
+    archives = [HOME / "python/lib/pyspark.zip", HOME / "python/lib/py4j-0-src.zip", HOME / "jars/spark.jar"]
+    path = ":".join([*map(str, archives), own])
+    assert environment_of(quick_python(), path) == f"{own} {pyspark.__file__}".strip()
+    assert quick_python() == quick_python()
+
+
+def test_archives_of_another_spark_stay_on_the_path() -> None:
+    path = "/opt/spark/python/lib/pyspark.zip:/opt/spark/jars/spark.jar"
+    assert environment_of(quick_python(), path) == f"{path} {pyspark.__file__}"
+
+
+def test_a_cache_where_no_program_can_run_leaves_this_python(
+    monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    monkeypatch.setattr(Path, "chmod", lambda *_: None)
+    assert quick_python() == sys.executable
+    assert not list(cache.iterdir())
+    cache.rmdir()
+    cache.write_text("a file")
+    assert quick_python() == sys.executable
 
 
 @pytest.mark.parametrize("conf", [[], ["spark.master=local"], ["spark.master=local[4]", "spark.x=y=z"]])
 def test_spark_on_this_machine_runs_this_python(conf: list[str]) -> None:
     environment: dict[str, str] = {"PATH": "/usr/bin"}
     use_this_python(conf, environment)
-    assert environment["PYSPARK_PYTHON"] == sys.executable
+    assert environment["PYSPARK_PYTHON"] == quick_python()
 
 
 @pytest.mark.parametrize(
@@ -54,7 +101,7 @@ def test_a_file_of_defaults_may_name_a_cluster(tmp_path: Path, name: str, folder
     spark_home.mkdir(exist_ok=True)
     environment = {name: str(tmp_path)}
     use_this_python([], environment)
-    assert environment["PYSPARK_PYTHON"] == sys.executable
+    assert environment["PYSPARK_PYTHON"] == quick_python()
     spark_home.joinpath("spark-defaults.conf").write_text("spark.master yarn\n")
     environment = {name: str(tmp_path)}
     use_this_python([], environment)

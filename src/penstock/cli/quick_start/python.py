@@ -1,0 +1,69 @@
+"""Let Spark's Python processes on this machine import a compiled PySpark.
+
+Spark puts `pyspark.zip`, `py4j-*.zip` and a jar of its own first on the path of its Python processes. They
+hold no compiled modules, so each process compiles PySpark, and five start before the first row of a script. A
+small script of the shell, made here, takes them off the path and becomes Python, which has the same PySpark.
+Runs on the driver's machine. Invariant: it takes off only what belongs to the PySpark that this Python
+imports, so the processes run the same code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from penstock.devbroker.paths import cache_folder
+
+_SCRIPT = """\
+#!/bin/sh
+# `penstock sql` has made this for Spark: docs/sql-production.md says why.
+path=
+rest=$PYTHONPATH:
+while [ -n "$rest" ]; do
+  each=${{rest%%:*}}
+  rest=${{rest#*:}}
+  case $each in
+  "" | {home}/python/lib/*.zip | {home}/jars/*.jar) ;;
+  *) path=$path${{path:+:}}$each ;;
+  esac
+done
+PYTHONPATH=$path
+export PYTHONPATH
+exec {python} "$@"
+"""
+_TRIAL = "import importlib.util; raise SystemExit(importlib.util.find_spec('pyspark') is None)"
+
+
+def quick_python() -> str:
+    """Return the program that Spark should start as Python: the script, or this Python if it cannot run."""
+    try:
+        return str(_made(_text()))
+    except (OSError, subprocess.SubprocessError):
+        return sys.executable
+
+
+def _text() -> str:
+    import pyspark  # noqa: PLC0415 - lazy
+
+    home = shlex.quote(str(Path(pyspark.__file__).parent))
+    return _SCRIPT.format(home=home, python=shlex.quote(sys.executable))
+
+
+def _made(text: str) -> Path:
+    """Return the file with the script. It is tried once: the folder may be one where no program can run."""
+    script = cache_folder() / f"python-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    if not script.exists() or script.read_text() != text:
+        script.parent.mkdir(parents=True, exist_ok=True)
+        new = script.with_suffix(f".{os.getpid()}")
+        new.write_text(text)
+        new.chmod(0o700)
+        try:
+            subprocess.run([new, "-c", _TRIAL], check=True, timeout=60)
+            new.replace(script)
+        finally:
+            new.unlink(missing_ok=True)
+    return script
