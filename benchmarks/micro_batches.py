@@ -4,13 +4,15 @@ Questions, the systems in turn in one run, medians of the rounds:
 
 - many-partitions: batches of 10 records from each of 2,000 topic partitions, into Spark's noop sink;
 - shuffle: 1,000 rows behind 200 shuffle partitions, written with each delivery guarantee;
-- filter: one hour of a day, read as a batch with a filter on `timestamp`; penstock with `scan.filter`.
+- filter: one hour of a day, read as a batch with a filter on `timestamp`; penstock with `scan.filter`;
+- checkpoint: counts of 10 records by key, with the checkpoint on a local disk: written by Spark's usual
+  manager of checkpoints, and by the one that `penstock sql` takes there.
 
 `make bench` measures the first two as well. Invariant: every system reads or writes the same number of rows,
-or the run ends. The durations of the first two are what Spark reports for a batch (`triggerExecution`), the
-first batches left out. If the first batch of a system takes longer than `SLOW_MS`, it is the only one that
-counts: Spark's own connector makes a consumer for each of 2,000 topic partitions in each batch, because its
-cache holds 64. One such batch takes a minute, and warming up hardly changes it.
+or the run ends. The durations, but for the filter, are what Spark reports for a batch (`triggerExecution`),
+the first batches left out. If the first batch of a system takes longer than `SLOW_MS`, it is the only one
+that counts: Spark's own connector makes a consumer for each of 2,000 topic partitions in each batch, because
+its cache holds 64. One such batch takes a minute, and warming up hardly changes it.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,8 +47,9 @@ from benchmarks.systems import (
 )
 from penstock.options.parse import parse_write
 from penstock.sink.writer import write_rows
+from penstock.spark.local_checkpoints import quick_local_checkpoints
 
-MANY, SHUFFLE, FILTER = QUESTIONS = ("many-partitions", "shuffle", "filter")
+MANY, SHUFFLE, FILTER, CHECKPOINT = QUESTIONS = ("many-partitions", "shuffle", "filter", "checkpoint")
 MANY_PARTITIONS, RECORDS_EACH = 2_000, 10
 SHUFFLED_ROWS, SHUFFLE_PARTITIONS = 1_000, 200
 DAY_RECORDS, DAY_MS, DAY_BEGIN_MS = 2_400_000, 86_400_000, 1_700_006_400_000
@@ -53,6 +57,7 @@ WARM_UP_BATCHES = 2
 SLOW_MS = 20_000
 BATCH_ROWS = 20_000
 TIMEOUT_S = 600.0
+USUAL, QUICK = MANAGERS = ("usual", "quick")
 AT_LEAST_ONCE, EXACTLY_ONCE = GUARANTEES = ("at-least-once", "exactly-once")
 
 MANY_MEASURE, SHUFFLE_MEASURE = "batch-2000-topic-partitions", "batch-behind-200-shuffle-partitions"
@@ -152,6 +157,22 @@ def filter_by_timestamp(bench: Bench, rounds: int, _batches: int) -> Figures:
     return in_turn((PENSTOCK, SPARK_DEFAULT, SPARK_TUNED), rounds + 1, run)
 
 
+def checkpoint(bench: Bench, rounds: int, batches: int) -> Figures:
+    """Milliseconds of counting 10 records by key, with a checkpoint on a local disk."""
+    topic = new_topic(bench, 1)
+    for _ in range(WARM_UP_BATCHES + batches + 1):
+        _fill(bench, topic, _orders(range(RECORDS_EACH), 1))
+
+    def run(manager: str) -> list[float]:
+        options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(RECORDS_EACH)}
+        rows = read(reading(bench, topic), PENSTOCK, options, streaming=True)
+        writer = rows.groupBy("key").count().writeStream.outputMode("update").format("noop")
+        with quick_local_checkpoints(bench.spark) if manager == QUICK else nullcontext():
+            return batches_ms(writer, batches, RECORDS_EACH)
+
+    return in_turn(MANAGERS, rounds, run)
+
+
 def in_turn(systems: Iterable[str], rounds: int, run: Callable[[str], list[float]]) -> Figures:
     found: dict[str, list[float]] = {system: [] for system in systems}
     for _ in range(rounds):
@@ -219,6 +240,7 @@ _MEASURES: dict[str, Callable[[Bench, int, int], Figures]] = {
     MANY: many_partitions,
     SHUFFLE: shuffle,
     FILTER: filter_by_timestamp,
+    CHECKPOINT: checkpoint,
 }
 
 
