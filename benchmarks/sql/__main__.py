@@ -26,6 +26,7 @@ from benchmarks.sql.first_rows import measure_first_rows
 from benchmarks.sql.runs import SqlBench, measure_script
 from benchmarks.sql.scripts import SCRIPTS
 from benchmarks.systems import FLINK, PENSTOCK, prepared
+from penstock.cli.quick_start.python import quick_python
 
 FIRST_ROW = "first-row"
 CASES = (*SCRIPTS, FIRST_ROW)
@@ -37,6 +38,7 @@ def main() -> None:
     arguments = _arguments()
     # Python's processes keep what they compile, as after an installation by pip.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ.setdefault("PYSPARK_PYTHON", quick_python())  # as `penstock sql` starts Spark
     console = Console()
     found: dict[str, dict[str, Measured]] = {}
     first: dict[str, dict[str, list[float]]] = {}

@@ -101,7 +101,9 @@ class Locations:
         if self.batches == 1:
             return ""
         records = sum(map(records_of, _IN_TOPIC.findall(statement))) or _MADE_RECORDS
-        return f", 'scan.max-records-per-batch' = '{math.ceil(records / self.batches)}'"
+        # No trigger of the judge is availableNow: Spark before 4.2 wants to know that.
+        limit = f"'scan.max-records-per-batch' = '{math.ceil(records / self.batches)}'"
+        return f", {limit}, 'scan.trigger' = 'processing-time'"
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ while [ -n "$rest" ]; do
   each=${{rest%%:*}}
   rest=${{rest#*:}}
   case $each in
-  "" | {home}/python/lib/*.zip | {home}/jars/*.jar) ;;
+  "" | {archives}) ;;
   *) path=$path${{path:+:}}$each ;;
   esac
 done
@@ -49,8 +49,12 @@ def quick_python() -> str:
 def _text() -> str:
     import pyspark  # noqa: PLC0415 - lazy
 
-    home = shlex.quote(str(Path(pyspark.__file__).parent))
-    return _SCRIPT.format(home=home, python=shlex.quote(sys.executable))
+    home = Path(pyspark.__file__).parent
+    homes = [
+        shlex.quote(each) for each in dict.fromkeys((str(home), str(home.resolve())))
+    ]  # Spark resolves links
+    archives = " | ".join(f"{each}/{kind}" for each in homes for kind in ("python/lib/*.zip", "jars/*.jar"))
+    return _SCRIPT.format(archives=archives, python=shlex.quote(sys.executable))
 
 
 def _made(text: str) -> Path:
