@@ -21,6 +21,7 @@ from penstock.client.net.connection import KafkaConnections
 from penstock.client.settings import ConnectionSettings
 from penstock.client.transactions.steps import TransactionProtocol, Transactions
 from penstock.devbroker import DevCluster
+from penstock.options.config import DeliveryGuarantee
 from penstock.relay.task import ContinuousPlan
 from penstock.types import TopicPartition
 from tests import judge
@@ -194,6 +195,29 @@ def test_dead_letters_of_killed_tasks_are_there_once(
     ]
     query.check_same(judge.consume_all(query.bootstrap, dead), letters)
     query.check_same(judge.consume_all(query.bootstrap, query.target), others)
+
+
+@pytest.mark.parametrize("guarantee", [DeliveryGuarantee.AT_LEAST_ONCE, DeliveryGuarantee.NONE])
+def test_killed_tasks_lose_nothing_without_transactions(query: Query, guarantee: DeliveryGuarantee) -> None:
+    """The first of them writes in transactions. What it leaves open is aborted."""
+    membership = query.member.renew()
+    for each in (DeliveryGuarantee.EXACTLY_ONCE, guarantee, guarantee):
+        before = query.offset_sum()
+        process = query.start(membership, lanes=2, guarantee=each)
+        writer = threading.Thread(target=query.write, args=(10,))
+        writer.start()
+        query.await_more(before)
+        process.kill()
+        writer.join()
+    last = query.start(membership, lanes=2, guarantee=guarantee)
+    query.await_all()
+    query.stop(last)
+    assert not Transactions(query.connections).list_open(lambda name: name.startswith(query.source))
+    found = judge.consume_all(query.bootstrap, query.target)
+    firsts = {each.value: each for each in reversed(found)}
+    assert firsts.keys() == {each.value for each in query.written}
+    if guarantee is DeliveryGuarantee.AT_LEAST_ONCE:
+        query.check_same([each for each in found if firsts[each.value] is each], query.written)
 
 
 def test_a_plan_takes_topic_partitions_from_tasks_that_stand_still(query: Query) -> None:

@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 
 import penstock
 from penstock.cli.app import app
+from penstock.client.transactions.steps import Transactions
 from penstock.errors import (
     CheckpointError,
     DecodeError,
@@ -192,6 +193,38 @@ def test_a_stream_and_a_continuous_query_take_over_from_each_other(
     copy.write()
     run_stream("second", "group-offsets")
     copy.check()
+
+
+def test_at_least_once_writes_everything_and_opens_no_transaction(
+    spark: SparkSession, copy: Copy, tmp_path: Path
+) -> None:
+    pids = tmp_path / "pids"
+    pids.mkdir()
+
+    def note_pid(batch: pa.RecordBatch) -> pa.RecordBatch:
+        (pids / str(os.getpid())).touch()
+        return batch.drop_columns(["partition"])
+
+    sink = {"topic": copy.target, "sink.delivery-guarantee": "at-least-once"}
+    query = penstock.continuous(spark, copy.options(), note_pid, sink)
+    try:
+        copy.write()
+        copy.await_all()
+        generation = query.status["generation"]
+        kill_all(pids)
+        copy.write()
+        wait_until(lambda: query.status["generation"] > generation, "there is another plan")
+        wait_until(lambda: query.status["numTasksBegun"] == 2, "both tasks are seen")
+        copy.await_all()
+        names = [name for task in (0, 1) for name in _settings(copy).transactional_ids(task)]
+        found = Transactions(copy.connections).describe(names)
+        begun = [each for each in found.values() if each is not None]
+        assert begun
+        assert {each.state.value for each in begun} == {"Empty"}
+    finally:
+        query.stop()
+    written = {each.value for each in judge.consume_all(copy.bootstrap, copy.target)}
+    assert written == {each.value for each in copy.written}
 
 
 def test_an_error_of_the_function_ends_the_query_and_leaves_nothing_open(

@@ -99,7 +99,6 @@ _ONLY: tuple[tuple[Option[Any], object, str], ...] = (
     (flink.ON_REMOVED_PARTITION, "fail", "It stops when a topic partition is gone"),
     (spark.FAIL_ON_DATA_LOSS, True, "It stops when records are gone"),
     (flink.COMMIT_OFFSETS, True, "The offsets of the consumer group are its only state"),
-    (flink.DELIVERY_GUARANTEE, DeliveryGuarantee.EXACTLY_ONCE.value, "It writes in transactions"),
     (flink.PARTITIONER, DEFAULT_PARTITIONER, "The key of a record, or its column `partition`, decides"),
     (flink.ON_DELIVERY_FAILURE, "fail", "It stops when Kafka does not take records"),
 )
@@ -118,6 +117,8 @@ class ContinuousConfig:
 
     source: SourceConfig
     sink: SinkConfig
+    prefix: str
+    """Of the transactional ids, which tasks take with every guarantee."""
     source_table: TableSpec | DeserializerSpec | None = None
     sink_table: TableSpec | None = None
 
@@ -151,9 +152,11 @@ def parse_continuous(source: Mapping[str, str], sink: Mapping[str, str]) -> Cont
     read = parse_read(source, streaming=True)
     group_id = _group_of(read.source)
     _check(sink, Side.SINK, _SINK)
-    write = parse_write(_completed(sink, source, group_id))
+    completed = _completed(sink, source, group_id)
+    write = parse_write(completed)
     _check_target(read.source, write.sink)
-    config = ContinuousConfig(read.source, write.sink, read.table, write.table)
+    prefix = completed[flink.TRANSACTIONAL_ID_PREFIX.key]
+    config = ContinuousConfig(read.source, write.sink, prefix, read.table, write.table)
     _check_dead_letter_topic(config)
     return config
 

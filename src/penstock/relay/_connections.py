@@ -123,7 +123,7 @@ class TaskConnections:
             return
         raise TopicPartitionsRemovedError(
             f"Topic {topic!r} does not exist any more: it was deleted while a continuous task used it. Its "
-            "records are gone. The open transaction is not committed. Create the topic again, and start a "
+            "records are gone. Nothing more is committed. Create the topic again, and start a "
             "new query with another consumer group.",
             topic=topic,
         )

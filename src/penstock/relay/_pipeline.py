@@ -3,6 +3,7 @@
 Runs on the executor. Pure: time comes in as an argument. A transaction passes its stages one after the other:
 
     [ADD_PARTITIONS] -> PRODUCE -> [ADD_GROUP] -> COMMIT_OFFSETS -> END      (in brackets: protocol V1 only)
+    PRODUCE -> COMMIT_OFFSETS            (without exactly-once: Kafka knows nothing of such a transaction)
 
 With several lanes (transactional ids) the next transaction begins before this one has ended. Lanes are
 different producers to Kafka, which orders nothing between them. So one rule does, for all stages
@@ -33,9 +34,10 @@ from penstock.client.net import error_codes as codes
 from penstock.client.net.backoff import doubled
 from penstock.client.produce.batches import ProducerBatch
 from penstock.client.produce.delivery import DeliveryLimits, DeliveryQueue, LeaderOf
-from penstock.client.produce.idempotence import SequenceNumbers
+from penstock.client.produce.idempotence import ANONYMOUS, ProducerIdentity, SequenceNumbers
 from penstock.client.produce.verdicts import Verdict, describe
 from penstock.client.transactions.steps import TransactionIdentity, TransactionProtocol
+from penstock.options.config import DeliveryGuarantee
 from penstock.relay.messages import (
     NOTHING,
     AddGroup,
@@ -75,6 +77,10 @@ _STAGES = {
 }
 
 
+_STAGES_OUTSIDE = (Stage.PRODUCE, Stage.COMMIT_OFFSETS)
+"""Of a transaction that Kafka does not know: its offsets are committed behind acknowledged records."""
+
+
 class Content(Protocol):
     """What a transaction writes."""
 
@@ -97,21 +103,35 @@ class Content(Protocol):
         """Return the record batches, in order. Called once."""
 
 
+def producer_of(identity: TransactionIdentity, guarantee: DeliveryGuarantee) -> ProducerIdentity:
+    """Return who writes the records.
+
+    Without exactly-once the id is taken as well, because that fences an older task, and tells the driver that
+    this one has begun. But the records belong to no transaction.
+    """
+    if guarantee is DeliveryGuarantee.EXACTLY_ONCE:
+        return identity.producer_identity
+    if guarantee is DeliveryGuarantee.AT_LEAST_ONCE:
+        return ProducerIdentity(identity.producer_id, identity.producer_epoch)
+    return ANONYMOUS
+
+
 @dataclass(eq=False)
 class Lane:
     """A transactional id. It has one transaction at a time."""
 
     identity: TransactionIdentity
+    guarantee: DeliveryGuarantee = DeliveryGuarantee.EXACTLY_ONCE
     sequences: SequenceNumbers = field(init=False)
     is_free: bool = True
 
     def __post_init__(self) -> None:
-        self.sequences = SequenceNumbers(self.identity.producer_identity)
+        self.sequences = SequenceNumbers(producer_of(self.identity, self.guarantee))
 
     def continue_as(self, identity: TransactionIdentity) -> None:
         """Take the identity of the next transaction. A new producer epoch numbers records from 0 again."""
         if not identity.has_same_epoch(self.identity):
-            self.sequences = SequenceNumbers(identity.producer_identity)
+            self.sequences = SequenceNumbers(producer_of(identity, self.guarantee))
         self.identity = identity
         self.is_free = True
 
@@ -156,6 +176,7 @@ class Pipeline:
         delivery: how batches are sent.
         timeout_ms: a transaction that takes longer from its close to its end is a fault.
         totals: of the task, before the first of these transactions.
+        guarantee: without exactly-once Kafka does not know the transactions.
     """
 
     def __init__(
@@ -164,10 +185,12 @@ class Pipeline:
         delivery: DeliveryLimits,
         timeout_ms: int,
         totals: Totals = NOTHING,
+        guarantee: DeliveryGuarantee = DeliveryGuarantee.EXACTLY_ONCE,
     ) -> None:
         self._totals = totals
-        self._lanes = [Lane(identity) for identity in identities]
-        self._stages = _STAGES[identities[0].protocol]
+        self._lanes = [Lane(identity, guarantee) for identity in identities]
+        is_transactional = guarantee is DeliveryGuarantee.EXACTLY_ONCE
+        self._stages = _STAGES[identities[0].protocol] if is_transactional else _STAGES_OUTSIDE
         self._limits = delivery
         self._timeout_ms = timeout_ms
         self._closed: deque[Transaction] = deque()
@@ -218,7 +241,7 @@ class Pipeline:
     ) -> Iterator[Request]:
         while transaction.stages and may_begin(stage := transaction.stages[0], before):
             if stage is Stage.PRODUCE and not transaction.delivery.is_empty:
-                identity = transaction.lane.identity.producer_identity
+                identity = transaction.lane.sequences.identity
                 for planned in transaction.delivery.plan(now_ms, leader_of):
                     yield Produce(identity, planned)
                 return
@@ -252,10 +275,11 @@ class Pipeline:
             transaction.refusals += 1
             return None
         transaction.finish_stage()
-        if not isinstance(request, EndTransaction):
+        if transaction.stages:
             return None
         self._closed.remove(transaction)
-        transaction.lane.continue_as(reply.value)
+        lane = transaction.lane
+        lane.continue_as(reply.value if isinstance(request, EndTransaction) else lane.identity)
         return transaction
 
     def next_wakeup_ms(self) -> int | None:

@@ -164,8 +164,8 @@ class PlanDriver:
         group_id = self.settings.group_id
         return ClientError(
             f"Another query has taken over the consumer group {group_id!r}, so this query has ended. It "
-            "commits nothing any more, and the other one continues where it was. Nothing is lost or written "
-            "twice. Run a query in one place only, and give each query a group id of its own.",
+            f"commits nothing any more, and the other one continues where it was. {self.settings.promise} "
+            "Run a query in one place only, and give each query a group id of its own.",
             group_id=group_id,
         )
 
@@ -227,8 +227,8 @@ class PlanDriver:
 
     def _safe_protocol(self) -> TransactionProtocol:
         protocol = self._transactions.protocol(timeout_ms=_TIMEOUT_MS)
-        is_v1 = protocol is TransactionProtocol.V1
-        if is_v1 and not self._transactions.refuses_late_writes(timeout_ms=_TIMEOUT_MS):
+        writes_v1 = protocol is TransactionProtocol.V1 and self.settings.is_transactional
+        if writes_v1 and not self._transactions.refuses_late_writes(timeout_ms=_TIMEOUT_MS):
             raise UnsupportedBrokerError(
                 "A continuous query needs brokers with Kafka 3.6 or newer, and these are older. They may "
                 "accept a record after the end of its transaction (KIP-890), so records could be doubled. "
@@ -249,6 +249,8 @@ class PlanDriver:
             if committed.note == CHECKPOINT_NOTE:
                 raise _of_checkpoint(group_id)
         positions = {tp: committed.offset for tp, committed in found.items()}
+        if not self.settings.is_transactional:
+            positions |= self._overtaken(positions)
         self._check_not_lost(positions)
         missing = [tp for tp in topic_partitions if tp not in positions]
         if missing:
@@ -281,6 +283,13 @@ class PlanDriver:
 
     def _see(self, positions: Mapping[TopicPartition, int]) -> None:
         self._seen |= {tp: max(at, self._seen.get(tp, at)) for tp, at in positions.items()}
+
+    def _overtaken(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Return offsets that were committed, and that an older task has overwritten without a transaction.
+
+        Records before an offset that was committed are acknowledged. So it is safe to continue there.
+        """
+        return {tp: seen for tp, seen in self._seen.items() if positions.get(tp, seen) < seen}
 
     def _check_not_lost(self, positions: Mapping[TopicPartition, int]) -> None:
         """Raise if an offset that was seen is gone (its start would be chosen again), or was set back.
@@ -319,6 +328,7 @@ class PlanDriver:
             topic_ids=topic_ids,
             number=number,
             dead_letter_topic=settings.dead_letter_topic,
+            guarantee=settings.guarantee,
         )
 
     # ----- while a plan runs

@@ -32,6 +32,7 @@ from penstock.client.net.backoff import doubled
 from penstock.client.net.broker_errors import is_retriable_code
 from penstock.client.produce.delivery import DeliveryLimits, LeaderOf
 from penstock.client.transactions.steps import TransactionIdentity, is_fencing
+from penstock.options.config import DeliveryGuarantee
 from penstock.relay._pipeline import Content, Pipeline, Transaction
 from penstock.relay._reader import Reader
 from penstock.relay.messages import (
@@ -114,6 +115,7 @@ class LoopSettings:
         faults_max: how many faults in a row, without a committed transaction between them, end the loop.
         delivery: how batches are sent.
         plan_check_ms: the pause between two questions whether the plan is the present one; 0: never ask.
+        guarantee: of the delivery.
     """
 
     transactional_ids: tuple[str, ...]
@@ -126,6 +128,7 @@ class LoopSettings:
         default_factory=lambda: DeliveryLimits(retry_backoff_ms=1, retry_backoff_max_ms=100)
     )
     plan_check_ms: int = 0
+    guarantee: DeliveryGuarantee = DeliveryGuarantee.EXACTLY_ONCE
 
 
 class Loop:
@@ -299,21 +302,31 @@ class Loop:
 
     def _begin(self, found: Mapping[TopicPartition, int], now_ms: int) -> None:
         settings = self._settings
+        positions = self._positions(found)
+        identities = [self._identities[name] for name in settings.transactional_ids]
+        timeout_ms = settings.transaction_timeout_ms
+        self._pipeline = Pipeline(identities, settings.delivery, timeout_ms, self.totals, settings.guarantee)
+        self._check_at_ms = now_ms + settings.plan_check_ms if settings.plan_check_ms else None
+        self._reader = Reader(positions, self._leader_of, settings.commit_interval_ms // 4)
+        self.phase = Phase.RUNNING
+
+    def _positions(self, found: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Return where to continue.
+
+        Without a transaction a late commit of an older task may overwrite a newer one. What was committed
+        once was acknowledged, so the higher offset counts.
+        """
         positions = {}
-        for topic_partition, least in ({**settings.positions, **self.committed}).items():
+        may_go_back = self._settings.guarantee is not DeliveryGuarantee.EXACTLY_ONCE
+        for topic_partition, least in ({**self._settings.positions, **self.committed}).items():
             at = found.get(topic_partition)
-            if at is None or at < least:
+            if at is None or (at < least and not may_go_back):
                 raise Fault(
                     codes.OFFSET_OUT_OF_RANGE,
                     f"this query has committed offset {least} of {topic_partition}, but the group is at {at}",
                 )
-            positions[topic_partition] = at
-        identities = [self._identities[name] for name in settings.transactional_ids]
-        timeout_ms = settings.transaction_timeout_ms
-        self._pipeline = Pipeline(identities, settings.delivery, timeout_ms, self.totals)
-        self._check_at_ms = now_ms + settings.plan_check_ms if settings.plan_check_ms else None
-        self._reader = Reader(positions, self._leader_of, settings.commit_interval_ms // 4)
-        self.phase = Phase.RUNNING
+            positions[topic_partition] = max(at, least)
+        return positions
 
     # ----- while it runs
 

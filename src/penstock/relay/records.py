@@ -82,6 +82,7 @@ class TargetRecords:
         settings: sizes and compression of batches.
         maker: None: the records stay as they are.
         dead_letter_topic: where dead letters go; None: the maker has none.
+        is_transactional: whether the batches are those of a transaction.
     """
 
     def __init__(
@@ -91,6 +92,8 @@ class TargetRecords:
         settings: ProduceSettings,
         maker: RecordMaker | None = None,
         dead_letter_topic: str | None = None,
+        *,
+        is_transactional: bool = True,
     ) -> None:
         self.size_bytes = self.records_in = self.records_out = 0
         self._target = target
@@ -98,6 +101,7 @@ class TargetRecords:
         self._settings = settings
         self._maker = maker
         self._dead_letter_topic = dead_letter_topic
+        self._is_transactional = is_transactional
         self._builders: dict[TopicPartition, list[RecordBatchBuilder]] = {}
 
     def add(self, topic_partition: TopicPartition, rows: object) -> int:
@@ -152,10 +156,10 @@ class TargetRecords:
         for found in (bounds["min"].as_py(), bounds["max"].as_py()):
             if found is not None and not 0 <= found < count:
                 raise RowError(
-                    f"Expected a partition of topic {topic!r} (0 to {count - 1}), got a "
-                    f"row with partition {found}. Nothing of its transaction is committed. Drop the column "
-                    "partition (rows that were read from Kafka have it) to let the key decide, or add "
-                    "partitions to the topic.",
+                    f"Expected a partition of topic {topic!r} (0 to {count - 1}), got a row with partition "
+                    f"{found}. Nothing that was read with it is committed. Drop the column partition (rows "
+                    "that were read from Kafka have it) to let the key decide, or add partitions to the "
+                    "topic.",
                     topic=topic,
                     partition=found,
                     partition_count=count,
@@ -192,7 +196,7 @@ class TargetRecords:
                 settings.max_request_size_bytes, max(_BATCH_BYTES, settings.batch_size_bytes)
             ),
             max_record_bytes=settings.max_request_size_bytes,
-            is_transactional=True,
+            is_transactional=self._is_transactional,
         )
 
     def build(self, sequences: SequenceNumbers, now_ms: int) -> Iterable[ProducerBatch]:

@@ -23,6 +23,11 @@ _TIMEOUT = "transaction.timeout.ms"
 _TRANSACTION_TIMEOUT_MS = 10_000
 """How long readers of the target wait for the transaction of a task that died, if nothing takes its place."""
 _DISCOVERY_MS = 10_000
+_PROMISES = {
+    DeliveryGuarantee.EXACTLY_ONCE: "Nothing is lost or written twice.",
+    DeliveryGuarantee.AT_LEAST_ONCE: "Nothing is lost. Some records may be written twice.",
+    DeliveryGuarantee.NONE: "Some records may be lost or written twice.",
+}
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,7 @@ class QuerySettings:
         discovery_ms: the pause between two looks for new topic partitions; None: never.
         maker: makes the records to write. None: records are copied.
         dead_letter_topic: where records go that the maker cannot decode; None: nowhere.
+        guarantee: of the delivery.
     """
 
     connection: ConnectionSettings
@@ -54,6 +60,17 @@ class QuerySettings:
     discovery_ms: int | None = _DISCOVERY_MS
     maker: OpensRecordMaker | None = None
     dead_letter_topic: str | None = None
+    guarantee: DeliveryGuarantee = DeliveryGuarantee.EXACTLY_ONCE
+
+    @property
+    def is_transactional(self) -> bool:
+        """Return whether tasks write in transactions, which hold the offsets of what they have read."""
+        return self.guarantee is DeliveryGuarantee.EXACTLY_ONCE
+
+    @property
+    def promise(self) -> str:
+        """Return what a message says about records when the query ends with an error."""
+        return _PROMISES[self.guarantee]
 
     @property
     def written_topics(self) -> tuple[str, ...]:
@@ -94,9 +111,9 @@ def query_settings(
         source,
         config.group_id,
         config.target,
-        str(sink.transactional_id_prefix),
+        config.prefix,
         fetch_settings(source.properties),
-        produce_settings(sink.properties, DeliveryGuarantee.EXACTLY_ONCE),
+        produce_settings(sink.properties, sink.delivery_guarantee),
         lanes,
         commit_interval_ms,
         property_value(sink.properties, _TIMEOUT) if has_timeout else _TRANSACTION_TIMEOUT_MS,
@@ -104,6 +121,7 @@ def query_settings(
         after_ms if after_ms is None else after_ms or _DISCOVERY_MS,
         maker,
         config.dead_letter_topic,
+        sink.delivery_guarantee,
     )
 
 

@@ -201,7 +201,7 @@ class Supervisor:
         if pause_ms is None:
             raise ClientError(
                 f"The job of the continuous query has failed {FAILURES_MAX + 1} times, and committed nothing "
-                f"between the failures, so the query has ended. Nothing is lost or written twice. The last "
+                f"between the failures, so the query has ended. {self._driver.settings.promise} The last "
                 f"failure: {job.error}"
             ) from job.error
         self._warn(f"The job has failed, and is started again in {pause_ms} ms: {job.error}")

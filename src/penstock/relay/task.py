@@ -6,6 +6,7 @@ and one more.
 
 The offsets that were read are committed in the transaction of what was written, so each record takes effect
 once, even if this process is killed, or stands still while another attempt takes its place (see `loop`).
+Without exactly-once they are committed behind what Kafka has acknowledged.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.client.cluster.log_offsets import committed_offsets
+from penstock.client.cluster.log_offsets import committed_offsets, plain_commit_request
 from penstock.client.cluster.membership import Membership, describe_request, read_member
 from penstock.client.fetch.requests import AskedPartition, build_fetch, read_fetches
 from penstock.client.net import error_codes as codes
 from penstock.client.net.broker_errors import is_retriable
 from penstock.client.net.connection import PendingResponse
+from penstock.client.produce.delivery import DeliveryLimits
 from penstock.client.produce.requests import produce_answers, produce_request
 from penstock.client.settings import ConnectionSettings, FetchSettings, ProduceSettings
 from penstock.client.transactions.offsets import add_group_request, offset_commit_code, offset_commit_request
@@ -35,6 +37,7 @@ from penstock.client.transactions.steps import (
     next_identity,
 )
 from penstock.errors import PenstockError, TransactionError
+from penstock.options.config import DeliveryGuarantee
 from penstock.relay._connections import TaskConnections
 from penstock.relay._decoding import decoded
 from penstock.relay._ends import error_of
@@ -81,6 +84,7 @@ class ContinuousPlan:
         read_committed: whether open and aborted transactions of the source are left out.
         maker: makes the records to write. None: records are copied.
         dead_letter_topic: where records go that the maker cannot decode; None: nowhere.
+        guarantee: of the delivery.
     """
 
     connection: ConnectionSettings
@@ -100,6 +104,12 @@ class ContinuousPlan:
     number: int = 0
     plan_check_ms: int = 500
     dead_letter_topic: str | None = None
+    guarantee: DeliveryGuarantee = DeliveryGuarantee.EXACTLY_ONCE
+
+    @property
+    def is_transactional(self) -> bool:
+        """Return whether records and offsets are written in transactions."""
+        return self.guarantee is DeliveryGuarantee.EXACTLY_ONCE
 
     @property
     def written_topics(self) -> tuple[str, ...]:
@@ -131,7 +141,9 @@ class ContinuousTask:
                 plan.commit_interval_ms,
                 plan.max_transaction_bytes,
                 plan.transaction_timeout_ms,
+                delivery=_limits(plan.guarantee),
                 plan_check_ms=plan.plan_check_ms if plan.membership.member_id else 0,
+                guarantee=plan.guarantee,
             ),
             self._new_content,
             self._connections.leader_of,
@@ -166,7 +178,12 @@ class ContinuousTask:
                 self._wait(loop.next_wakeup_ms(now_ms))
         if loop.outcome is not None and loop.outcome.end is not End.STOPPED:
             plan = self._plan
-            raise error_of(loop.outcome, plan.transactional_ids, plan.membership.group_id)
+            raise error_of(
+                loop.outcome,
+                plan.transactional_ids,
+                plan.membership.group_id,
+                is_transactional=plan.is_transactional,
+            )
 
     def _wait(self, wakeup_ms: int | None) -> None:
         """Take the answers that are there; wait for the first one, but not longer than until `wakeup_ms`."""
@@ -181,6 +198,8 @@ class ContinuousTask:
 
     def _abort(self) -> None:
         """Abort what is open, so that readers of the target do not wait for the broker's time-out."""
+        if not self._plan.is_transactional:
+            return
         transactions = Transactions(self._connections.coordination)
         open_now = list(self._identities.values())
         if self.loop.outcome is None or self.loop.outcome.end is not End.FENCED:
@@ -189,7 +208,14 @@ class ContinuousTask:
     def _new_content(self) -> TargetRecords:
         plan = self._plan
         counts = {topic: len(self._connections.topic(topic).partitions) for topic in plan.written_topics}
-        return TargetRecords(plan.target, counts, plan.produce, self._maker, plan.dead_letter_topic)
+        return TargetRecords(
+            plan.target,
+            counts,
+            plan.produce,
+            self._maker,
+            plan.dead_letter_topic,
+            is_transactional=plan.is_transactional,
+        )
 
     # ----- requests
 
@@ -214,7 +240,10 @@ class ContinuousTask:
             return connections.ask_group_coordinator(describe_request(group_id), group_id)
         if isinstance(request, CommitOffsets):
             notes = self._notes(request)
-            commit = offset_commit_request(request.identity, plan.membership, request.positions, notes)
+            if plan.is_transactional:
+                commit = offset_commit_request(request.identity, plan.membership, request.positions, notes)
+            else:
+                commit = plain_commit_request(plan.membership, request.positions, notes)
             return connections.ask_group_coordinator(commit, plan.membership.group_id)
         if isinstance(request, AddPartitions):
             step = add_partitions_request(request.identity, request.topic_partitions)
@@ -283,7 +312,7 @@ class ContinuousTask:
         return produce_request(
             request.planned.batches.values(),
             self._topic_ids(),
-            acks=-1,
+            acks=self._plan.produce.acks,
             timeout_ms=self._plan.produce.request_timeout_ms,
             identity=request.identity,
         )
@@ -392,6 +421,11 @@ def run_task(plan: ContinuousPlan, attempt: int = 0) -> None:
     except TransactionError:
         if task.loop.outcome is None or task.loop.outcome.end is not End.PLAN_OVER:
             raise
+
+
+def _limits(guarantee: DeliveryGuarantee) -> DeliveryLimits:
+    is_idempotent = guarantee is not DeliveryGuarantee.NONE
+    return DeliveryLimits(retry_backoff_ms=1, retry_backoff_max_ms=100, is_idempotent=is_idempotent)
 
 
 def _now_ms() -> int:

@@ -24,7 +24,7 @@ from penstock.table.given_rows import UnfitRowError, fitted
 from penstock.table.read import RecordsToRows
 
 BatchFunction = Callable[[pa.RecordBatch], "pa.RecordBatch | list[pa.RecordBatch]"]
-_NOTHING = "Nothing of the transaction is committed."
+_NOTHING = "Nothing that was read with it is committed."
 
 
 @dataclass(frozen=True)

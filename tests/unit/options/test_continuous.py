@@ -57,7 +57,6 @@ def test_what_the_sink_says_itself_counts() -> None:
         ({"metrics.http.port": "0"}, {}, "metrics.http.port"),
         ({"connector": "upsert-kafka"}, {}, "connector"),
         ({}, {"checkpointLocation": "x"}, "checkpointLocation"),
-        ({}, {"sink.delivery-guarantee": "at-least-once"}, "sink.delivery-guarantee"),
         ({}, {"sink.commit-log.topic": "log"}, "sink.commit-log.topic"),
         ({}, {"sink.partitioner": "fixed"}, "sink.partitioner"),
         ({}, {"sink.buffer-flush.max-rows": "5"}, "sink.buffer-flush.max-rows"),
@@ -99,6 +98,20 @@ def test_formats_are_those_of_a_read_and_of_a_write() -> None:
     assert found.source_table.bad_records.policy is OnDecodeError.SKIP
     assert found.sink_table is not None
     assert found.sink_table.key_fields == ("id",)
+
+
+@pytest.mark.parametrize("guarantee", DeliveryGuarantee)
+def test_each_guarantee_takes_ids_with_a_prefix(guarantee: DeliveryGuarantee) -> None:
+    sink = {**SINK, "sink.delivery-guarantee": guarantee.value}
+    assert parse_continuous(FLINKS, sink).sink.delivery_guarantee is guarantee
+    assert parse_continuous(FLINKS, sink).prefix == "copy"
+    assert parse_continuous(FLINKS, {**sink, "sink.transactional-id-prefix": "own"}).prefix == "own"
+    without_acks = {**sink, "properties.acks": "0"}
+    if guarantee is DeliveryGuarantee.NONE:
+        assert parse_continuous(FLINKS, without_acks).sink.delivery_guarantee is guarantee
+    else:
+        with pytest.raises(OptionError, match="contradicts the delivery guarantee"):
+            parse_continuous(FLINKS, without_acks)
 
 
 LETTERS = {"format": "json", "scan.on-decode-error": "dead-letter", "scan.dead-letter.topic": "bad"}

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 
 from penstock.client.net import error_codes as codes
 from penstock.client.produce.delivery import Answer
+from penstock.client.produce.idempotence import ProducerIdentity
 from penstock.client.transactions.steps import TransactionIdentity, TransactionProtocol
+from penstock.options.config import DeliveryGuarantee
 from penstock.relay.messages import (
     AddGroup,
     AddPartitions,
@@ -65,8 +67,14 @@ class TransactionalId:
 class ModelKafka:
     """A topic that is read, one that is written, a group, and transactional ids."""
 
-    def __init__(self, chance: random.Random, protocol: TransactionProtocol, timeout_ms: int) -> None:
-        self.protocol, self.timeout_ms, self.chance = protocol, timeout_ms, chance
+    def __init__(
+        self,
+        chance: random.Random,
+        protocol: TransactionProtocol,
+        timeout_ms: int,
+        guarantee: DeliveryGuarantee = DeliveryGuarantee.EXACTLY_ONCE,
+    ) -> None:
+        self.protocol, self.timeout_ms, self.chance, self.guarantee = protocol, timeout_ms, chance, guarantee
         self.now_ms = 0
         self.source: dict[TopicPartition, int] = {}
         """The end of each topic partition that is read. Its records are their offsets."""
@@ -77,6 +85,8 @@ class ModelKafka:
         self.refuses = 0.0
         """How often a coordinator or leader refuses what it could do."""
         self._commit_count = 0
+        self._plain: dict[tuple[int, TopicPartition], tuple[int, dict[int, int]]] = {}
+        """The epoch and the sequence numbers of producers without a transaction."""
 
     def handle(self, request: Request, generation: int, now_ms: int) -> Reply | None:
         """Do what a request asks for. None: not now; ask again."""
@@ -102,6 +112,8 @@ class ModelKafka:
         if isinstance(request, EndTransaction):
             return self._end(request.identity)
         assert isinstance(request, (AddPartitions, AddGroup, CommitOffsets))
+        if isinstance(request, CommitOffsets) and self.guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
+            return self._commit_plain(request, generation)
         found = self._transaction(request.identity, may_begin=self._may_begin(request))
         if isinstance(found, int):
             return Refused(found)
@@ -188,17 +200,48 @@ class ModelKafka:
 
     def _produced(self, request: Produce) -> list[tuple[object, Answer]]:
         identity = request.identity
-        assert identity.transactional_id is not None
-        it = self.ids[identity.transactional_id]
         answers: list[tuple[object, Answer]] = []
         for topic_partition, batch in request.planned.batches.items():
             if self.chance.random() < self.refuses:
                 answers.append((batch, Answer(codes.NOT_ENOUGH_REPLICAS)))
                 continue
             records = [tuple(each) for each in json.loads(batch.data)]
-            code = self._append(it, identity.producer_epoch, topic_partition, batch.base_sequence, records)
+            if identity.transactional_id is None:
+                code = self._append_plain(identity, topic_partition, batch.base_sequence, records)
+            else:
+                it = self.ids[identity.transactional_id]
+                code = self._append(
+                    it, identity.producer_epoch, topic_partition, batch.base_sequence, records
+                )
             answers.append((batch, Answer(code, 0)))
         return answers
+
+    def _append_plain(
+        self,
+        identity: ProducerIdentity,
+        topic_partition: TopicPartition,
+        sequence: int,
+        records: list[tuple[int, ...]],
+    ) -> int:
+        """Append outside of a transaction. Only a leader that has seen a newer epoch refuses an older one."""
+        if identity.is_idempotent:
+            key = (identity.producer_id, topic_partition)
+            epoch, done = self._plain.get(key, (-1, {}))
+            if identity.producer_epoch < epoch:
+                return codes.INVALID_PRODUCER_EPOCH
+            if identity.producer_epoch > epoch:
+                done = {}
+            if done.get(sequence) == len(records):
+                return codes.NO_ERROR
+            if sequence != (last + done[last] if (last := next(reversed(done), None)) is not None else 0):
+                return codes.OUT_OF_ORDER_SEQUENCE_NUMBER
+            done[sequence] = len(records)
+            self._plain[key] = (identity.producer_epoch, done)
+        written = Open(self.now_ms, is_committed=True)
+        self.written.setdefault(topic_partition, []).append(
+            (written, [(each[0], each[1]) for each in records])
+        )
+        return codes.NO_ERROR
 
     def _append(
         self,
@@ -234,6 +277,15 @@ class ModelKafka:
         for topic_partition, offset in request.positions.items():
             self._commit_count += 1
             found.offsets[topic_partition] = (self._commit_count, offset)
+        return Done()
+
+    def _commit_plain(self, request: CommitOffsets, generation: int) -> Reply:
+        """Commit offsets without a transaction: who comes last counts, as long as its plan is not over."""
+        if generation != self.generation:
+            return Refused(codes.ILLEGAL_GENERATION)
+        for topic_partition, offset in request.positions.items():
+            self._commit_count += 1
+            self.offsets[topic_partition] = (self._commit_count, offset)
         return Done()
 
     def _end(self, identity: TransactionIdentity) -> Reply:

@@ -17,6 +17,7 @@ from penstock.errors import (
     UnknownTopicOrPartitionError,
     UnsupportedBrokerError,
 )
+from penstock.options.config import DeliveryGuarantee
 from penstock.testing import FakeKafka
 from penstock.testing.fake._groups import CommittedOffset
 from penstock.testing.fake.control import Answer, Refuse
@@ -61,6 +62,15 @@ def test_a_plan_after_offsets_were_set_back_is_an_error(query: Query) -> None:
         with pytest.raises(OffsetOutOfRangeError, match=r"offset 20 of source-0 .* got 3"):
             driver.new_plan(None)
         commit(query, 20)
+        assert 20 in driver.new_plan(None).positions.values()
+
+
+def test_without_transactions_a_late_commit_of_an_older_task_does_not_end_the_query(query: Query) -> None:
+    with query.planning(guarantee=DeliveryGuarantee.AT_LEAST_ONCE) as driver:
+        driver.new_plan(None)
+        commit(query, 20)
+        driver.offsets()
+        commit(query, 3)
         assert 20 in driver.new_plan(None).positions.values()
 
 

@@ -10,6 +10,7 @@ import pytest
 from penstock.client.net import error_codes as codes
 from penstock.client.produce.delivery import Answer
 from penstock.client.transactions.steps import TransactionIdentity
+from penstock.options.config import DeliveryGuarantee
 from penstock.relay._pipeline import Content
 from penstock.relay.loop import End, Loop, LoopSettings, Phase
 from penstock.relay.messages import (
@@ -43,6 +44,7 @@ class Driver:
         lanes: int = 1,
         plan_check_ms: int = 0,
         new_content: Callable[[], Content] = Records,
+        guarantee: DeliveryGuarantee = DeliveryGuarantee.EXACTLY_ONCE,
     ) -> None:
         self.kept: list[Request] = []
         self.sent: list[Request] = []
@@ -56,6 +58,7 @@ class Driver:
             commit_interval_ms=10,
             max_transaction_bytes=20,
             plan_check_ms=plan_check_ms,
+            guarantee=guarantee,
         )
         self.loop = Loop(settings, new_content, lambda _: 1)
 
@@ -124,6 +127,51 @@ def test_a_plan_that_cannot_be_checked_takes_no_id_and_is_checked_again(reply: R
     assert driver.loop.phase is Phase.PAUSED
     sent = [kind for _ in range(6) for kind in kinds(driver.turn())]
     assert sent == [CheckPlan]
+
+
+@pytest.mark.parametrize("guarantee", [DeliveryGuarantee.AT_LEAST_ONCE, DeliveryGuarantee.NONE])
+def test_without_transactions_offsets_are_committed_behind_acknowledged_records(
+    guarantee: DeliveryGuarantee,
+) -> None:
+    driver = Driver(Produce, guarantee=guarantee)
+    driver.turn(records=3)
+    sent = [kind for _ in range(4) for kind in kinds(driver.turn())]
+    assert Produce in sent
+    assert CommitOffsets not in sent
+    produced = driver.kept[0]
+    assert isinstance(produced, Produce)
+    assert produced.identity.transactional_id is None
+    assert produced.identity.is_idempotent is (guarantee is DeliveryGuarantee.AT_LEAST_ONCE)
+    while driver.kept:
+        driver.answer(driver.reply(driver.kept[0], 0))
+        sent += kinds(driver.turn())
+    assert CommitOffsets in sent
+    assert EndTransaction not in sent
+    assert driver.loop.committed == {TOPIC_PARTITION: 3}
+
+
+@pytest.mark.parametrize("guarantee", DeliveryGuarantee)
+def test_a_group_that_an_older_task_has_set_back_is_passed_only_without_transactions(
+    guarantee: DeliveryGuarantee,
+) -> None:
+    driver = Driver(guarantee=guarantee)
+    for _ in range(6):
+        driver.turn(records=3)
+    reached = driver.loop.committed[TOPIC_PARTITION]
+    driver._end = 1  # a late commit of a task that was killed
+    driver._kept_kinds = (CommitOffsets,)
+    while not driver.kept:
+        driver.turn(records=3)
+    driver.answer(Lost())
+    driver._kept_kinds = ()
+    for _ in range(20):
+        driver.turn()
+    if guarantee is DeliveryGuarantee.EXACTLY_ONCE:
+        assert driver.loop.outcome is not None
+        assert driver.loop.outcome.error_code == codes.OFFSET_OUT_OF_RANGE
+    else:
+        fetches = [each for each in driver.sent if isinstance(each, Fetch)]
+        assert fetches[-1].offsets[TOPIC_PARTITION] == reached
 
 
 def test_a_loop_without_records_ends_when_its_plan_is_over() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.client.transactions.steps import TransactionProtocol
+from penstock.options.config import DeliveryGuarantee
 from penstock.relay import _pipeline
 from penstock.relay._pipeline import Stage, Transaction
 from penstock.relay.loop import End
@@ -27,6 +28,38 @@ def test_each_record_is_written_once_and_in_order(
 ) -> None:
     for seed in range(HISTORIES):
         Simulation(seed, protocol=protocol, lanes=lanes, faults=faults).run(_DURATION_MS)
+
+
+@pytest.mark.parametrize("guarantee", [DeliveryGuarantee.AT_LEAST_ONCE, DeliveryGuarantee.NONE])
+@pytest.mark.parametrize("lanes", [1, 2])
+@pytest.mark.parametrize("faults", [Faults(), ROUGH], ids=["usual", "rough"])
+def test_without_transactions_no_record_is_lost(
+    guarantee: DeliveryGuarantee, lanes: int, faults: Faults
+) -> None:
+    for seed in range(HISTORIES):
+        Simulation(seed, lanes=lanes, faults=faults, guarantee=guarantee).run(_DURATION_MS)
+
+
+@pytest.mark.parametrize(
+    ("broken", "found"),
+    [
+        ({Stage.PRODUCE}, "out of order"),
+        ({Stage.PRODUCE, Stage.COMMIT_OFFSETS}, "not in order"),  # the loop itself asserts this
+    ],
+)
+def test_without_the_order_rules_two_lanes_go_wrong_without_transactions_too(
+    broken: set[Stage], found: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rule = _pipeline.may_begin
+    monkeypatch.setattr(_pipeline, "may_begin", lambda of, before: of in broken or rule(of, before))
+
+    def run_all() -> None:
+        for seed in range(200):
+            history = Simulation(seed, lanes=2, faults=ROUGH, guarantee=DeliveryGuarantee.AT_LEAST_ONCE)
+            history.run(_DURATION_MS)
+
+    with pytest.raises(AssertionError, match=found):
+        run_all()
 
 
 @pytest.mark.parametrize("lanes", [1, 2])

@@ -20,7 +20,7 @@ from penstock.client.cluster.log_offsets import commit_offsets, committed_offset
 from penstock.client.cluster.membership import Membership, OnlyMember
 from penstock.client.net import error_codes as codes
 from penstock.client.net.connection import KafkaConnections
-from penstock.client.settings import ConnectionSettings, FetchSettings
+from penstock.client.settings import ConnectionSettings, FetchSettings, ProduceSettings
 from penstock.client.transactions.steps import TransactionProtocol
 from penstock.errors import (
     OffsetOutOfRangeError,
@@ -30,6 +30,7 @@ from penstock.errors import (
     TopicPartitionsRemovedError,
     TransactionError,
 )
+from penstock.options.config import DeliveryGuarantee
 from penstock.relay import _connections
 from penstock.relay.messages import EndTransaction
 from penstock.relay.records import EachBatch
@@ -262,6 +263,50 @@ def test_a_dead_letter_is_in_the_transaction_of_its_offset(
     copy.check()
     if api != "EndTxn":  # without its answer the task counts nothing
         assert running.task.loop.totals.records_out == len(copy.written)
+
+
+@pytest.mark.parametrize("guarantee", [DeliveryGuarantee.AT_LEAST_ONCE, DeliveryGuarantee.NONE])
+@pytest.mark.parametrize(
+    ("api", "action"),
+    [
+        *[(api, LoseAnswer()) for api in ("Produce", "OffsetCommit")],
+        *[(api, Close(is_handled=True)) for api in ("Produce", "OffsetCommit")],
+        ("OffsetCommit", Refuse(codes.NOT_COORDINATOR)),
+        ("Produce", Refuse(codes.NOT_ENOUGH_REPLICAS)),
+    ],
+    ids=str,
+)
+def test_without_transactions_no_record_is_lost(
+    copy: Copy, guarantee: DeliveryGuarantee, api: str, action: Action
+) -> None:
+    copy.write()
+    control = copy.fake.control(api, action)
+    settings = replace(copy.settings, request_timeout_ms=300)
+    ids = ("copy-0-0", "copy-0-1")
+    with copy.running(connection=settings, guarantee=guarantee, transactional_ids=ids) as running:
+        wait_until(lambda: copy.is_done, "all is copied")
+        copy.write(10)
+        wait_until(lambda: copy.is_done, "all is copied")
+    assert control.seen
+    assert running.error is None
+    found = [each.value or b"" for each in committed_records(copy.fake, TARGET)]
+    assert set(found) == set(copy.written)
+    if guarantee is DeliveryGuarantee.AT_LEAST_ONCE and api == "Produce":
+        assert len(found) == len(copy.written), "a batch that is sent again has its sequence number"
+    for name in ids:
+        transaction = copy.fake.transaction(name)
+        assert transaction is not None
+        assert transaction.state == "Empty"
+
+
+def test_without_a_guarantee_records_need_not_be_acknowledged(copy: Copy) -> None:
+    produce = ProduceSettings(acks=0, enable_idempotence=False)
+    with copy.running(guarantee=DeliveryGuarantee.NONE, produce=produce) as running:
+        copy.write()
+        wait_until(lambda: copy.is_done, "all is copied")
+    assert running.error is None
+    assert running.task.loop.start_count == 1
+    copy.check()
 
 
 def test_an_error_of_a_function_ends_the_task_and_leaves_nothing_open(copy: Copy) -> None:

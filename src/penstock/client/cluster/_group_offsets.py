@@ -123,15 +123,16 @@ def commit_offsets(
         connections,
         group_id,
         "Committing offsets",
-        partial(_offset_commit, membership or Membership(group_id), positions, notes or {}),
+        partial(plain_commit_request, membership or Membership(group_id), positions, notes or {}),
         partial(_read_commit_errors, membership or Membership(group_id)),
         timeout_ms=timeout_ms,
     )
 
 
-def _offset_commit(
+def plain_commit_request(
     membership: Membership, positions: Mapping[TopicPartition, int], notes: Mapping[str, str]
 ) -> Any:
+    """Return the request that commits offsets without a transaction; see `commit_offsets`."""
     topic = OffsetCommitRequest.OffsetCommitRequestTopic
     return OffsetCommitRequest(
         **versions.OFFSET_COMMIT.bounds,

@@ -21,6 +21,7 @@ from penstock.client.cluster._group_offsets import (
     committed_notes,
     committed_offsets,
     committed_topics,
+    plain_commit_request,
 )
 from penstock.client.cluster.ask import Reply
 from penstock.client.cluster.leaders import Leaders, ask_leaders, by_topic
@@ -49,6 +50,7 @@ __all__ = [
     "describe_topics",
     "list_offsets",
     "list_offsets_each",
+    "plain_commit_request",
 ]
 
 NO_OFFSET = -1

@@ -119,8 +119,7 @@ def membership_error(code: int, what: str, group_id: str) -> PenstockError:
     return ClientError(
         f"{error.message} This query is not the member of its consumer group any more: another query with "
         "the same group id has taken it over, or no heartbeat reached the coordinator in time. Its tasks "
-        "commit nothing from now on. Nothing is lost or written twice. Give each query a group id of its "
-        "own.",
+        "commit nothing from now on. Give each query a group id of its own.",
         **error.facts,
     )
 
