@@ -27,8 +27,11 @@ _CLIENT_ID = "penstock-sink"
 _found: set[tuple[ConnectionSettings, str]] = set()
 
 
-def check_target_topic(config: SinkConfig, option: str) -> None:
+def check_target_topic(config: SinkConfig, option: str, *, recovers_from_topic: bool = True) -> None:
     """Check the topic named by `option`; do nothing if each row names its own topic.
+
+    `recovers_from_topic`: whether a recovery of an exactly-once write may have to read the topic. That of a
+    continuous query reads only the offsets of its group.
 
     Raises:
         UnknownTopicOrPartitionError: the topic does not exist, also after a short grace.
@@ -51,7 +54,8 @@ def check_target_topic(config: SinkConfig, option: str) -> None:
         check_topics(connections, [config.topic], wanted, effect, timeout_ms=timeout_ms)
         if config.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
             _check_transactions(connections, config.topic, timeout_ms)
-            _warn_of_recovery(connections, config.topic)
+            if recovers_from_topic:
+                _warn_of_recovery(connections, config.topic)
     except UnknownTopicError:
         raise _missing(config.topic, option, _meant(connections, config.topic)) from None
     except (AuthorizationError, NoTransactionsError):

@@ -197,10 +197,10 @@ def continuous(  # noqa: PLR0913 - each is a keyword of its own
     check_connection(config.source.properties)
     maker = records_of_query(config, function, _columns(spark, schema), _columns(spark, output_schema))
     settings = query_settings(config, lanes=lanes, commit_interval_ms=interval_ms, maker=maker)
-    check_target_topic(config.sink, "topic")
+    check_target_topic(config.sink, "topic", recovers_from_topic=False)
     if config.dead_letter_topic is not None:
         letters = replace(config.sink, topic=config.dead_letter_topic)
-        check_target_topic(letters, DEAD_LETTER_TOPIC.key)
+        check_target_topic(letters, DEAD_LETTER_TOPIC.key, recovers_from_topic=False)
     return _begin(spark, settings, name, tasks or _default_tasks(spark))
 
 
