@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from penstock.spark import local_checkpoints
 from penstock.spark.local_checkpoints import LOCATION, MANAGER, quick_local_checkpoints
 from tests.spark.queries import stopped
 
@@ -58,7 +59,9 @@ def test_a_query_on_a_local_disk_has_the_quick_manager_and_continues_with_the_us
     assert usual.conf.get(MANAGER, "none") == "none"
 
 
-def test_another_store_and_the_users_choice_stay_as_they_are(usual: SparkSession, tmp_path: Path) -> None:
+def test_another_store_another_spark_and_the_users_choice_stay_as_they_are(
+    usual: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for elsewhere in ("unknown://a/b", "not a: path"):
         with quick_local_checkpoints(usual, elsewhere):
             assert usual.conf.get(MANAGER, "none") == "none"
@@ -66,6 +69,10 @@ def test_another_store_and_the_users_choice_stay_as_they_are(usual: SparkSession
     with quick_local_checkpoints(usual):
         assert usual.conf.get(MANAGER, "none") == "none"
     usual.conf.unset(LOCATION)
+    with monkeypatch.context() as patched:
+        patched.setattr(local_checkpoints, "_NAMES", ("no.Class",))
+        with quick_local_checkpoints(usual, str(tmp_path)):
+            assert usual.conf.get(MANAGER, "none") == "none"
     usual.conf.set(MANAGER, "the.users.Own")
     with quick_local_checkpoints(usual, str(tmp_path)):
         assert usual.conf.get(MANAGER) == "the.users.Own"

@@ -21,6 +21,8 @@ LOCATION = "spark.sql.streaming.checkpointLocation"
 MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 _PACKAGE = "org.apache.spark.sql.execution.streaming"
 _NAME = "FileSystemBasedCheckpointFileManager"
+_NAMES = f"{_PACKAGE}.checkpointing.{_NAME}", f"{_PACKAGE}.{_NAME}"
+"""In Spark 4.1 and later, and in Spark 4.0."""
 
 
 @contextlib.contextmanager
@@ -31,24 +33,24 @@ def quick_local_checkpoints(session: Any, location: str | None = None) -> Iterat
         session: the Spark session. That of Spark Connect is left as it is: its disk is another machine's.
         location: the query's option `checkpointLocation`; None without one.
     """
-    if is_connect(session) or session.conf.get(MANAGER, None) is not None or not _is_local(session, location):
+    manager = _manager(session, location)
+    if manager is None:
         yield
         return
-    with option_set(session, MANAGER, _manager(session)):
+    with option_set(session, MANAGER, manager):
         yield
 
 
-def _is_local(session: Any, location: str | None) -> bool:
-    jvm, state = session._jvm, session._jsparkSession.sessionState()  # noqa: SLF001 - there is no public way
+def _manager(session: Any, location: str | None) -> str | None:
+    """Return the quick manager; None where the session is left as it is."""
+    if is_connect(session) or session.conf.get(MANAGER, None) is not None:
+        return None
     try:
+        jvm, state = session._jvm, session._jsparkSession.sessionState()  # noqa: SLF001 - there is no public way
         path = jvm.org.apache.hadoop.fs.Path(location or session.conf.get(LOCATION, None) or "/")
-        return bool(path.getFileSystem(state.newHadoopConf()).getUri().getScheme() == "file")
-    except Exception:  # noqa: BLE001 - Spark says better what is wrong with the location
-        return False
-
-
-def _manager(session: Any) -> str:
-    loader = session._jvm.java.lang.ClassLoader.getSystemClassLoader()  # noqa: SLF001 - there is no public way
-    moved = f"{_PACKAGE}.checkpointing.{_NAME}"  # with Spark 4.1
-    is_moved = loader.getResource(f"{moved.replace('.', '/')}.class") is not None
-    return moved if is_moved else f"{_PACKAGE}.{_NAME}"
+        if path.getFileSystem(state.newHadoopConf()).getUri().getScheme() != "file":
+            return None
+        loader = jvm.java.lang.ClassLoader.getSystemClassLoader()
+        return next((each for each in _NAMES if loader.getResource(f"{each.replace('.', '/')}.class")), None)
+    except Exception:  # noqa: BLE001 - a platform may refuse these calls; Spark says what is wrong with the location
+        return None
