@@ -155,6 +155,7 @@ def parse_continuous(source: Mapping[str, str], sink: Mapping[str, str]) -> Cont
     completed = _completed(sink, source, group_id)
     write = parse_write(completed)
     _check_target(read.source, write.sink)
+    _check_guarantee(write.sink)
     prefix = completed[flink.TRANSACTIONAL_ID_PREFIX.key]
     config = ContinuousConfig(read.source, write.sink, prefix, read.table, write.table)
     _check_dead_letter_topic(config)
@@ -226,6 +227,27 @@ def _completed(sink: Mapping[str, str], source: Mapping[str, str], group_id: str
     found.setdefault(flink.DELIVERY_GUARANTEE.key, DeliveryGuarantee.EXACTLY_ONCE.value)
     found.setdefault(flink.TRANSACTIONAL_ID_PREFIX.key, group_id)
     return found | {key: text for key, text in sink.items() if key in given.unknown}
+
+
+def _check_guarantee(write: SinkConfig) -> None:
+    """Refuse properties that have no effect without a guarantee, or that would lose records in silence."""
+    if write.delivery_guarantee is not DeliveryGuarantee.NONE:
+        return
+    properties = write.properties
+    if str(properties.get("enable.idempotence")).lower() == "true":
+        raise UnsupportedOptionError(
+            f"Option '{properties.spelled('enable.idempotence')}' is 'true', and "
+            f"'{flink.DELIVERY_GUARANTEE.key}' is 'none', which writes without idempotence in a continuous "
+            "query. Nothing was read or written. Use 'at-least-once', which writes with it.",
+            option=properties.spelled("enable.idempotence"),
+        )
+    if properties.get("acks") == "0":
+        raise UnsupportedOptionError(
+            f"Option '{properties.spelled('acks')}' is '0'. A continuous query commits offsets behind "
+            "records that Kafka has acknowledged, and with '0' Kafka acknowledges none: each end of a task "
+            "could lose records. Nothing was read or written. Use '1' or 'all'.",
+            option=properties.spelled("acks"),
+        )
 
 
 def _check_target(read: SourceConfig, write: SinkConfig) -> None:

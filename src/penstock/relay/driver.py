@@ -44,7 +44,7 @@ from penstock.errors import (
 )
 from penstock.relay._connections import check_same
 from penstock.relay.assignment import divided
-from penstock.relay.notes import plan_note, topic_id_of
+from penstock.relay.notes import plan_note, task_note_of, topic_id_of
 from penstock.relay.settings import QuerySettings
 from penstock.relay.task import ContinuousPlan
 from penstock.source.starting import Discovery, Starting
@@ -108,6 +108,8 @@ class PlanDriver:
         self._plan: QueryPlan | None = None
         self._seen: dict[TopicPartition, int] = {}
         """The highest offset of the group that this driver has seen of each topic partition."""
+        self._acknowledged: dict[TopicPartition, int] = {}
+        """The highest of them that a task has committed."""
         self._protocol: TransactionProtocol | None = None
 
     # ----- plans
@@ -250,7 +252,7 @@ class PlanDriver:
                 raise _of_checkpoint(group_id)
         positions = {tp: committed.offset for tp, committed in found.items()}
         if not self.settings.is_transactional:
-            positions |= self._overtaken(positions)
+            positions |= self._overtaken(found)
         self._check_not_lost(positions)
         missing = [tp for tp in topic_partitions if tp not in positions]
         if missing:
@@ -284,12 +286,14 @@ class PlanDriver:
     def _see(self, positions: Mapping[TopicPartition, int]) -> None:
         self._seen |= {tp: max(at, self._seen.get(tp, at)) for tp, at in positions.items()}
 
-    def _overtaken(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Return offsets that were committed, and that an older task has overwritten without a transaction.
+    def _overtaken(self, found: Mapping[TopicPartition, CommittedOffset]) -> dict[TopicPartition, int]:
+        """Return offsets that a task has committed, and that an older one has overwritten.
 
-        Records before an offset that was committed are acknowledged. So it is safe to continue there.
+        Records before an offset that a task has committed are acknowledged, so it is safe to continue
+        there. An offset that somebody else has committed, such as an administrator, says nothing of that.
         """
-        return {tp: seen for tp, seen in self._seen.items() if positions.get(tp, seen) < seen}
+        of_tasks = {tp: each.offset for tp, each in found.items() if task_note_of(each.note) is not None}
+        return {tp: seen for tp, seen in self._acknowledged.items() if of_tasks.get(tp, seen) < seen}
 
     def _check_not_lost(self, positions: Mapping[TopicPartition, int]) -> None:
         """Raise if an offset that was seen is gone (its start would be chosen again), or was set back.
@@ -372,6 +376,9 @@ class PlanDriver:
             self._connections, group_id, topic_partitions, is_stable=False, timeout_ms=_LOOK_MS
         )
         self._see({tp: each.offset for tp, each in found.items()})
+        for tp, each in found.items():
+            if task_note_of(each.note) is not None:
+                self._acknowledged[tp] = max(each.offset, self._acknowledged.get(tp, each.offset))
         return found
 
     @property

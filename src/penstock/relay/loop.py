@@ -305,6 +305,9 @@ class Loop:
         positions = self._positions(found)
         identities = [self._identities[name] for name in settings.transactional_ids]
         timeout_ms = settings.transaction_timeout_ms
+        if settings.guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
+            # No broker aborts these. A batch that is sent again adds no copy, and a fault may add one.
+            timeout_ms = settings.delivery.delivery_timeout_ms
         self._pipeline = Pipeline(identities, settings.delivery, timeout_ms, self.totals, settings.guarantee)
         self._check_at_ms = now_ms + settings.plan_check_ms if settings.plan_check_ms else None
         self._reader = Reader(positions, self._leader_of, settings.commit_interval_ms // 4)

@@ -141,7 +141,7 @@ class ContinuousTask:
                 plan.commit_interval_ms,
                 plan.max_transaction_bytes,
                 plan.transaction_timeout_ms,
-                delivery=_limits(plan.guarantee),
+                delivery=_limits(plan),
                 plan_check_ms=plan.plan_check_ms if plan.membership.member_id else 0,
                 guarantee=plan.guarantee,
             ),
@@ -423,9 +423,14 @@ def run_task(plan: ContinuousPlan, attempt: int = 0) -> None:
             raise
 
 
-def _limits(guarantee: DeliveryGuarantee) -> DeliveryLimits:
-    is_idempotent = guarantee is not DeliveryGuarantee.NONE
-    return DeliveryLimits(retry_backoff_ms=1, retry_backoff_max_ms=100, is_idempotent=is_idempotent)
+def _limits(plan: ContinuousPlan) -> DeliveryLimits:
+    return DeliveryLimits(
+        max_in_flight=plan.produce.max_in_flight,
+        delivery_timeout_ms=plan.produce.delivery_timeout_ms,
+        retry_backoff_ms=1,
+        retry_backoff_max_ms=100,
+        is_idempotent=plan.guarantee is not DeliveryGuarantee.NONE,
+    )
 
 
 def _now_ms() -> int:

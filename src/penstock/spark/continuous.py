@@ -1,4 +1,4 @@
-"""continuous: from topic to topic, exactly-once within milliseconds, as one long job of Spark.
+"""continuous: from topic to topic within milliseconds, by default exactly-once, as one long job of Spark.
 
 Runs in the user's program, on Spark classic and Connect, which has to reach Kafka. Nothing of Spark's data
 sources is used. Invariant: everything that can be wrong with the arguments is found before a job starts.
@@ -130,7 +130,7 @@ class ContinuousQuery:
         """Stop the query, and wait until it has stopped. Nothing of it stays open in Kafka.
 
         Its tasks abort what they have not committed, and the next start with the same consumer group reads
-        that again. So each record still takes effect once.
+        that again. So with exactly-once each record still takes effect once.
         """
         self._supervisor.stop()
         self._supervisor.join(None)
@@ -149,7 +149,7 @@ def continuous(  # noqa: PLR0913 - each is a keyword of its own
     lanes: int = 1,
     commit_interval: Duration = "20 ms",
 ) -> ContinuousQuery:
-    """Start a query that copies from topic to topic without micro-batches, exactly-once.
+    """Start a query that copies from topic to topic without micro-batches, by default exactly-once.
 
     One job of Spark runs until the query stops. Each of its tasks reads some topic partitions, and commits
     what it writes and how far it has read in one Kafka transaction, every `commit_interval`. There is no

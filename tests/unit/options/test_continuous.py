@@ -106,12 +106,20 @@ def test_each_guarantee_takes_ids_with_a_prefix(guarantee: DeliveryGuarantee) ->
     assert parse_continuous(FLINKS, sink).sink.delivery_guarantee is guarantee
     assert parse_continuous(FLINKS, sink).prefix == "copy"
     assert parse_continuous(FLINKS, {**sink, "sink.transactional-id-prefix": "own"}).prefix == "own"
-    without_acks = {**sink, "properties.acks": "0"}
+    with_one = {**sink, "properties.acks": "1"}
     if guarantee is DeliveryGuarantee.NONE:
-        assert parse_continuous(FLINKS, without_acks).sink.delivery_guarantee is guarantee
+        assert parse_continuous(FLINKS, with_one).sink.delivery_guarantee is guarantee
     else:
         with pytest.raises(OptionError, match="contradicts the delivery guarantee"):
-            parse_continuous(FLINKS, without_acks)
+            parse_continuous(FLINKS, with_one)
+
+
+@pytest.mark.parametrize(("name", "value"), [("acks", "0"), ("enable.idempotence", "true")])
+def test_without_a_guarantee_what_would_lose_records_or_do_nothing_is_refused(name: str, value: str) -> None:
+    sink = {**SINK, "sink.delivery-guarantee": "none", f"properties.{name}": value}
+    with pytest.raises(UnsupportedOptionError) as error:
+        parse_continuous(FLINKS, sink)
+    assert error.value.facts["option"] == f"properties.{name}"
 
 
 LETTERS = {"format": "json", "scan.on-decode-error": "dead-letter", "scan.dead-letter.topic": "bad"}

@@ -18,6 +18,8 @@ from penstock.errors import (
     UnsupportedBrokerError,
 )
 from penstock.options.config import DeliveryGuarantee
+from penstock.relay.messages import Totals
+from penstock.relay.notes import TaskNote
 from penstock.testing import FakeKafka
 from penstock.testing.fake._groups import CommittedOffset
 from penstock.testing.fake.control import Answer, Refuse
@@ -47,9 +49,12 @@ def query(monkeypatch: pytest.MonkeyPatch) -> Iterator[Query]:
         yield made
 
 
-def commit(query: Query, offset: int) -> None:
+TASK = TaskNote(1, 0, 0, 1, Totals(1, 1, 1)).text(None)
+
+
+def commit(query: Query, offset: int, note: str = "") -> None:
     """Change the group's offset of the first topic partition, as if the group had no member for a moment."""
-    query.fake._state.groups.of(GROUP).offsets[SOURCE, 0] = CommittedOffset(offset)
+    query.fake._state.groups.of(GROUP).offsets[SOURCE, 0] = CommittedOffset(offset, metadata=note)
 
 
 def test_a_plan_after_offsets_were_set_back_is_an_error(query: Query) -> None:
@@ -68,10 +73,24 @@ def test_a_plan_after_offsets_were_set_back_is_an_error(query: Query) -> None:
 def test_without_transactions_a_late_commit_of_an_older_task_does_not_end_the_query(query: Query) -> None:
     with query.planning(guarantee=DeliveryGuarantee.AT_LEAST_ONCE) as driver:
         driver.new_plan(None)
-        commit(query, 20)
+        commit(query, 20, TASK)
         driver.offsets()
-        commit(query, 3)
+        commit(query, 3, TASK)
         assert 20 in driver.new_plan(None).positions.values()
+
+
+@pytest.mark.parametrize(("ahead", "back"), [("", ""), ("", TASK), (TASK, "")])
+def test_without_transactions_offsets_that_somebody_else_has_committed_are_no_acknowledgement(
+    query: Query, ahead: str, back: str
+) -> None:
+    """Records would be left out if an administrator sets offsets too far by mistake, and corrects it."""
+    with query.planning(guarantee=DeliveryGuarantee.AT_LEAST_ONCE) as driver:
+        driver.new_plan(None)
+        commit(query, 20, ahead)
+        driver.offsets()
+        commit(query, 3, back)
+        with pytest.raises(OffsetOutOfRangeError, match=r"offset 20 of source-0 .* got 3"):
+            driver.new_plan(None)
 
 
 @pytest.mark.parametrize("code", [codes.NOT_COORDINATOR, codes.COORDINATOR_LOAD_IN_PROGRESS])

@@ -151,6 +151,18 @@ def test_without_transactions_offsets_are_committed_behind_acknowledged_records(
 
 
 @pytest.mark.parametrize("guarantee", DeliveryGuarantee)
+def test_a_slow_acknowledgement_is_a_fault_only_in_a_transaction(guarantee: DeliveryGuarantee) -> None:
+    """A fault would write the records again under a new producer epoch, as copies."""
+    driver = Driver(Produce, guarantee=guarantee)
+    while not driver.kept:
+        driver.turn(records=3)
+    driver.now_ms += 30_000
+    driver.turn()
+    has_fault = driver.loop.phase is not Phase.RUNNING
+    assert has_fault is (guarantee is DeliveryGuarantee.EXACTLY_ONCE)
+
+
+@pytest.mark.parametrize("guarantee", DeliveryGuarantee)
 def test_a_group_that_an_older_task_has_set_back_is_passed_only_without_transactions(
     guarantee: DeliveryGuarantee,
 ) -> None:

@@ -299,8 +299,8 @@ def test_without_transactions_no_record_is_lost(
         assert transaction.state == "Empty"
 
 
-def test_without_a_guarantee_records_need_not_be_acknowledged(copy: Copy) -> None:
-    produce = ProduceSettings(acks=0, enable_idempotence=False)
+def test_without_a_guarantee_the_leader_alone_acknowledges(copy: Copy) -> None:
+    produce = ProduceSettings(acks=1, enable_idempotence=False)
     with copy.running(guarantee=DeliveryGuarantee.NONE, produce=produce) as running:
         copy.write()
         wait_until(lambda: copy.is_done, "all is copied")
