@@ -1,7 +1,7 @@
 """`penstock take-over`: let a continuous query continue where a stream with micro-batches has stopped.
 
 Runs on any machine that reaches the brokers and the checkpoint. Invariants: without --yes nothing is changed;
-the checkpoint is never changed; a stream with an unfinished batch is refused.
+the checkpoint is never changed; a stream with an unfinished batch is refused, and one that is found to run.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ def take_over(
         before = wanted.check(connections)
         if yes:
             wanted.commit(connections)
+            _check_stopped(state, read_checkpoint(checkpoint, source))
     typer.echo(f"Batch {state.batch_id} of the stream ends at these offsets (group {group} at {cluster}):")
     for topic_partition, offset in sorted(state.positions.items()):
         known = before.get(topic_partition)
@@ -58,7 +59,7 @@ def take_over(
 
 def _check_finished(state: CheckpointState) -> None:
     """Raise unless the position of the checkpoint is the end of what the stream has written."""
-    if state.planned_batch_id is not None or state.batch_id is None:
+    if state.planned_batch_id is not None:
         raise CheckpointError(
             f"Batch {state.planned_batch_id} of the checkpoint was planned and is not finished, so a part of "
             f"it may be written. {_NOTHING} If the stream runs, stop it after its batch. If it was killed, "
@@ -74,3 +75,17 @@ def _check_finished(state: CheckpointState) -> None:
             "again.",
             topic_partitions=tuple(sorted(state.waiting)),
         )
+
+
+def _check_stopped(before: CheckpointState, after: CheckpointState) -> None:
+    """Raise if the checkpoint moved while its offsets were committed."""
+    if (before.batch_id, before.planned_batch_id) == (after.batch_id, after.planned_batch_id):
+        return
+    newest = after.batch_id if after.planned_batch_id is None else after.planned_batch_id
+    raise CheckpointError(
+        f"The stream runs: its checkpoint was at batch {before.batch_id}, and had batch {newest} after the "
+        "offsets were committed. The group is behind the stream now, so a continuous query would write the "
+        "records of the newer batches a second time. Do not start it yet. Stop the stream after its batch, "
+        "and run this command again.",
+        batch_id=newest,
+    )

@@ -1,7 +1,8 @@
 """Let a continuous query continue where a stream with micro-batches stands: give its group the same offsets.
 
-Runs on any machine that reaches the brokers. Invariants: the offsets of all topic partitions are committed in
-one request, or none; the group never goes back; nothing is committed while a continuous query is its member.
+Runs on any machine that reaches the brokers. Invariants: the offsets of all topic partitions are in one
+request, and an error names those that Kafka refused; the group never goes back; nothing is committed while a
+continuous query is its member.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from penstock.client.cluster.membership import has_only_member
 from penstock.client.cluster.metadata import cluster_view
 from penstock.client.cluster.rights import Operation, check_topics
 from penstock.client.net.connection import KafkaConnections
-from penstock.errors import ClientError, OffsetOutOfRangeError, TopicPartitionsRemovedError
+from penstock.errors import ClientError, OffsetOutOfRangeError, PenstockError, TopicPartitionsRemovedError
 from penstock.relay.notes import plan_note
 from penstock.types import TopicPartition
 
@@ -64,14 +65,15 @@ class TakeOver:
         """Commit the offsets, from outside of the group. Call `check` before.
 
         Raises:
-            ClientError: the group has a member, or Kafka does not answer.
-            PenstockError: an offset was refused. Another call commits the same offsets.
+            ClientError: the group has a member, Kafka does not answer, or it refused some of the offsets.
+                Another call commits the same offsets.
         """
         topic_ids = self._present_ids(connections)
         self._check_same_topics(topic_ids)
         notes = {topic: plan_note(topic_id) for topic, topic_id in topic_ids.items()}
-        for error in commit_offsets(connections, self.group_id, self.positions, notes=notes).values():
-            raise error
+        refused = commit_offsets(connections, self.group_id, self.positions, notes=notes)
+        if refused:
+            raise self._refused(refused)
 
     def _present_ids(self, connections: KafkaConnections) -> dict[str, str | None]:
         names = {each.topic for each in self.positions}
@@ -88,6 +90,18 @@ class TakeOver:
                     f"{_NOTHING} Start the continuous query with a new group, and choose its start.",
                     topic=topic,
                 )
+
+    def _refused(self, refused: Mapping[TopicPartition, PenstockError]) -> ClientError:
+        first = min(refused)
+        return ClientError(
+            f"Kafka refused the offsets of {len(refused)} of {len(self.positions)} topic partitions: "
+            f"{', '.join(map(str, sorted(refused)))}. The others were committed to group {self.group_id!r}. "
+            "Do not start the continuous query yet: it would read the refused topic partitions from their "
+            "first records, or from an older offset, and write records a second time. Mend what Kafka says, "
+            f"and run this command again. Kafka says of {first}: {refused[first]}",
+            group_id=self.group_id,
+            topic_partitions=tuple(sorted(refused)),
+        )
 
     def _ahead(self, topic_partition: TopicPartition, committed: int) -> OffsetOutOfRangeError:
         at = self.positions[topic_partition]

@@ -1,80 +1,167 @@
 """Check that a stream does not read what a continuous query reads or has read: each would write the records.
 
-Runs on the driver, at the start of a run. Invariant: if the check of a new stream passes, no transaction of
-an earlier continuous query can move its group's offsets any more, except one that is open. Reading committed
-offsets waits for that one.
+Runs on the driver, before a run reads its first records. Invariants: if a stream starts at the offsets of a
+group, no transaction of an earlier continuous query can move these any more, except one that is open, and
+reading committed offsets waits for that one. Before a stream reads on where a continuous query has committed,
+the group has the note of a checkpoint there, and a continuous query does not start at that note.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 
-from penstock.client.cluster.log_offsets import CONTINUOUS_FORM, committed_notes
+from penstock.client.cluster.log_offsets import (
+    CHECKPOINT_NOTE,
+    CONTINUOUS_FORM,
+    CommittedOffset,
+    commit_offsets,
+    committed_notes,
+)
 from penstock.client.cluster.membership import has_only_member
 from penstock.client.net.connection import KafkaConnections
 from penstock.errors import ClientError, OffsetOutOfRangeError, PenstockError
 from penstock.options.config import SourceConfig
 from penstock.source.checkpoint_offset import Positions
-from penstock.types import Committed
+from penstock.types import Committed, TopicPartition
 
 _log = logging.getLogger(__name__)
 _PATIENCE_MS = 3_000
 """Short, because a stream with a checkpoint can read without the group's coordinator."""
+_LATER_PATIENCE_MS = 500
+"""The same for a coordinator that did not answer the last time either, because each batch waits for it."""
 
 
-def check_no_continuous_query(config: SourceConfig, connections: KafkaConnections) -> None:
-    """Raise if the stream starts at the offsets of a group that has a continuous query as its member.
+class OneReader:
+    """Checks once in each run of a stream that no continuous query has its group.
 
-    Call it before the offsets are read. Only a member of the group can commit offsets in a transaction that
-    has its generation, so after the group has dropped the member its tasks can commit nothing.
+    Args:
+        config: the options of the read.
+        connections: to the cluster.
 
-    Raises:
-        ClientError: the group has such a member, or no coordinator answers in time.
-        AuthorizationError: the group may not be described.
+    Attributes:
+        is_done: whether the group was checked. Before that nothing may be committed to it, because a commit
+            replaces the notes of the continuous query.
     """
-    group_id, starting = config.group_id, config.starting
-    if group_id is None or starting is None or Committed() not in starting.positions:
-        return
-    if not has_only_member(connections, group_id):
-        return
-    raise ClientError(
-        f"A continuous query is the member of the consumer group {group_id!r}, or was killed less than a "
-        "minute ago. It still moves the offsets at which this stream is to start, so records would be "
-        "written twice. Nothing was read. Stop the continuous query. If it was killed, wait until the group "
-        "has dropped it, which takes 30 s, and start this stream again.",
-        group_id=group_id,
-    )
 
+    def __init__(self, config: SourceConfig, connections: KafkaConnections) -> None:
+        self._group_id = config.group_id or ""
+        starting = config.starting
+        self._starts_at_group = starting is not None and Committed() in starting.positions
+        self._connections = connections
+        self._has_to_answer = self._has_warned = False
+        self.is_done = not self._group_id or not (config.commits_offsets or self._starts_at_group)
 
-def check_not_taken_over(config: SourceConfig, connections: KafkaConnections, positions: Positions) -> None:
-    """Raise if a continuous query has read on in the group, after the checkpoint of a stream was written.
+    def before_start(self) -> None:
+        """Raise if the stream starts at the offsets of a group that has a continuous query as its member.
 
-    Raises:
-        OffsetOutOfRangeError: the group is after a position, and a continuous query has committed that.
-    """
-    group_id = config.group_id
-    if group_id is None or not config.commits_offsets:
-        return
-    try:
-        found = committed_notes(
-            connections, group_id, list(positions), is_stable=False, timeout_ms=_PATIENCE_MS
+        Call it before the offsets are read. Only a member of the group can commit offsets in a transaction
+        that has its generation, so after the group has dropped the member its tasks can commit nothing.
+
+        Raises:
+            ClientError: the group has such a member, or no coordinator answers in time.
+            AuthorizationError: the group may not be described.
+        """
+        if self.is_done or not self._starts_at_group:
+            return
+        self._has_to_answer = True
+        if has_only_member(self._connections, self._group_id):
+            raise self._has_member()
+
+    def check(self, positions: Positions) -> None:
+        """Check that the stream may read from its positions on, once for each run.
+
+        Call it before a batch is planned or repeated. If the group's coordinator does not answer, the check
+        is left for the next call, unless the stream starts at the offsets of the group.
+
+        Raises:
+            ClientError: the group has a continuous query as its member, or it did not take the positions.
+            OffsetOutOfRangeError: a continuous query has read on, after the checkpoint was written.
+        """
+        if self.is_done:
+            return
+        patience_ms = _LATER_PATIENCE_MS if self._has_warned else _PATIENCE_MS
+        try:
+            has_member = has_only_member(self._connections, self._group_id, timeout_ms=patience_ms)
+            found = {} if has_member else self._notes(positions, is_stable=False, timeout_ms=patience_ms)
+        except PenstockError as error:
+            if self._has_to_answer:
+                raise
+            self._warn(error)
+            return
+        if has_member:
+            raise self._has_member()
+        if any(_is_of_continuous(each) for each in found.values()):
+            self._take_over(positions)
+        self.is_done = bool(positions)
+
+    def _take_over(self, positions: Positions) -> None:
+        """Replace the notes of a continuous query, which stands at the positions or before them."""
+        found = self._notes(positions, is_stable=True)
+        for topic_partition, committed in sorted(found.items()):
+            if _is_of_continuous(committed) and committed.offset > positions[topic_partition]:
+                raise self._left_behind(topic_partition, positions[topic_partition], committed.offset)
+        taken = {tp: positions[tp] for tp, committed in found.items() if _is_of_continuous(committed)}
+        notes = {each.topic: CHECKPOINT_NOTE for each in taken}
+        try:
+            refused = commit_offsets(self._connections, self._group_id, taken, notes=notes)
+        except ClientError as error:
+            raise self._not_taken(error) from error
+        for _, reason in sorted(refused.items()):
+            raise self._not_taken(reason) from reason
+
+    def _notes(
+        self, positions: Positions, *, is_stable: bool, timeout_ms: int | None = None
+    ) -> Mapping[TopicPartition, CommittedOffset]:
+        return committed_notes(
+            self._connections, self._group_id, list(positions), is_stable=is_stable, timeout_ms=timeout_ms
         )
-    except PenstockError as error:
-        _log.info("Could not ask whether a continuous query has the group %r: %s", group_id, error)
-        return
-    for topic_partition, committed in sorted(found.items()):
-        at = positions[topic_partition]
-        if committed.offset <= at or committed.note.split(" ")[0] != CONTINUOUS_FORM:
-            continue
-        raise OffsetOutOfRangeError(
-            f"The checkpoint of this stream is at offset {at} of {topic_partition}, but a continuous query "
-            f"has read on to offset {committed.offset} in the consumer group {group_id!r}. The stream would "
-            "write these records a second time. Nothing was read. To let a stream continue where the "
-            "continuous query has stopped, give it a new checkpointLocation and 'scan.startup.mode' = "
-            "'group-offsets'. "
+
+    def _warn(self, error: PenstockError) -> None:
+        log = _log.debug if self._has_warned else _log.warning
+        self._has_warned = True
+        log(
+            "Could not ask whether a continuous query has read on in the consumer group %r: %s The stream "
+            "reads, asks again before each batch, and commits no offsets to the group until it is answered. "
+            "If a continuous query has taken over from this stream, records are written twice until then.",
+            self._group_id,
+            error,
+        )
+
+    # ----- errors
+
+    def _has_member(self) -> ClientError:
+        return ClientError(
+            f"A continuous query is the member of the consumer group {self._group_id!r}, or was killed less "
+            "than a minute ago. It reads what this stream is to read, so records would be written twice. "
+            "Nothing was read. Stop the continuous query. If it was killed, wait until the group has dropped "
+            "it, which takes 30 s, and start this stream again. If both shall write the records, give the "
+            "stream another group id.",
+            group_id=self._group_id,
+        )
+
+    def _left_behind(self, topic_partition: TopicPartition, at: int, committed: int) -> OffsetOutOfRangeError:
+        return OffsetOutOfRangeError(
+            f"This stream is at offset {at} of {topic_partition}, but a continuous query has read on to "
+            f"offset {committed} in the consumer group {self._group_id!r}. The stream would write these "
+            "records a second time. Nothing was read. To let a stream continue where the continuous query "
+            "has stopped, give it a new checkpointLocation and 'scan.startup.mode' = 'group-offsets'. "
             "If both shall write the records, give the stream another group id.",
-            group_id=group_id,
+            group_id=self._group_id,
             topic=topic_partition.topic,
             partition=topic_partition.partition,
             offset=at,
         )
+
+    def _not_taken(self, error: PenstockError) -> ClientError:
+        return ClientError(
+            f"The consumer group {self._group_id!r} has the offsets of a continuous query, and did not take "
+            f"those of this stream in their place. A continuous query would not see the stream, and write "
+            f"the same records. Nothing was read. If a continuous query was started just now, stop it. Then "
+            f"start this stream again. The reason: {error}",
+            group_id=self._group_id,
+        )
+
+
+def _is_of_continuous(committed: CommittedOffset) -> bool:
+    return committed.note.split(" ")[0] == CONTINUOUS_FORM

@@ -67,9 +67,19 @@ class OlderStreamReader(PenstockStreamReader):
         """Commit to the consumer group: Spark says that the batch that ends here is in its commit log."""
         super()._commit_to_group(SourceOffset.from_json(end))
 
+    def _check_before_planning(self, offset: SourceOffset) -> None:
+        # Spark may repeat the batch that ends here. Then `partitions` says from where it reads.
+        if self._is_begin_done:
+            super()._check_before_planning(offset)
+
     def _commit_to_group(self, offset: SourceOffset) -> None:
-        if self._is_last_done and self._begin == self._last:
+        if self._is_begin_done:
             super()._commit_to_group(offset)
+
+    @property
+    def _is_begin_done(self) -> bool:
+        """Whether the next batch begins at the end of one that is in Spark's commit log."""
+        return self._is_last_done and self._begin == self._last
 
     def _warn_once(self) -> None:
         if not self._has_warned:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:  # the driver's half, and a task without a table loads nothing
     from penstock.source.enumerator import SplitEnumerator
     from penstock.source.kafka_lookup import KafkaOffsetLookup
     from penstock.source.offset_committer import OffsetCommitter
+    from penstock.source.one_reader import OneReader
     from penstock.source.rights import ReadRights
     from penstock.spark._tables import TableSource
 
@@ -61,22 +62,18 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._metrics: SourceMetrics | None = None
         self._rights: ReadRights | None = None
         self._exposure: SourceExposure | None = None
-        self._is_new = self._is_group_checked = False
+        self._one_reader: OneReader | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         on_the_driver = ("_connections", "_opened", "_committer", "_metrics", "_rights", "_exposure")
-        return {**self.__dict__, **dict.fromkeys(on_the_driver)}
+        return {**self.__dict__, **dict.fromkeys((*on_the_driver, "_one_reader"))}
 
     @short_errors
     def initialOffset(self) -> dict[str, Any]:
         """Return the start of a new query. Spark asks again after a crash in the first batch."""
-        # Imported here because tasks do not need it.
-        from penstock.source.one_reader import check_no_continuous_query  # noqa: PLC0415
-
         enumerator = self._enumerator
-        if self._connections is not None:
-            check_no_continuous_query(self._config, self._connections)
-        self._is_new = True
+        if self._one_reader is not None:
+            self._one_reader.before_start()
         initial = enumerator.initial_offset()
         self._check_rights(initial.positions)
         return initial.to_json()
@@ -100,20 +97,18 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end = self._end(enumerator, offset, limit)
         return start if end is offset else end.to_json()
 
-    def _check_group(self, offset: SourceOffset) -> None:
-        """Check once for each run that no continuous query has taken over from the checkpoint."""
-        if self._is_group_checked or self._is_new or self._connections is None:
-            return
-        # Imported here because tasks do not need it.
-        from penstock.source.one_reader import check_not_taken_over  # noqa: PLC0415
+    def _check_group(self, positions: Positions) -> None:
+        """Check once for each run that no continuous query reads from these positions on, or has read on."""
+        if self._one_reader is not None:
+            self._one_reader.check(positions)
 
-        check_not_taken_over(self._config, self._connections, offset.positions)
-        self._is_group_checked = True
+    def _check_before_planning(self, offset: SourceOffset) -> None:
+        self._check_group(offset.positions)
 
     def _end(self, enumerator: SplitEnumerator, offset: SourceOffset, limit: ReadLimit) -> SourceOffset:
-        self._check_group(offset)
-        self._commit_to_group(offset)
         self._check_rights(offset.positions)
+        self._check_before_planning(offset)
+        self._commit_to_group(offset)
         max_records = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         is_lifted = isinstance(limit, ReadAllAvailable)
         max_bytes = None if is_lifted else self._config.max_bytes_per_batch
@@ -130,6 +125,8 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _commit_to_group(self, offset: SourceOffset) -> None:
         """Commit the position of a batch that is in Spark's commit log, beside the query."""
+        if self._one_reader is not None and not self._one_reader.is_done:
+            return
         in_checkpoint = self._enumerator.in_checkpoint(offset)
         if self._committer is not None and in_checkpoint is not None:
             self._committer.submit(in_checkpoint)
@@ -152,10 +149,12 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @short_errors
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the splits of a batch; the same offsets give the same splits."""
-        offset = SourceOffset.from_json(end)
+        begin, offset = SourceOffset.from_json(start), SourceOffset.from_json(end)
         enumerator = self._enumerator
+        if start != end:  # Spark repeats a batch without asking for its end
+            self._check_group(_begin_of_range(begin, offset))
         with self._phase(Phase.PARTITIONS):
-            splits = enumerator.plan(SourceOffset.from_json(start), offset)
+            splits = enumerator.plan(begin, offset)
             self._check_rights(offset.positions)
         report_to = None if self._exposure is None else self._exposure.task_address
         return [SplitPartition(split, report_to) for split in splits]
@@ -189,6 +188,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             from penstock.source.alignment import Alignment  # noqa: PLC0415
             from penstock.source.enumerator import SplitEnumerator  # noqa: PLC0415
             from penstock.source.kafka_lookup import KafkaOffsetLookup  # noqa: PLC0415
+            from penstock.source.one_reader import OneReader  # noqa: PLC0415
             from penstock.source.rights import ReadRights  # noqa: PLC0415
 
             stop_in_order_on_sigterm()
@@ -204,6 +204,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._rights = ReadRights(
                 self._connections, self._config.group_id if self._config.commits_offsets else None
             )
+            self._one_reader = OneReader(self._config, self._connections)
             self._committer = _committer(self._config, lookup, self._metrics)
         return self._opened
 
@@ -217,6 +218,12 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from penstock.source.kafka_event_times import KafkaRowClock  # noqa: PLC0415 - the driver's
 
         return KafkaRowClock(connections, self._config, self._table.decoder(), column)
+
+
+def _begin_of_range(start: SourceOffset, end: SourceOffset) -> Positions:
+    """Return where a range begins, in all topic partitions of which its offsets say it."""
+    whole_start = end.markers.whole_start
+    return {**start.positions, **end.markers.partial_start} if whole_start is None else whole_start
 
 
 def _exposure(

@@ -12,6 +12,8 @@ from penstock.cli.app import app
 from penstock.errors import CheckpointError, MissingOptionError
 from penstock.observe.checkpoint import read_checkpoint
 from penstock.source.checkpoint_offset import Markers, SourceOffset
+from penstock.testing import FakeKafka
+from penstock.testing.fake.control import SeenRequest
 from penstock.types import TopicPartition
 from tests.checkpoint_files import write_checkpoint
 
@@ -54,3 +56,37 @@ def test_the_cluster_has_to_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
     arguments = ["take-over", "--checkpoint", str(tmp_path), "--group", "copier"]
     with pytest.raises(MissingOptionError, match="does not say which cluster"):
         CliRunner().invoke(app, arguments, catch_exceptions=False)
+
+
+@pytest.mark.parametrize("has_finished", [False, True])
+def test_a_stream_that_runs_is_noticed_after_the_commit(tmp_path: Path, *, has_finished: bool) -> None:
+    """Its group is behind it then."""
+    write_checkpoint(tmp_path, json.loads('{"orders": {"0": 3}}'))
+
+    def goes_on(_: SeenRequest) -> None:
+        (tmp_path / "offsets" / "1").write_text('v1\n{}\n{"orders": {"0": 5}}')
+        if has_finished:
+            (tmp_path / "commits" / "1").write_text("v1\n{}")
+
+    with FakeKafka() as fake:
+        fake.create_topic("orders")
+        arguments = [
+            "--checkpoint",
+            str(tmp_path),
+            "--group",
+            "copier",
+            "-b",
+            fake.bootstrap_servers,
+            "--yes",
+        ]
+        command = ["take-over", *arguments]
+        with (
+            fake.control("OffsetCommit", goes_on),
+            pytest.raises(
+                CheckpointError, match="stream runs: its checkpoint was at batch 0, and had batch 1"
+            ),
+        ):
+            CliRunner().invoke(app, command, catch_exceptions=False)
+        if has_finished:
+            result = CliRunner().invoke(app, command, catch_exceptions=False)
+            assert "orders-0  5  (committed before: 3)" in result.output
