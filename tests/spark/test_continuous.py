@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 
 import penstock
 from penstock.cli.app import app
+from penstock.client.cluster.log_offsets import commit_offsets
 from penstock.client.transactions.steps import Transactions
 from penstock.errors import (
     CheckpointError,
@@ -32,6 +33,7 @@ from penstock.errors import (
 from penstock.options.continuous import parse_continuous
 from penstock.relay import settings, supervisor
 from penstock.relay.driver import PlanDriver
+from penstock.relay.notes import plan_note
 from penstock.relay.settings import QuerySettings, query_settings
 from penstock.types import TopicPartition
 from tests import judge
@@ -136,26 +138,24 @@ def _settings(copy: Copy) -> QuerySettings:
     return query_settings(config, lanes=2, commit_interval_ms=20, maker=None)
 
 
-@pytest.mark.promise
-def test_a_stream_and_a_continuous_query_take_over_from_each_other(
-    spark: SparkSession, copy: Copy, tmp_path: Path
-) -> None:
-    """There and back, as docs/continuous.md says. Workers are killed before each change."""
-    pids, dies = tmp_path / "pids", tmp_path / "dies"
-    pids.mkdir()
+class Streams:
+    """Streams with micro-batches that copy, whose workers die after their rows while a file is there."""
 
-    def note_pid(batch: pa.RecordBatch) -> pa.RecordBatch:
-        (pids / str(os.getpid())).touch()
-        return batch.drop_columns(["partition"])
+    def __init__(self, spark: SparkSession, copy: Copy, folder: Path) -> None:
+        self._spark, self._copy, self._folder = spark, copy, folder
+        self.dies = folder / "dies"
 
-    def die(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            yield batch
-            if dies.exists():
-                os.kill(os.getpid(), signal.SIGKILL)
+    def run(self, checkpoint: str, start: str) -> None:
+        """Run a stream up to the present ends."""
+        copy, dies = self._copy, self.dies
 
-    def run_stream(checkpoint: str, start: str) -> None:
-        rows = spark.readStream.format("penstock").options(**{
+        def die(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                yield batch
+                if dies.exists():
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+        rows = self._spark.readStream.format("penstock").options(**{
             "topic": copy.source, "properties.bootstrap.servers": copy.bootstrap,
             "properties.group.id": copy.source, "scan.startup.mode": start,
         }).load().select("key", "value")  # fmt: skip
@@ -163,10 +163,26 @@ def test_a_stream_and_a_continuous_query_take_over_from_each_other(
             "kafka.bootstrap.servers": copy.bootstrap, "topic": copy.target,
             "sink.delivery-guarantee": "exactly-once",
             "sink.transactional-id-prefix": f"{copy.source}-{checkpoint}",
-            "checkpointLocation": str(tmp_path / checkpoint),
+            "checkpointLocation": str(self._folder / checkpoint),
         }  # fmt: skip
         writer = rows.mapInArrow(die, rows.schema).writeStream.format("penstock").options(**sink)
         writer.trigger(availableNow=True).start().awaitTermination()
+
+
+@pytest.mark.promise
+def test_a_stream_and_a_continuous_query_take_over_from_each_other(
+    spark: SparkSession, copy: Copy, tmp_path: Path
+) -> None:
+    """There and back, as docs/continuous.md says. Workers are killed before each change."""
+    pids = tmp_path / "pids"
+    pids.mkdir()
+
+    def note_pid(batch: pa.RecordBatch) -> pa.RecordBatch:
+        (pids / str(os.getpid())).touch()
+        return batch.drop_columns(["partition"])
+
+    streams = Streams(spark, copy, tmp_path)
+    run_stream, dies = streams.run, streams.dies
 
     def take_over(*more: str) -> None:
         folder = str(tmp_path / "first")
@@ -192,6 +208,32 @@ def test_a_stream_and_a_continuous_query_take_over_from_each_other(
         kill_all(pids)
     copy.write()
     run_stream("second", "group-offsets")
+    copy.check()
+
+
+def test_a_stream_after_a_take_over_repeats_its_first_batch_unless_it_was_read(
+    spark: SparkSession, copy: Copy, tmp_path: Path
+) -> None:
+    """Spark asks for the start again, and for no end. The notes are those of a continuous query."""
+    streams, notes = Streams(spark, copy, tmp_path), {copy.source: plan_note(None)}
+
+    def stands_at(offset: int) -> None:
+        offsets = dict.fromkeys(copy.places, offset)
+        assert commit_offsets(copy.connections, copy.source, offsets, notes=notes) == {}
+
+    stands_at(0)
+    copy.write()
+    streams.dies.touch()
+    with pytest.raises(StreamingQueryException):
+        streams.run("killed", "group-offsets")
+    streams.dies.unlink()
+    with pytest.raises(OptionError, match="penstock take-over"), running(spark, copy):
+        pass
+    stands_at(1)
+    with pytest.raises(StreamingQueryException, match="a continuous query has read on to offset 1"):
+        streams.run("killed", "group-offsets")
+    stands_at(0)
+    streams.run("killed", "group-offsets")
     copy.check()
 
 
