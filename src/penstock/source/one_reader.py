@@ -17,12 +17,14 @@ from penstock.client.cluster.log_offsets import (
     CommittedOffset,
     commit_offsets,
     committed_notes,
+    is_refused_for_members,
 )
 from penstock.client.cluster.membership import has_only_member
 from penstock.client.net.connection import KafkaConnections
 from penstock.errors import ClientError, OffsetOutOfRangeError, PenstockError
 from penstock.options.config import SourceConfig
 from penstock.source.checkpoint_offset import Positions
+from penstock.source.offset_committer import CommitOffsets
 from penstock.types import Committed, TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -33,14 +35,14 @@ _LATER_PATIENCE_MS = 500
 
 
 class OneReader:
-    """Checks once in each run of a stream that no continuous query has its group.
+    """Checks once in each run of a stream that no continuous query has its group, and again after a refusal.
 
     Args:
         config: the options of the read.
         connections: to the cluster.
 
     Attributes:
-        is_done: whether the group was checked. Before that nothing may be committed to it, because a commit
+        is_done: whether the group was checked. Otherwise nothing may be committed to it, because a commit
             replaces the notes of the continuous query.
     """
 
@@ -95,6 +97,22 @@ class OneReader:
             self._take_over(positions)
         self.is_done = bool(positions)
 
+    def watching(self, commit: CommitOffsets) -> CommitOffsets:
+        """Return a function that commits, and lets the next batch be checked again if the group has members.
+
+        A continuous query may have joined while the stream was running. Runs on the thread of commits.
+        """
+
+        def watched(positions: Positions, timeout_ms: int) -> Mapping[TopicPartition, PenstockError]:
+            try:
+                return commit(positions, timeout_ms)
+            except ClientError as error:
+                if is_refused_for_members(error):
+                    self.is_done = False
+                raise
+
+        return watched
+
     def _take_over(self, positions: Positions) -> None:
         """Replace the notes of a continuous query, which stands at the positions or before them."""
         found = self._notes(positions, is_stable=True)
@@ -134,9 +152,9 @@ class OneReader:
         return ClientError(
             f"A continuous query is the member of the consumer group {self._group_id!r}, or was killed less "
             "than a minute ago. It reads what this stream is to read, so records would be written twice. "
-            "Nothing was read. Stop the continuous query. If it was killed, wait until the group has dropped "
-            "it, which takes 30 s, and start this stream again. If both shall write the records, give the "
-            "stream another group id.",
+            "The stream ends before its next batch. Stop the continuous query. If it was killed, wait until "
+            "the group has dropped it, which takes 30 s, and start this stream again. If both shall write "
+            "the records, give the stream another group id.",
             group_id=self._group_id,
         )
 

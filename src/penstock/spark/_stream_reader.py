@@ -205,7 +205,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._connections, self._config.group_id if self._config.commits_offsets else None
             )
             self._one_reader = OneReader(self._config, self._connections)
-            self._committer = _committer(self._config, lookup, self._metrics)
+            self._committer = _committer(self._config, lookup, self._metrics, self._one_reader)
         return self._opened
 
     def _clock(self, connections: KafkaConnections) -> RecordClock:
@@ -237,11 +237,12 @@ def _exposure(
 
 
 def _committer(
-    config: SourceConfig, lookup: KafkaOffsetLookup, metrics: SourceMetrics
+    config: SourceConfig, lookup: KafkaOffsetLookup, metrics: SourceMetrics, one_reader: OneReader
 ) -> OffsetCommitter | None:
     group_id = config.group_id
     if group_id is None or not config.commits_offsets:
         return None
     from penstock.source.offset_committer import OffsetCommitter  # noqa: PLC0415 - the driver's, too
 
-    return OffsetCommitter(partial(lookup.commit_offsets, group_id), metrics, group_id=group_id)
+    commit = one_reader.watching(partial(lookup.commit_offsets, group_id))
+    return OffsetCommitter(commit, metrics, group_id=group_id)

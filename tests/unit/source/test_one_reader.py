@@ -312,6 +312,26 @@ def test_a_stream_does_not_go_on_beside_a_continuous_query(query: Query, offset:
     assert stream.run() == []
 
 
+def test_a_stream_ends_beside_a_continuous_query_that_started_later(query: Query) -> None:
+    """The stream had nothing to read when its offsets were taken over."""
+    query.write()
+    stream = stream_of(query)
+    with stream.running() as reader:
+        stream.catch_up(reader)
+        wait_until(lambda: notes(query) == {"penstock-checkpoint"}, "the commit")
+        left_at(query, 20)
+        with query.planning() as driver:
+            driver.new_plan(None)
+            query.write()
+            assert stream.trigger(reader)
+            assert stream.trigger(reader) is None
+            one_reader = reader._one_reader
+            assert one_reader is not None
+            wait_until(lambda: not one_reader.is_done, "the commit is refused")
+            with pytest.raises(ClientError, match="ends before its next batch"):
+                stream.trigger(reader)
+
+
 def test_a_stream_without_commits_that_starts_elsewhere_has_nothing_to_do_with_the_group(
     query: Query,
 ) -> None:

@@ -129,6 +129,11 @@ def commit_offsets(
     )
 
 
+def is_refused_for_members(error: PenstockError) -> bool:
+    """Return whether `commit_offsets` failed because the group has members, and the caller is not one."""
+    return error.facts.get("error_code") in _HAS_MEMBERS
+
+
 def plain_commit_request(
     membership: Membership, positions: Mapping[TopicPartition, int], notes: Mapping[str, str]
 ) -> Any:

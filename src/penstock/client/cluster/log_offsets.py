@@ -21,6 +21,7 @@ from penstock.client.cluster._group_offsets import (
     committed_notes,
     committed_offsets,
     committed_topics,
+    is_refused_for_members,
     plain_commit_request,
 )
 from penstock.client.cluster.ask import Reply
@@ -48,6 +49,7 @@ __all__ = [
     "committed_topics",
     "create_topics",
     "describe_topics",
+    "is_refused_for_members",
     "list_offsets",
     "list_offsets_each",
     "plain_commit_request",
