@@ -7,7 +7,7 @@ what Spark knows of their watermark.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import ArrayType, StructType
@@ -18,7 +18,7 @@ from penstock.changelog.row_kinds import ROW_KIND
 from penstock.errors import SchemaError
 from penstock.spark._arguments import parsed_calls
 from penstock.spark._keyed_frame import arrow, quoted
-from penstock.spark.connect import functions_for
+from penstock.spark.versions import map_column
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -41,8 +41,7 @@ def aggregate_gathered(df: DataFrame, rows: str, calls: Mapping[str, str]) -> Da
     fields = [field for field in kind.elementType if field.name != ROW_KIND]
     gathered = GroupAggregates(arrow(StructType(fields)), parsed_calls(parse_calls, calls))
     out = from_arrow_schema(gathered.out_columns, prefer_timestamp_ntz=True)
-    results: Any = functions_for(df).arrow_udf(gathered.results, out)
-    found = df.withColumn(rows, results(df[quoted(rows)]))
+    found = map_column(df, rows, gathered.results, out)
     found = found.where(f"{quoted(rows)} IS NOT NULL")
     for name in gathered.out_columns.names:
         found = found.withColumn(name, found[quoted(rows)][name])

@@ -34,6 +34,7 @@ DIFFERENT = {
     "ReadMinRows",
     "repartitionById",
     "to_arrow_schema",
+    "arrow_udf",
 }
 """What PySpark has in some versions only, or in another form."""
 
@@ -46,7 +47,7 @@ def different(text: str) -> set[str]:
             names = {each.name for each in node.names}
             found |= {LIMITS} if node.module == LIMITS else names
         elif isinstance(node, ast.Attribute):
-            found |= {node.attr} & {"repartitionById"}
+            found |= {node.attr} & {"repartitionById", "arrow_udf"}
             found |= {"__version__"} & {node.attr} if ast.unparse(node.value) == "pyspark" else set()
     return found & (DIFFERENT | {LIMITS, "__version__"})
 
@@ -61,6 +62,7 @@ def test_only_one_module_knows_what_differs() -> None:
             "DataSourceArrowWriter",
             "DataSourceStreamArrowWriter",
             "WriterCommitMessage",
+            "arrow_udf",
             "pyspark.sql.streaming.datasource",
             "repartitionById",
         },
@@ -77,6 +79,7 @@ def test_only_one_module_knows_what_differs() -> None:
         ),
         ("def f():\n    from pyspark.sql.streaming.datasource import A", LIMITS),
         ("rows.repartitionById(3, 'a')", "repartitionById"),
+        ("functions.arrow_udf(f, 'INT')", "arrow_udf"),
         ("if pyspark.__version__ >= '4.2': pass", "__version__"),
     ],
 )
