@@ -209,8 +209,8 @@ COMMIT_OFFSETS = _shared_source(
     "commit.offsets.on.checkpoint",
     BOOLEAN,
     "Streams: commit the position to the consumer group `group.id` after Spark's checkpoint holds the batch. "
-    "Use it for lag monitoring and for `group-offsets`. A commit that fails is logged and never stops the "
-    "query. `properties.commit.offsets.on.checkpoint` means the same.",
+    "Use it for lag monitoring and for `group-offsets`. A commit that fails is logged. It stops the query "
+    "only if a continuous query has the group. `properties.commit.offsets.on.checkpoint` means the same.",
     default_text="true with a group id",
 )
 CLIENT_ID_PREFIX = _source(

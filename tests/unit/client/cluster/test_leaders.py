@@ -55,7 +55,7 @@ def test_what_the_cluster_says_of_a_topic_is_the_error(
     else:
         kafka.move_leader("t", 0, -1)
     with pytest.raises(kind, match="t"):
-        list_offsets(client.connections, {HERE: LogEnd.LATEST}, timeout_ms=60)
+        list_offsets(client.connections, {HERE: LogEnd.LATEST}, timeout_ms=500)
     assert client.count("Metadata") > 2
 
 
