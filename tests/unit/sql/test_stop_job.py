@@ -190,7 +190,7 @@ def test_ctrl_c_stays_ctrl_c_when_java_does_not_answer_the_stop(failed: int) -> 
     one.stop.side_effect = [*[Py4JNetworkError("Answer from Java side is empty")] * failed, None]
     with pytest.raises(KeyboardInterrupt):
         Job("a", [one]).wait()
-    assert one.stop.call_count == min(failed + 1, 5)
+    assert one.stop.call_count == min(failed + 1, 6)
 
 
 def test_a_failure_of_one_query_is_told() -> None:

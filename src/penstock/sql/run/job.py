@@ -185,7 +185,7 @@ class Job:
         errors: list[Exception] = []
         for query in self.queries:
             try:
-                until_answered(query.stop)
+                _stop(query)
             except Exception as error:  # noqa: BLE001 - the others have to be stopped first
                 errors.append(error)
         if errors:
@@ -218,6 +218,13 @@ def error_line(query: Any) -> str:
 
 def _error(query: Any) -> BaseException | None:
     return None if query.isActive else query.exception()
+
+
+def _stop(query: Any) -> None:
+    try:
+        query.stop()
+    except Exception:  # noqa: BLE001 - Ctrl-C may have cut off a call before this one
+        until_answered(query.stop)
 
 
 def _wait_for(query: Any) -> None:
