@@ -249,6 +249,7 @@ def _stopped(shell: Shell, came: KeyboardInterrupt, timeout_ms: int) -> StoppedE
 
 
 _PYTHON = "PYSPARK_PYTHON"
+_ADDED = "spark.executorEnv."
 
 
 def use_this_python(conf: Sequence[str], environment: MutableMapping[str, str] = os.environ) -> None:
@@ -260,11 +261,12 @@ def use_this_python(conf: Sequence[str], environment: MutableMapping[str, str] =
     from penstock.cli.quick_start.python import quick_python  # noqa: PLC0415 - lazy
 
     options = dict(each.partition("=")[::2] for each in conf)
-    is_set = _PYTHON in environment or f"spark.executorEnv.{_PYTHON}" in options
+    is_set = _PYTHON in environment or f"{_ADDED}{_PYTHON}" in options
     if named := options.get("spark.pyspark.python"):
         environment[_PYTHON] = named
     elif not is_set and _is_local(options, environment):
-        environment[_PYTHON] = quick_python()
+        added = [each.removeprefix(_ADDED) for each in options if each.startswith(_ADDED)]
+        environment[_PYTHON] = quick_python(added)
 
 
 def _is_local(options: Mapping[str, str], environment: Mapping[str, str]) -> bool:

@@ -9,6 +9,7 @@ the group has the note of a checkpoint there, and a continuous query does not st
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping
 
 from penstock.client.cluster.log_offsets import (
@@ -31,11 +32,25 @@ _log = logging.getLogger(__name__)
 _PATIENCE_MS = 3_000
 """Short, because a stream with a checkpoint can read without the group's coordinator."""
 _LATER_PATIENCE_MS = 500
-"""The same for a coordinator that did not answer the last time either, because each batch waits for it."""
+"""The same for a coordinator that did not answer the last time either, because a batch waits for it."""
+_AGAIN_S = 10.0
+"""The pause after which such a coordinator is asked again."""
+_WORDS_OF_DRIVER = 2
+"""Of the note of the driver of a continuous query, or of `penstock take-over`. A task says more."""
+
+
+class _UnansweredError(Exception):
+    """The group's coordinator did not say what was asked."""
+
+    def __init__(self, reason: PenstockError) -> None:
+        super().__init__(reason.message)
+        self.reason = reason
 
 
 class OneReader:
-    """Checks once in each run of a stream that no continuous query has its group, and again after a refusal.
+    """Checks that no continuous query has the group of a stream: once a run, and again after a refusal.
+
+    Topic partitions that are discovered later are checked when they are first read.
 
     Args:
         config: the options of the read.
@@ -52,7 +67,10 @@ class OneReader:
         self._starts_at_group = starting is not None and Committed() in starting.positions
         self._connections = connections
         self._has_to_answer = self._has_warned = False
-        self.is_done = not self._group_id or not (config.commits_offsets or self._starts_at_group)
+        self._again_at_s = 0.0
+        self._checked: set[TopicPartition] = set()
+        self._is_needed = bool(self._group_id) and (config.commits_offsets or self._starts_at_group)
+        self.is_done = not self._is_needed
 
     def before_start(self) -> None:
         """Raise if the stream starts at the offsets of a group that has a continuous query as its member.
@@ -64,38 +82,51 @@ class OneReader:
             ClientError: the group has such a member, or no coordinator answers in time.
             AuthorizationError: the group may not be described.
         """
-        if self.is_done or not self._starts_at_group:
+        if not self._is_needed or self.is_done or not self._starts_at_group:
             return
         self._has_to_answer = True
         if has_only_member(self._connections, self._group_id):
             raise self._has_member()
 
     def check(self, positions: Positions) -> None:
-        """Check that the stream may read from its positions on, once for each run.
+        """Check that the stream may read from its positions on: once a run for each topic partition.
 
         Call it before a batch is planned or repeated. If the group's coordinator does not answer, the check
-        is left for the next call, unless the stream starts at the offsets of the group.
+        is left for a later call, unless a new stream starts at the offsets of the group.
 
         Raises:
             ClientError: the group has a continuous query as its member, or it did not take the positions.
-            OffsetOutOfRangeError: a continuous query has read on, after the checkpoint was written.
+            OffsetOutOfRangeError: a continuous query has read on, after the checkpoint was written. Or the
+                stream begins after its offsets.
         """
-        if self.is_done:
+        if not self._is_needed or (self.is_done and positions.keys() <= self._checked):
+            return
+        asked = {tp: at for tp, at in positions.items() if not (self.is_done and tp in self._checked)}
+        if self._has_warned and time.monotonic() < self._again_at_s:
             return
         patience_ms = _LATER_PATIENCE_MS if self._has_warned else _PATIENCE_MS
+        try:
+            self._check(asked, None if self._has_to_answer else patience_ms)
+        except _UnansweredError as error:
+            self.is_done = False
+            self._warn(error.reason)
+            return
+        self._has_to_answer = self._has_warned = False
+        self._checked |= asked.keys()
+        self.is_done = bool(self._checked)
+
+    def _check(self, positions: Positions, patience_ms: int | None) -> None:
         try:
             has_member = has_only_member(self._connections, self._group_id, timeout_ms=patience_ms)
             found = {} if has_member else self._notes(positions, is_stable=False, timeout_ms=patience_ms)
         except PenstockError as error:
             if self._has_to_answer:
                 raise
-            self._warn(error)
-            return
+            raise _UnansweredError(error) from error
         if has_member:
             raise self._has_member()
         if any(_is_of_continuous(each) for each in found.values()):
             self._take_over(positions)
-        self.is_done = bool(positions)
 
     def watching(self, commit: CommitOffsets) -> CommitOffsets:
         """Return a function that commits, and lets the next batch be checked again if the group has members.
@@ -104,6 +135,8 @@ class OneReader:
         """
 
         def watched(positions: Positions, timeout_ms: int) -> Mapping[TopicPartition, PenstockError]:
+            if not self.is_done:  # a later try could set back what a continuous query has committed meanwhile
+                raise ClientError("Whether a continuous query has the group is asked before the next batch.")
             try:
                 return commit(positions, timeout_ms)
             except ClientError as error:
@@ -117,8 +150,11 @@ class OneReader:
         """Replace the notes of a continuous query, which stands at the positions or before them."""
         found = self._notes(positions, is_stable=True)
         for topic_partition, committed in sorted(found.items()):
-            if _is_of_continuous(committed) and committed.offset > positions[topic_partition]:
-                raise self._left_behind(topic_partition, positions[topic_partition], committed.offset)
+            at = positions[topic_partition]
+            if _is_of_continuous(committed) and committed.offset > at:
+                raise self._left_behind(topic_partition, at, committed.offset)
+            if _is_of_task(committed) and committed.offset < at:
+                raise self._left_out(topic_partition, at, committed.offset)
         taken = {tp: positions[tp] for tp, committed in found.items() if _is_of_continuous(committed)}
         notes = {each.topic: CHECKPOINT_NOTE for each in taken}
         try:
@@ -138,9 +174,10 @@ class OneReader:
     def _warn(self, error: PenstockError) -> None:
         log = _log.debug if self._has_warned else _log.warning
         self._has_warned = True
+        self._again_at_s = time.monotonic() + _AGAIN_S
         log(
             "Could not ask whether a continuous query has read on in the consumer group %r: %s The stream "
-            "reads, asks again before each batch, and commits no offsets to the group until it is answered. "
+            "reads, asks again every 10 s, and commits no offsets to the group until it is answered. "
             "If a continuous query has taken over from this stream, records are written twice until then.",
             self._group_id,
             error,
@@ -151,7 +188,7 @@ class OneReader:
     def _has_member(self) -> ClientError:
         return ClientError(
             f"A continuous query is the member of the consumer group {self._group_id!r}, or was killed less "
-            "than a minute ago. It reads what this stream is to read, so records would be written twice. "
+            "than a minute ago. It may read what this stream is to read, so records would be written twice. "
             "The stream ends before its next batch. Stop the continuous query. If it was killed, wait until "
             "the group has dropped it, which takes 30 s, and start this stream again. If both shall write "
             "the records, give the stream another group id.",
@@ -171,6 +208,19 @@ class OneReader:
             offset=at,
         )
 
+    def _left_out(self, topic_partition: TopicPartition, at: int, committed: int) -> OffsetOutOfRangeError:
+        return OffsetOutOfRangeError(
+            f"This stream begins at offset {at} of {topic_partition}, but a continuous query has stopped at "
+            f"offset {committed} in the consumer group {self._group_id!r}. Neither would read the records "
+            "between. Nothing was read. To let the stream continue there, give it a new checkpointLocation "
+            "and 'scan.startup.mode' = 'group-offsets'. If it is another copy of the records, give it "
+            "another group id.",
+            group_id=self._group_id,
+            topic=topic_partition.topic,
+            partition=topic_partition.partition,
+            offset=at,
+        )
+
     def _not_taken(self, error: PenstockError) -> ClientError:
         return ClientError(
             f"The consumer group {self._group_id!r} has the offsets of a continuous query, and did not take "
@@ -183,3 +233,8 @@ class OneReader:
 
 def _is_of_continuous(committed: CommittedOffset) -> bool:
     return committed.note.split(" ")[0] == CONTINUOUS_FORM
+
+
+def _is_of_task(committed: CommittedOffset) -> bool:
+    """Return whether a task of a continuous query has committed the offset, and not only its driver."""
+    return _is_of_continuous(committed) and len(committed.note.split(" ")) > _WORDS_OF_DRIVER

@@ -65,7 +65,9 @@ class OlderStreamReader(PenstockStreamReader):
     @short_errors
     def commit(self, end: dict[str, Any]) -> None:
         """Commit to the consumer group: Spark says that the batch that ends here is in its commit log."""
-        super()._commit_to_group(SourceOffset.from_json(end))
+        offset = SourceOffset.from_json(end)
+        self._check_group(offset.positions)  # a run with availableNow may have no other call that checks
+        super()._commit_to_group(offset)
 
     def _check_before_planning(self, offset: SourceOffset) -> None:
         # Spark may repeat the batch that ends here. Then `partitions` says from where it reads.

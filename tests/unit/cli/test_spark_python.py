@@ -46,6 +46,36 @@ def test_archives_of_another_spark_stay_on_the_path() -> None:
     assert environment_of(quick_python(), path) == f"{path} {pyspark.__file__}"
 
 
+@pytest.mark.parametrize("name", ["app.mode", "my-key", "1st"])
+def test_variables_that_a_shell_may_drop_leave_this_python(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    assert quick_python([name]) == sys.executable
+    environment: dict[str, str] = {}
+    use_this_python([f"spark.executorEnv.{name}=x"], environment)
+    assert environment["PYSPARK_PYTHON"] == sys.executable
+    monkeypatch.setenv(name, "x")
+    assert quick_python() == sys.executable
+
+
+def test_a_script_that_cannot_run_or_was_changed_is_made_again() -> None:
+    script = Path(quick_python())
+    text = script.read_text()
+    script.chmod(0o600)
+    assert quick_python() == str(script)
+    assert os.access(script, os.X_OK)
+    script.write_text("other")
+    assert quick_python() == str(script)
+    assert script.read_text() == text
+
+
+def test_a_pyspark_that_this_python_would_not_import_leaves_this_python(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pyspark, "__file__", "/somewhere/else/pyspark/__init__.py")
+    assert quick_python() == sys.executable
+
+
 def test_a_cache_where_no_program_can_run_leaves_this_python(
     monkeypatch: pytest.MonkeyPatch, cache: Path
 ) -> None:

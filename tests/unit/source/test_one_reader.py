@@ -22,6 +22,7 @@ from penstock.testing.fake._groups import CommittedOffset
 from penstock.testing.fake.control import Refuse, SeenRequest
 from penstock.testing.fake.rights import Acl, Rights
 from penstock.types import TopicPartition
+from tests import judge
 from tests.kafka.source_runs import Query as Stream
 from tests.unit.relay.fake_query import GROUP, SOURCE, Query, query_on_fake
 from tests.waiting import wait_until
@@ -30,6 +31,15 @@ FIRST = TopicPartition(SOURCE, 0)
 AT_GROUP = {"scan.startup.mode": "group-offsets"}
 WITHOUT_COMMITS = {"commit.offsets.on.checkpoint": "false"}
 NO_ANSWER = Refuse(codes.GROUP_AUTHORIZATION_FAILED)
+
+
+TASK = "penstock1 - 1 0 0 1 5 5 1"
+"""The note of a task."""
+
+
+@pytest.fixture(autouse=True)
+def asks_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "_AGAIN_S", 0.0)
 
 
 @pytest.fixture
@@ -43,11 +53,11 @@ def stream_of(query: Query, **more: str) -> Stream:
     return Stream({**{name: query.source[name] for name in names}, **more})
 
 
-def left_at(query: Query, offset: int) -> None:
+def left_at(query: Query, offset: int, note: str = "penstock1 -", topic: str = SOURCE) -> None:
     """Let a continuous query have stopped at this offset of each topic partition."""
     offsets = query.fake._state.groups.of(GROUP).offsets
     for partition in range(3):
-        offsets[SOURCE, partition] = CommittedOffset(offset, metadata="penstock1 -")
+        offsets[topic, partition] = CommittedOffset(offset, metadata=note)
 
 
 def notes(query: Query) -> set[str]:
@@ -233,6 +243,53 @@ def test_the_start_of_a_range_is_that_of_its_markers(query: Query) -> None:
             reader.partitions(start, end)
 
 
+def test_records_between_a_continuous_query_and_a_stream_are_not_left_out(query: Query) -> None:
+    """With the default of Spark's dialect a new stream begins at the ends of the logs."""
+    query.write()
+    left_at(query, 10, TASK)
+    with pytest.raises(
+        OffsetOutOfRangeError, match=r"begins at offset 20 of source-0.* stopped at offset 10"
+    ):
+        stream_of(query, **{"scan.startup.mode": "latest-offset"}).run()
+    assert (offsets(query), notes(query)) == ({10}, {TASK})
+    assert len(stream_of(query, **AT_GROUP).run()) == 30
+
+
+def test_a_topic_that_is_discovered_later_is_checked_too(query: Query) -> None:
+    query.write()
+    names = ("properties.bootstrap.servers", "properties.group.id")
+    stream = Stream(
+        {
+            **{name: query.source[name] for name in names},
+            "topic-pattern": f"{SOURCE}|later",
+            "scan.startup.mode": "earliest-offset",
+            "scan.topic-partition-discovery.interval": "1 ms",
+        }
+    )
+    with stream.running() as reader:
+        stream.catch_up(reader)
+        left_at(query, 1, TASK, "later")
+        query.fake.create_topic("later", partitions=3)
+        judge.produce(query.fake.bootstrap_servers, "later", *(b"%d" % each for each in range(30)))
+        with pytest.raises(OffsetOutOfRangeError, match=r"offset 0 of later-0.* read on to offset 1"):
+            stream.trigger(reader)
+
+
+def test_a_run_with_available_now_on_an_older_spark_commits_the_run_before(query: Query) -> None:
+    query.write()
+    config = parse_read(stream_of(query).options, streaming=True).source
+    last = SourceOffset(dict.fromkeys((TopicPartition(SOURCE, each) for each in range(3)), 5)).to_json()
+    reader = OlderStreamReader(config, source_schema(include_headers=False))
+    try:
+        reader.partitions(last, last)
+        end = reader.latestOffset()
+        reader.commit(last)
+        reader.partitions(last, end)
+        wait_until(lambda: offsets(query) == {5}, "the commit")
+    finally:
+        reader.stop()
+
+
 # ----- a coordinator that does not answer
 
 
@@ -247,9 +304,9 @@ def test_a_check_without_an_answer_is_made_again(query: Query, caplog: pytest.Lo
             assert stream.trigger(reader)
             assert stream.trigger(reader) is None
             assert len(control.seen) >= 2, "each batch asks"
-        assert [
-            (each.levelname, "asks again before each batch" in each.message) for each in caplog.records
-        ] == [("WARNING", True)]
+        assert [(each.levelname, "asks again every 10 s" in each.message) for each in caplog.records] == [
+            ("WARNING", True)
+        ]
         assert notes(query) == {"penstock1 -"}, "a commit would hide what the continuous query has read"
         left_at(query, 50)
         with pytest.raises(OffsetOutOfRangeError, match="read on to offset 50"):
@@ -277,6 +334,52 @@ def test_a_stream_that_starts_at_the_group_needs_the_answer(query: Query) -> Non
             pytest.raises(AuthorizationError),
         ):
             reader.latestOffset(begin, reader.getDefaultReadLimit())
+
+
+def test_a_stream_that_has_begun_at_the_group_goes_on_without_an_answer(query: Query) -> None:
+    query.write()
+    left_at(query, 10)
+    stream = stream_of(query, **AT_GROUP)
+    with stream.running() as reader:
+        stream.catch_up(reader)
+        one_reader = reader._one_reader
+        assert one_reader is not None
+        one_reader.is_done = False  # a commit was refused, because others subscribe with this group
+        query.write()
+        with query.fake.control("DescribeGroups", NO_ANSWER, times=None) as control:
+            assert stream.trigger(reader)
+        assert control.seen
+
+
+def test_a_commit_that_is_tried_later_does_not_set_a_continuous_query_back(query: Query) -> None:
+    config = parse_read(stream_of(query).options, streaming=True).source
+    reader = OneReader(config, query.connections)
+    reader.check({FIRST: 0})
+    commits: list[Any] = []
+
+    def refuse(positions: Any, _: int) -> dict[Any, Any]:
+        commits.append(positions)
+        raise ClientError("members", error_code=codes.UNKNOWN_MEMBER_ID)
+
+    commit = reader.watching(refuse)
+    for _ in range(2):
+        with pytest.raises(ClientError):
+            commit({FIRST: 5}, 1_000)
+    assert len(commits) == 1
+    assert not reader.is_done
+
+
+def test_a_coordinator_that_is_silent_is_asked_again_after_a_pause(
+    query: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "_AGAIN_S", 3_600.0)
+    config = parse_read(stream_of(query).options, streaming=True).source
+    reader = OneReader(config, query.connections)
+    with query.fake.control("DescribeGroups", NO_ANSWER, times=None) as control:
+        for _ in range(3):
+            reader.check({FIRST: 0})
+        assert len(control.seen) == 1
+    assert not reader.is_done
 
 
 def test_a_coordinator_that_is_silent_delays_later_batches_less(

@@ -193,6 +193,17 @@ def test_ctrl_c_stays_ctrl_c_when_java_does_not_answer_the_stop(failed: int) -> 
     assert one.stop.call_count == min(failed + 1, 6)
 
 
+def test_a_job_is_stopped_also_if_java_does_not_say_whether_it_runs() -> None:
+    class Asked(MagicMock):
+        @property
+        def isActive(self) -> bool:
+            raise Py4JNetworkError("Answer from Java side is empty")
+
+    one = Asked()
+    Job("a", [one]).stop()
+    one.stop.assert_called_once_with()
+
+
 def test_a_failure_of_one_query_is_told() -> None:
     told: list[Job] = []
     job = Job("j", [failed()])

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from penstock.devbroker.paths import cache_folder
@@ -35,14 +37,22 @@ PYTHONPATH=$path
 export PYTHONPATH
 exec {python} "$@"
 """
-_TRIAL = "import importlib.util; raise SystemExit(importlib.util.find_spec('pyspark') is None)"
+_TRIAL = "import importlib.util; raise SystemExit(importlib.util.find_spec('pyspark').origin != {origin!r})"
+_NAME_OF_SHELL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def quick_python() -> str:
-    """Return the program that Spark should start as Python: the script, or this Python if it cannot run."""
+def quick_python(names: Iterable[str] = ()) -> str:
+    """Return the program that Spark should start as Python: the script, or this Python if it cannot run.
+
+    Args:
+        names: of variables that Spark adds to the environment of its Python processes. Some shells drop those
+            that no shell could set, such as `app.mode`. So Python starts without the script then.
+    """
+    if not all(map(_NAME_OF_SHELL.fullmatch, (*os.environ, *names))):
+        return sys.executable
     try:
         return str(_made(_text()))
-    except (OSError, subprocess.SubprocessError):
+    except (OSError, ValueError, subprocess.SubprocessError):
         return sys.executable
 
 
@@ -59,15 +69,24 @@ def _text() -> str:
 
 def _made(text: str) -> Path:
     """Return the file with the script. It is tried once: the folder may be one where no program can run."""
+    import pyspark  # noqa: PLC0415 - lazy
+
     script = cache_folder() / f"python-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-    if not script.exists() or script.read_text() != text:
+    if not _is_fit(script, text):
         script.parent.mkdir(parents=True, exist_ok=True)
         new = script.with_suffix(f".{os.getpid()}")
         new.write_text(text)
         new.chmod(0o700)
         try:
-            subprocess.run([new, "-c", _TRIAL], check=True, timeout=60)
+            subprocess.run([new, "-c", _TRIAL.format(origin=pyspark.__file__)], check=True, timeout=60)
             new.replace(script)
         finally:
             new.unlink(missing_ok=True)
     return script
+
+
+def _is_fit(script: Path, text: str) -> bool:
+    """Return whether this user has made the script, and may run it. Another user could change it later."""
+    if not os.access(script, os.R_OK | os.X_OK):
+        return False
+    return script.stat().st_uid == os.getuid() and script.read_text() == text

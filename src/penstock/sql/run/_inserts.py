@@ -185,7 +185,9 @@ class Inserts:
             for write, folder in zip(streams, folders, strict=True):
                 in_one_thread = has_operators(write.found.states)
                 planned = planned_in_one_thread(self._spark) if in_one_thread else nullcontext()
-                quick = quick_local_checkpoints(self._spark, folder)
+                # The table of `filesystem` has a log beside its files, which may be on another store.
+                is_files = isinstance(write.table.connector, Files)
+                quick = nullcontext() if is_files else quick_local_checkpoints(self._spark, folder)
                 with self._zone_of(write), without_reused_shuffles(self._spark), planned, quick:
                     queries.append(self._start_stream(write, folder, source))
                 if folder is not None:

@@ -168,7 +168,10 @@ class Job:
         return stop_jobs_after_batch([self], timeout_ms)
 
     def _end_watch(self) -> None:
-        self._is_stopped = self._is_stopped or self.is_active
+        try:
+            self._is_stopped = self._is_stopped or self.is_active
+        except Exception:  # noqa: BLE001 - Ctrl-C may have cut off a call before this one
+            self._is_stopped = True
         self._is_over.set()
         if self._watcher is not None and self._watcher is not threading.current_thread():
             self._watcher.join()
