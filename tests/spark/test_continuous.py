@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -101,12 +101,7 @@ def running(
 @pytest.mark.promise
 def test_each_record_once_whatever_is_killed(spark: SparkSession, copy: Copy, tmp_path: Path) -> None:
     """Workers are killed while records come, and the query is started a second time beside itself."""
-    pids = tmp_path / "pids"
-    pids.mkdir()
-
-    def note_pid(batch: pa.RecordBatch) -> pa.RecordBatch:
-        (pids / str(os.getpid())).touch()
-        return batch.drop_columns(["partition"])
+    pids, note_pid = noting_pids(tmp_path)
 
     copy.write()
     with running(spark, copy, note_pid, lanes=2) as first, writing(copy):
@@ -174,12 +169,7 @@ def test_a_stream_and_a_continuous_query_take_over_from_each_other(
     spark: SparkSession, copy: Copy, tmp_path: Path
 ) -> None:
     """There and back, as docs/continuous.md says. Workers are killed before each change."""
-    pids = tmp_path / "pids"
-    pids.mkdir()
-
-    def note_pid(batch: pa.RecordBatch) -> pa.RecordBatch:
-        (pids / str(os.getpid())).touch()
-        return batch.drop_columns(["partition"])
+    pids, note_pid = noting_pids(tmp_path)
 
     streams = Streams(spark, copy, tmp_path)
     run_stream, dies = streams.run, streams.dies
@@ -240,12 +230,7 @@ def test_a_stream_after_a_take_over_repeats_its_first_batch_unless_it_was_read(
 def test_at_least_once_writes_everything_and_opens_no_transaction(
     spark: SparkSession, copy: Copy, tmp_path: Path
 ) -> None:
-    pids = tmp_path / "pids"
-    pids.mkdir()
-
-    def note_pid(batch: pa.RecordBatch) -> pa.RecordBatch:
-        (pids / str(os.getpid())).touch()
-        return batch.drop_columns(["partition"])
+    pids, note_pid = noting_pids(tmp_path)
 
     sink = {"topic": copy.target, "sink.delivery-guarantee": "at-least-once"}
     query = penstock.continuous(spark, copy.options(), note_pid, sink)
@@ -353,6 +338,18 @@ def write_some_bad(copy: Copy, first: int) -> None:
     values = [b'{"id":%d}' % at if at % 5 else b"bad %d" % at for at in range(first, first + 50)]
     records = [judge.Record(each, partition=at % PARTITIONS) for at, each in enumerate(values)]
     copy.written += judge.produce(copy.bootstrap, copy.source, *records)
+
+
+def noting_pids(folder: Path) -> tuple[Path, Callable[[pa.RecordBatch], pa.RecordBatch]]:
+    """Return a folder, and a function that copies records and notes there in which process."""
+    pids = folder / "pids"
+    pids.mkdir()
+
+    def note_pid(batch: pa.RecordBatch) -> pa.RecordBatch:
+        (pids / str(os.getpid())).touch()
+        return batch.drop_columns(["partition"])
+
+    return pids, note_pid
 
 
 def kill_all(pids: Path) -> None:

@@ -10,7 +10,8 @@ batch's metadata, and one line of JSON for each source. `commits/N` is written w
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -75,7 +76,8 @@ def read_checkpoint(location: str | Path, source: int | None = None) -> Checkpoi
         )
     done = [batch_id for batch_id in committed if batch_id in planned]
     after_done = [batch_id for batch_id in planned if not done or batch_id > done[-1]]
-    positions = _positions(folder, done[-1], source) if done else _start_of_first(folder, planned[0], source)
+    last = _kafka_offsets(folder, done[-1], source) if done else []
+    positions = _merged(last) if done else _start_of_first(folder, planned[0], source)
     history = _history(folder, done[-_HISTORY_BATCHES:], source)
     if after_done:
         _add_planned(history, folder, after_done[0], source, positions)
@@ -87,14 +89,9 @@ def read_checkpoint(location: str | Path, source: int | None = None) -> Checkpoi
         batch_ms=_took_ms(folder, done[-1]) if done else None,
         positions=positions,
         history=history,
-        **({} if not done else _facts_of_markers(folder, done[-1], source)),
+        topic_ids=dict(ChainMap(*(dict(each.markers.topic_ids) for each in last))),
+        waiting=frozenset().union(*(each.markers.waiting for each in last)),
     )
-
-
-def _facts_of_markers(folder: Folder, batch_id: int, source: int | None) -> dict[str, Any]:
-    markers = [offset.markers for offset in _kafka_offsets(folder, batch_id, source)]
-    topic_ids = {topic: topic_id for each in markers for topic, topic_id in each.topic_ids.items()}
-    return {"topic_ids": topic_ids, "waiting": frozenset().union(*(each.waiting for each in markers))}
 
 
 def _batches(folder: Folder, log: str) -> list[int]:
@@ -130,8 +127,12 @@ def _add_planned(
 
 def _positions(folder: Folder, batch_id: int, source: int | None) -> Positions:
     """Return the positions at the end of a batch, over the sources that read Kafka."""
+    return _merged(_kafka_offsets(folder, batch_id, source))
+
+
+def _merged(offsets: Iterable[SourceOffset]) -> Positions:
     merged: dict[TopicPartition, int] = {}
-    for offset in _kafka_offsets(folder, batch_id, source):
+    for offset in offsets:
         _merge(merged, offset.positions)
     return merged
 

@@ -20,6 +20,7 @@ from penstock.client.produce.idempotence import SequenceNumbers
 from penstock.client.settings import ProduceSettings
 from penstock.codec import RecordBatchBuilder, RecordColumns, group_rows, murmur2_partitions
 from penstock.errors import RowError
+from penstock.options.config import DeliveryGuarantee
 from penstock.types import TopicPartition
 
 RECORD_COLUMNS = ("key", "value", "headers", "timestamp")
@@ -27,9 +28,22 @@ _BATCH_BYTES = 256 << 10
 """Before compression. A transaction lasts milliseconds, so a batch does not grow while it waits."""
 
 
-def written_topics(target: str, dead_letter_topic: str | None) -> tuple[str, ...]:
-    """Return the topics that a query writes."""
-    return (target,) if dead_letter_topic is None else (target, dead_letter_topic)
+class Writes:
+    """What the settings of a query and the plan of a task say of the topics that are written."""
+
+    target: str
+    dead_letter_topic: str | None
+    guarantee: DeliveryGuarantee
+
+    @property
+    def is_transactional(self) -> bool:
+        """Return whether tasks write in transactions, which hold the offsets of what they have read."""
+        return self.guarantee is DeliveryGuarantee.EXACTLY_ONCE
+
+    @property
+    def written_topics(self) -> tuple[str, ...]:
+        """Return the target, and the topic of dead letters if there is one."""
+        return (self.target,) if self.dead_letter_topic is None else (self.target, self.dead_letter_topic)
 
 
 class RecordMaker(Protocol):

@@ -16,7 +16,7 @@ from penstock.errors import OptionError
 from penstock.options.config import DeliveryGuarantee, IsolationLevel, KafkaProperties, SourceConfig
 from penstock.options.continuous import ContinuousConfig
 from penstock.options.properties import property_value
-from penstock.relay.records import OpensRecordMaker, written_topics
+from penstock.relay.records import OpensRecordMaker, Writes
 
 _CLIENT_ID = "penstock-continuous"
 _TIMEOUT = "transaction.timeout.ms"
@@ -31,7 +31,7 @@ _PROMISES = {
 
 
 @dataclass(frozen=True)
-class QuerySettings:
+class QuerySettings(Writes):
     """What a continuous query does.
 
     Attributes:
@@ -63,19 +63,9 @@ class QuerySettings:
     guarantee: DeliveryGuarantee = DeliveryGuarantee.EXACTLY_ONCE
 
     @property
-    def is_transactional(self) -> bool:
-        """Return whether tasks write in transactions, which hold the offsets of what they have read."""
-        return self.guarantee is DeliveryGuarantee.EXACTLY_ONCE
-
-    @property
     def promise(self) -> str:
         """Return what a message says about records when the query ends with an error."""
         return _PROMISES[self.guarantee]
-
-    @property
-    def written_topics(self) -> tuple[str, ...]:
-        """Return the target, and the topic of dead letters if there is one."""
-        return written_topics(self.target, self.dead_letter_topic)
 
     @property
     def is_read_committed(self) -> bool:

@@ -60,7 +60,7 @@ from penstock.relay.messages import (
     TakeId,
 )
 from penstock.relay.notes import TaskNote
-from penstock.relay.records import RECORD_COLUMNS, OpensRecordMaker, TargetRecords, written_topics
+from penstock.relay.records import RECORD_COLUMNS, OpensRecordMaker, TargetRecords, Writes
 from penstock.types import TopicPartition
 
 _POLL_S = 0.05
@@ -70,7 +70,7 @@ _ABORT_TIMEOUT_MS = 5_000
 
 
 @dataclass(frozen=True)
-class ContinuousPlan:
+class ContinuousPlan(Writes):
     """What one task does. Pickled to the executor.
 
     Attributes:
@@ -105,16 +105,6 @@ class ContinuousPlan:
     plan_check_ms: int = 500
     dead_letter_topic: str | None = None
     guarantee: DeliveryGuarantee = DeliveryGuarantee.EXACTLY_ONCE
-
-    @property
-    def is_transactional(self) -> bool:
-        """Return whether records and offsets are written in transactions."""
-        return self.guarantee is DeliveryGuarantee.EXACTLY_ONCE
-
-    @property
-    def written_topics(self) -> tuple[str, ...]:
-        """Return the target, and the topic of dead letters if there is one."""
-        return written_topics(self.target, self.dead_letter_topic)
 
 
 class ContinuousTask:

@@ -39,14 +39,6 @@ _WORDS_OF_DRIVER = 2
 """Of the note of the driver of a continuous query, or of `penstock take-over`. A task says more."""
 
 
-class _UnansweredError(Exception):
-    """The group's coordinator did not say what was asked."""
-
-    def __init__(self, reason: PenstockError) -> None:
-        super().__init__(reason.message)
-        self.reason = reason
-
-
 class OneReader:
     """Checks that no continuous query has the group of a stream: once a run, and again after a refusal.
 
@@ -55,10 +47,6 @@ class OneReader:
     Args:
         config: the options of the read.
         connections: to the cluster.
-
-    Attributes:
-        is_done: whether the group was checked. Otherwise nothing may be committed to it, because a commit
-            replaces the notes of the continuous query.
     """
 
     def __init__(self, config: SourceConfig, connections: KafkaConnections) -> None:
@@ -68,9 +56,17 @@ class OneReader:
         self._connections = connections
         self._has_to_answer = self._has_warned = False
         self._again_at_s = 0.0
-        self._checked: set[TopicPartition] = set()
         self._is_needed = bool(self._group_id) and (config.commits_offsets or self._starts_at_group)
-        self.is_done = not self._is_needed
+        self._checked: frozenset[TopicPartition] = frozenset()
+        """Empty again when the group has to be asked about all topic partitions."""
+
+    @property
+    def is_done(self) -> bool:
+        """Return whether the group was checked.
+
+        Otherwise nothing may be committed to it, because a commit replaces the notes of the continuous query.
+        """
+        return bool(self._checked) or not self._is_needed
 
     def before_start(self) -> None:
         """Raise if the stream starts at the offsets of a group that has a continuous query as its member.
@@ -82,7 +78,7 @@ class OneReader:
             ClientError: the group has such a member, or no coordinator answers in time.
             AuthorizationError: the group may not be described.
         """
-        if not self._is_needed or self.is_done or not self._starts_at_group:
+        if self.is_done or not self._starts_at_group:
             return
         self._has_to_answer = True
         if has_only_member(self._connections, self._group_id):
@@ -99,34 +95,31 @@ class OneReader:
             OffsetOutOfRangeError: a continuous query has read on, after the checkpoint was written. Or the
                 stream begins after its offsets.
         """
-        if not self._is_needed or (self.is_done and positions.keys() <= self._checked):
+        if not self._is_needed or time.monotonic() < self._again_at_s:
             return
-        asked = {tp: at for tp, at in positions.items() if not (self.is_done and tp in self._checked)}
-        if self._has_warned and time.monotonic() < self._again_at_s:
+        asked = {tp: at for tp, at in positions.items() if tp not in self._checked}
+        if self._checked and not asked:
             return
-        patience_ms = _LATER_PATIENCE_MS if self._has_warned else _PATIENCE_MS
-        try:
-            self._check(asked, None if self._has_to_answer else patience_ms)
-        except _UnansweredError as error:
-            self.is_done = False
-            self._warn(error.reason)
-            return
-        self._has_to_answer = self._has_warned = False
-        self._checked |= asked.keys()
-        self.is_done = bool(self._checked)
-
-    def _check(self, positions: Positions, patience_ms: int | None) -> None:
+        patience_ms = None if self._has_to_answer else self._patience_ms
         try:
             has_member = has_only_member(self._connections, self._group_id, timeout_ms=patience_ms)
-            found = {} if has_member else self._notes(positions, is_stable=False, timeout_ms=patience_ms)
+            found = {} if has_member else self._notes(asked, is_stable=False, timeout_ms=patience_ms)
         except PenstockError as error:
             if self._has_to_answer:
                 raise
-            raise _UnansweredError(error) from error
+            self._checked = frozenset()
+            self._warn(error)
+            return
         if has_member:
             raise self._has_member()
-        if any(_is_of_continuous(each) for each in found.values()):
-            self._take_over(positions)
+        if any(map(_is_of_continuous, found.values())):
+            self._take_over(asked)
+        self._has_to_answer = self._has_warned = False
+        self._checked |= asked.keys()
+
+    @property
+    def _patience_ms(self) -> int:
+        return _LATER_PATIENCE_MS if self._has_warned else _PATIENCE_MS
 
     def watching(self, commit: CommitOffsets) -> CommitOffsets:
         """Return a function that commits, and lets the next batch be checked again if the group has members.
@@ -141,7 +134,7 @@ class OneReader:
                 return commit(positions, timeout_ms)
             except ClientError as error:
                 if is_refused_for_members(error):
-                    self.is_done = False
+                    self._checked = frozenset()
                 raise
 
         return watched
@@ -196,29 +189,31 @@ class OneReader:
         )
 
     def _left_behind(self, topic_partition: TopicPartition, at: int, committed: int) -> OffsetOutOfRangeError:
-        return OffsetOutOfRangeError(
+        return self._elsewhere(
+            topic_partition,
+            at,
             f"This stream is at offset {at} of {topic_partition}, but a continuous query has read on to "
             f"offset {committed} in the consumer group {self._group_id!r}. The stream would write these "
             "records a second time. Nothing was read. To let a stream continue where the continuous query "
             "has stopped, give it a new checkpointLocation and 'scan.startup.mode' = 'group-offsets'. "
             "If both shall write the records, give the stream another group id.",
-            group_id=self._group_id,
-            topic=topic_partition.topic,
-            partition=topic_partition.partition,
-            offset=at,
         )
 
     def _left_out(self, topic_partition: TopicPartition, at: int, committed: int) -> OffsetOutOfRangeError:
-        return OffsetOutOfRangeError(
+        return self._elsewhere(
+            topic_partition,
+            at,
             f"This stream begins at offset {at} of {topic_partition}, but a continuous query has stopped at "
             f"offset {committed} in the consumer group {self._group_id!r}. Neither would read the records "
             "between. Nothing was read. To let the stream continue there, give it a new checkpointLocation "
             "and 'scan.startup.mode' = 'group-offsets'. If it is another copy of the records, give it "
             "another group id.",
-            group_id=self._group_id,
-            topic=topic_partition.topic,
-            partition=topic_partition.partition,
-            offset=at,
+        )
+
+    def _elsewhere(self, topic_partition: TopicPartition, at: int, message: str) -> OffsetOutOfRangeError:
+        topic, partition = topic_partition
+        return OffsetOutOfRangeError(
+            message, group_id=self._group_id, topic=topic, partition=partition, offset=at
         )
 
     def _not_taken(self, error: PenstockError) -> ClientError:

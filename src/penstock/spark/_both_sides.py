@@ -14,7 +14,8 @@ from pyspark.sql.types import DataType, StringType, StructField
 from penstock.changelog.operators.join import KEY, LEFT, RIGHT, SIDE, How, Names, On
 from penstock.errors import SchemaError
 from penstock.spark._arguments import check_names, check_texts, columns_without_kind, kind_expression
-from penstock.spark._keyed_frame import arrow, quoted
+from penstock.spark._keyed_frame import arrow
+from penstock.spark.quoting import quoted
 from penstock.state.columns import check_columns
 
 if TYPE_CHECKING:

@@ -27,6 +27,7 @@ from penstock.spark.connect import functions_for, is_connect
 from penstock.spark.map_rows import map_rows
 from penstock.spark.native import WAITS, WATERMARK, watermark_behind
 from penstock.spark.one_thread import plan_in_one_thread
+from penstock.spark.quoting import quoted
 from penstock.spark.reused_shuffles import keep_watermarks
 from penstock.spark.versions import repartition_by_id, to_arrow_schema
 from penstock.state.files import LocalFiles, open_files
@@ -176,10 +177,6 @@ def _checked_count(partitions: int) -> int:
 def partition_expression(keys: Iterable[str], count: int) -> str:
     """Return the SQL that computes the partition of a row. It never changes: states are divided by it."""
     return f"pmod(hash({', '.join(map(quoted, keys))}), {count})"
-
-
-def quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
 
 
 def fields_that_wait(df: DataFrame, time: str, delay_ms: int) -> list[StructField]:

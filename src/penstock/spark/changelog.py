@@ -38,8 +38,9 @@ from penstock.spark._arguments import (
     time_to_live_ms,
 )
 from penstock.spark._both_sides import both_sides, out_fields, pairs_of
-from penstock.spark._keyed_frame import apply, arrow, quoted
+from penstock.spark._keyed_frame import apply, arrow
 from penstock.spark.native import check_rows_come_once
+from penstock.spark.quoting import quoted
 from penstock.state.columns import check_columns
 from penstock.state.snapshot import Lifetime
 

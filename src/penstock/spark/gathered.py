@@ -17,7 +17,8 @@ from penstock.changelog.operators.gathered import GroupAggregates
 from penstock.changelog.row_kinds import ROW_KIND
 from penstock.errors import SchemaError
 from penstock.spark._arguments import parsed_calls
-from penstock.spark._keyed_frame import arrow, quoted
+from penstock.spark._keyed_frame import arrow
+from penstock.spark.quoting import quoted
 from penstock.spark.versions import map_column
 
 if TYPE_CHECKING:

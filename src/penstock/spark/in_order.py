@@ -27,6 +27,7 @@ from penstock.changelog.row_kinds import (
 from penstock.errors import OptionError, RowError
 from penstock.spark._arguments import check_names, check_texts
 from penstock.spark.map_rows import map_rows
+from penstock.spark.quoting import quoted
 from penstock.spark.versions import to_arrow_schema
 from penstock.state.columns import check_columns, hash_columns, hash_values, one_array
 
@@ -66,7 +67,7 @@ def in_order(
         raise OptionError(f"Expected at least 1 for `partitions`, got {partitions}.", option="partitions")
     check_columns(to_arrow_schema(df.schema), [*keys, *order_by])
     check_texts(df.schema, [*keys, *order_by])
-    columns = [df[f"`{name.replace('`', '``')}`"] for name in keys]
+    columns = [df[quoted(name)] for name in keys]
     together = df.repartition(*columns) if partitions is None else df.repartition(partitions, *columns)
     sorted_rows = SortedRows(tuple(keys), tuple(order_by))
     return map_rows(together, sorted_rows.run, df.schema)

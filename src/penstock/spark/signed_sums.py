@@ -19,9 +19,10 @@ from penstock.changelog.operators.calls import Call, parse_calls
 from penstock.changelog.row_kinds import DELETE, INSERT, NAMES, ROW_KIND, UPDATE_AFTER, UPDATE_BEFORE
 from penstock.errors import OptionError, SchemaError
 from penstock.spark._arguments import check_names, columns_without_kind, parsed_calls
-from penstock.spark._keyed_frame import arrow, quoted
+from penstock.spark._keyed_frame import arrow
 from penstock.spark.connect import functions_for
 from penstock.spark.native import UPSERTS, WATERMARK, check_rows_come_once
+from penstock.spark.quoting import quoted
 from penstock.state.columns import check_columns
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from pyspark.sql.types import DataType, StructField, StructType
 from penstock.errors import UnsupportedOptionError
 from penstock.spark.connect import functions_for
 from penstock.spark.map_rows import map_rows
+from penstock.spark.quoting import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -161,7 +162,7 @@ def map_column(
     """
     functions = functions_for(rows)
     if hasattr(functions, "arrow_udf"):
-        return rows.withColumn(name, functions.arrow_udf(function, out)(rows[f"`{name.replace('`', '``')}`"]))
+        return rows.withColumn(name, functions.arrow_udf(function, out)(rows[quoted(name)]))
     # PySpark 4.0 has functions over whole batches only.
     fields = list(rows.schema)
     index = rows.columns.index(name)

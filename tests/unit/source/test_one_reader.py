@@ -161,15 +161,21 @@ def test_a_stream_that_goes_on_after_a_take_over_that_was_not_used_leaves_a_mark
 # ----- a batch that is repeated
 
 
+def assert_is_not_repeated(stream: Stream, end: dict[str, Any], begun_at: int, read_on_to: int) -> None:
+    """Let Spark repeat the first batch of a stream, which is refused."""
+    told = rf"offset {begun_at} of source-0.* read on to offset {read_on_to}"
+    with stream.running() as reader:
+        begin = reader.initialOffset()
+        with pytest.raises(OffsetOutOfRangeError, match=told):
+            reader.partitions(begin, end)
+
+
 def test_a_first_batch_is_not_repeated_after_a_continuous_query_has_read_it(query: Query) -> None:
     query.write()
     stream = stream_of(query, **{"scan.startup.mode": "earliest-offset"})
     end = killed_in_its_next_batch(stream)
     left_at(query, 15)
-    with stream.running() as reader:
-        begin = reader.initialOffset()
-        with pytest.raises(OffsetOutOfRangeError, match=r"offset 0 of source-0.* read on to offset 15"):
-            reader.partitions(begin, end)
+    assert_is_not_repeated(stream, end, 0, 15)
 
 
 def test_a_first_batch_that_began_at_the_group_is_not_repeated(query: Query) -> None:
@@ -179,10 +185,7 @@ def test_a_first_batch_that_began_at_the_group_is_not_repeated(query: Query) -> 
     stream = stream_of(query, **AT_GROUP)
     end = killed_in_its_next_batch(stream)
     left_at(query, 15)
-    with stream.running() as reader:
-        begin = reader.initialOffset()
-        with pytest.raises(OffsetOutOfRangeError, match=r"offset 5 of source-0.* read on to offset 15"):
-            reader.partitions(begin, end)
+    assert_is_not_repeated(stream, end, 5, 15)
     assert notes(query) == {"penstock1 -"}, "the next start sees it, too"
 
 
@@ -344,7 +347,7 @@ def test_a_stream_that_has_begun_at_the_group_goes_on_without_an_answer(query: Q
         stream.catch_up(reader)
         one_reader = reader._one_reader
         assert one_reader is not None
-        one_reader.is_done = False  # a commit was refused, because others subscribe with this group
+        one_reader._checked = frozenset()  # a commit was refused, because others subscribe with this group
         query.write()
         with query.fake.control("DescribeGroups", NO_ANSWER, times=None) as control:
             assert stream.trigger(reader)

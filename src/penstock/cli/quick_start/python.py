@@ -60,10 +60,9 @@ def _text() -> str:
     import pyspark  # noqa: PLC0415 - lazy
 
     home = Path(pyspark.__file__).parent
-    homes = [
-        shlex.quote(each) for each in dict.fromkeys((str(home), str(home.resolve())))
-    ]  # Spark resolves links
-    archives = " | ".join(f"{each}/{kind}" for each in homes for kind in ("python/lib/*.zip", "jars/*.jar"))
+    homes = dict.fromkeys((home, home.resolve()))  # Spark resolves links
+    kinds = ("python/lib/*.zip", "jars/*.jar")
+    archives = " | ".join(f"{shlex.quote(str(each))}/{kind}" for each in homes for kind in kinds)
     return _SCRIPT.format(archives=archives, python=shlex.quote(sys.executable))
 
 
