@@ -34,6 +34,6 @@ def test_a_leader_is_killed_and_all_brokers_run_afterwards(
     dev_kafka_of_three.pause(leader_of(dev_kafka_of_three, topic))
     revive(dev_kafka_of_three)
     assert all(map(dev_kafka_of_three.is_alive, dev_kafka_of_three.node_ids))
-    assert lagging_replicas(judge.admin(server)) == set()
+    assert lagging_replicas(dev_kafka_of_three) == set()
     judge.produce(server, topic, b"a")
     assert_each_once(dev_kafka_of_three, topic, [b"a"])

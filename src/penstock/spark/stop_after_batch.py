@@ -141,12 +141,13 @@ class _StoppingQuery:
                 "A query with the trigger 'continuous' has no batches to stop between. The query still runs. "
                 "Call query.stop(): the next start repeats what it has written since its last epoch."
             )
-        self._jvm = _jvm()
+        jvm = _jvm()
+        self._java = _JavaClasses(jvm)
         self._thread = self._execution.queryExecutionThread()
         self._state = self._execution.state()
         # Its package is not the same in all versions of Spark, but always that of the other states.
         package = str(self._state.get().getClass().getPackageName())
-        states = functools.reduce(getattr, package.split("."), self._jvm)
+        states = functools.reduce(getattr, package.split("."), jvm)
         self._terminated = getattr(getattr(states, "TERMINATED$"), "MODULE$")
 
     def has_ended(self) -> bool:
@@ -156,7 +157,7 @@ class _StoppingQuery:
             self._state.set(self._terminated)
             return True
         # Nothing is cut off by `stop` then, because no batch begins when the sleep ends.
-        if self._lets_loop_end() and _WAITS in self._stack():
+        if self._lets_loop_end() and _WAITS in self._look():
             self._query.stop()
         return False
 
@@ -178,14 +179,14 @@ class _StoppingQuery:
         before = self._state.get()
         if before.equals(self._terminated):
             return True
-        if not self._may_end(self._stack()) or not self._state.compareAndSet(before, self._terminated):
+        if not self._may_end(self._look()) or not self._state.compareAndSet(before, self._terminated):
             return False
-        stack = self._stack()
+        stack = self._look()
         if _WRITES in stack or not (_PLANS in stack or _RUNS in stack):
             return True
         return not self._state.compareAndSet(self._terminated, before)
 
-    def _may_end(self, stack: str) -> bool:
+    def _may_end(self, stack: _Stack) -> bool:
         if _RUNS in stack:
             return _WRITES in stack
         # Without a pause the next batch would be planned before its beginning could be seen.
@@ -197,13 +198,32 @@ class _StoppingQuery:
         )
         return bool(planned.equals(done))
 
-    def _stack(self) -> str:
-        """Return the stack of the query's thread as text, with few calls of Java."""
-        java = self._jvm.java
-        holder, text = java.lang.Throwable(), java.io.StringWriter()
-        holder.setStackTrace(self._thread.getStackTrace())
-        holder.printStackTrace(java.io.PrintWriter(text))
-        return str(text.toString())
+    def _look(self) -> _Stack:
+        return _Stack(self._java, self._thread)
+
+
+class _JavaClasses:
+    """Classes of Java that print a stack. Finding one by its name takes as long as several calls of it."""
+
+    def __init__(self, jvm: Any) -> None:
+        self.throwable = jvm.java.lang.Throwable
+        self.string_writer, self.print_writer = jvm.java.io.StringWriter, jvm.java.io.PrintWriter
+
+
+class _Stack:
+    """The functions on the stack of a thread of Java at one moment.
+
+    Java keeps the text. To send its 10 KB takes 50 ms, in which Spark's loop may plan the next batch.
+    """
+
+    def __init__(self, java: _JavaClasses, thread: Any) -> None:
+        holder, text = java.throwable(), java.string_writer()
+        holder.setStackTrace(thread.getStackTrace())
+        holder.printStackTrace(java.print_writer(text))
+        self._text = text.getBuffer()
+
+    def __contains__(self, function: str) -> bool:
+        return int(self._text.indexOf(function)) >= 0
 
 
 def _jvm() -> Any:

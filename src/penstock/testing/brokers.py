@@ -39,27 +39,37 @@ def leader_of(
 
 
 def revive(cluster: DevCluster) -> None:
-    """Resume and restart what a test has paused or killed. Wait until all replicas are in sync."""
+    """Resume and restart what a test has paused or killed.
+
+    Wait until each broker says that all replicas are in sync.
+    """
     for node_id in cluster.node_ids:
         if cluster.is_alive(node_id):
             cluster.resume(node_id)
         else:
             cluster.restart(node_id)
-    client = _admin(cluster)
-    wait_until(lambda: not lagging_replicas(client), "all replicas to be in sync")
+    wait_until(lambda: not lagging_replicas(cluster), "all replicas to be in sync")
 
 
-def lagging_replicas(client: Any, *, timeout_s: float = PATIENCE_S) -> set[tuple[str, int]]:
+def lagging_replicas(
+    brokers: HasAddress | str, *, timeout_s: float = PATIENCE_S
+) -> set[tuple[str, str, int]]:
     """Return the topic partitions of which a replica is not in sync, or that have no leader.
 
+    Each broker is asked, because one that was paused or restarted shows an old state for a moment.
+
     Args:
-        client: an AdminClient of librdkafka.
-        timeout_s: how long to wait for an answer.
+        brokers: a cluster, or its addresses.
+        timeout_s: how long to wait for each answer.
+
+    Returns:
+        The address of the broker that says so, topic and partition.
     """
-    topics = client.list_topics(timeout=timeout_s).topics.values()
     return {
-        (topic.topic, number)
-        for topic in topics
+        (address, topic.topic, number)
+        for address in address_of(brokers).split(",")
+        # A new client knows no other broker yet, so it asks this one.
+        for topic in _admin(address).list_topics(timeout=timeout_s).topics.values()
         for number, partition in topic.partitions.items()
         if partition.leader < 0 or set(partition.isrs) != set(partition.replicas)
     }
