@@ -4,9 +4,8 @@ Runs on the driver; needs no JAR. Guarantee: one commit of the catalog changes t
 penstock reads the marker and the rows from one snapshot of the table. The commit requires that this is still
 the current one, so each batch is applied once, also if two drivers run.
 
-A batch is one transaction with up to three snapshots: the first ones delete the rows of its keys, and the
-last one appends the new rows. Only the last one has the marker, so a rollback between them is found. The last
-one is written for an empty batch too.
+A batch is one snapshot, which has the marker, also if the batch is empty. The first development versions
+wrote up to three for a batch. Only the last one has the marker, so a rollback between them is found.
 """
 
 from __future__ import annotations
@@ -19,11 +18,12 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 from penstock.errors import MaterializeError, OptionError, RowError, SchemaError
-from penstock.extras import import_extra
 from penstock.state.columns import one_array
+from penstock.targets import _iceberg_changes
+from penstock.targets._iceberg_changes import library
 from penstock.targets._iceberg_snapshots import last_marker, owner_of, properties_of
 from penstock.targets._table_properties import QUERY, check_made_by_penstock, keys_of, new_properties
-from penstock.targets.batch import Batch, python_values
+from penstock.targets.batch import Batch
 from penstock.targets.marker import Marker, is_applied, marker_of, other_columns
 
 _RETRIES, _NO_RETRIES = "commit.retry.num-retries", "0"
@@ -56,7 +56,7 @@ class IcebergTable:
             SchemaError: a column has a type that Iceberg does not have, or a key has a type or name that a
                 key cannot have.
         """
-        _library("catalog")
+        library("catalog")
         if "." not in self.identifier:
             raise OptionError(
                 f"Expected `namespace.table` for `identifier`, got {self.identifier!r}.",
@@ -74,7 +74,7 @@ class IcebergTable:
         Raises:
             MaterializeError: it has others, or penstock has not made it.
         """
-        with _library("catalog").load_catalog(self.catalog, **(self.properties or {})) as catalog:
+        with library("catalog").load_catalog(self.catalog, **(self.properties or {})) as catalog:
             if catalog.table_exists(self.identifier):
                 table = catalog.load_table(self.identifier)
                 check_made_by_penstock(table.properties, str(self))
@@ -88,8 +88,8 @@ class IcebergTable:
                 writers may have changed rows, or they commit all the time.
             RowError: pyiceberg would change a null of a row.
         """
-        conflict = _library("exceptions").CommitFailedException
-        with _library("catalog").load_catalog(self.catalog, **(self.properties or {})) as catalog:
+        conflict = library("exceptions").CommitFailedException
+        with library("catalog").load_catalog(self.catalog, **(self.properties or {})) as catalog:
             for _ in range(_ATTEMPTS):
                 table = self._open(catalog, batch)
                 new = marker_of(batch)
@@ -115,7 +115,7 @@ class IcebergTable:
 
     def _open(self, catalog: Any, batch: Batch) -> Any:
         """Return the table as it is now. The first batch creates it if it is missing."""
-        errors = _library("exceptions")
+        errors = library("exceptions")
         if not catalog.table_exists(self.identifier):
             if batch.batch_id:
                 raise MaterializeError(
@@ -175,47 +175,11 @@ def _commit(table: Any, batch: Batch, new: Marker, properties: Mapping[str, str]
         new: its marker.
         properties: of the table, to be set with it.
     """
-    schema = table.schema().as_arrow()
-    rows = _as_stored(batch.upserted(), schema)
+    changes = _iceberg_changes.changes_of(table, batch)
     with table.transaction() as transaction:
         if properties:
             transaction.set_properties(dict(properties))
-        if batch.rows.num_rows:
-            touched = _touched(batch)
-            replaced = _as_stored(table.scan(row_filter=touched).to_arrow(), schema)
-            if replaced.num_rows:
-                transaction.delete(touched)
-                rows = pa.concat_tables([_kept(replaced, batch), rows])
-        transaction.append(rows, snapshot_properties=properties_of(new))
-
-
-def _touched(batch: Batch) -> Any:
-    """Return a condition that is true for the rows of all keys of the batch, and for few others.
-
-    With several key columns it is true for all combinations of their values, because a condition for each
-    key would take minutes.
-    """
-    found = _library("expressions")
-    condition = found.AlwaysTrue()
-    for key in batch.keys:
-        condition = found.And(condition, found.In(key, python_values(batch.rows.column(key).unique(), key)))
-    return condition
-
-
-def _kept(replaced: pa.Table, batch: Batch) -> pa.Table:
-    """Return the rows that the condition has found, and whose key the batch does not have."""
-    keys, index = list(batch.keys), "index"
-    names = [f"key {number}" for number in range(len(keys))]
-    indices = pa.array(range(replaced.num_rows), pa.int64())
-    numbered = replaced.select(keys).rename_columns(names).append_column(index, indices)
-    known = _as_stored(batch.rows.select(keys), replaced.select(keys).schema).rename_columns(names)
-    kept = numbered.join(known, names, join_type="left anti")
-    return replaced.take(kept.column(index).combine_chunks().sort())
-
-
-def _as_stored(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return rows with the order of columns and the types of the table."""
-    return rows.select(schema.names).cast(schema)
+        changes.commit(transaction, properties_of(new))
 
 
 def _check_column(column: pa.Field) -> None:
@@ -249,21 +213,12 @@ def _check_key(column: pa.Field) -> None:
 
 def _with_ids(schema: pa.Schema) -> Any:
     """Return the schema of Iceberg for columns of Arrow, as `create_table` makes it."""
-    convert = _library("io.pyarrow")._pyarrow_to_schema_without_ids  # noqa: SLF001 - the version is bounded
-    return _library("schema").assign_fresh_schema_ids(convert(schema))
+    convert = library("io.pyarrow")._pyarrow_to_schema_without_ids  # noqa: SLF001 - the version is bounded
+    return library("schema").assign_fresh_schema_ids(convert(schema))
 
 
 def _types(schema: Any) -> dict[str, pa.DataType]:
     return {one.name: one.type for one in schema.as_arrow()}
-
-
-def _library(module: str) -> Any:
-    """Return a module of the package `pyiceberg`.
-
-    Raises:
-        MissingExtraError: it is not installed.
-    """
-    return import_extra("iceberg", f"pyiceberg.{module}", "An Iceberg table", option="target")
 
 
 def check_nulls(rows: pa.Table, target: str) -> None:
