@@ -21,6 +21,7 @@ import penstock
 from penstock.cli.app import app
 from penstock.client.cluster.log_offsets import commit_offsets
 from penstock.client.transactions.steps import Transactions
+from penstock.devbroker.cluster import free_ports
 from penstock.errors import (
     CheckpointError,
     DecodeError,
@@ -40,6 +41,7 @@ from tests import judge
 from tests.continuous_copy import PARTITIONS, Copy, writing
 from tests.fix_broker import MakeTopic
 from tests.unit.relay.thread_job import ThreadJob
+from tests.unit.spark.test_continuous_shown import get
 from tests.waiting import wait_until
 
 
@@ -57,11 +59,17 @@ def even(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def test_a_query_copies_stops_and_goes_on(spark: SparkSession, copy: Copy) -> None:
     copy.write()
-    query = penstock.continuous(spark, copy.options(), even, {"topic": copy.target}, name="even")
+    (port,) = free_ports(1)
+    options = copy.options(**{"metrics.http.port": str(port)})
+    query = penstock.continuous(spark, options, even, {"topic": copy.target}, name="even")
+    url = f"http://127.0.0.1:{port}"
     try:
         copy.await_all()
         copy.write(3)
         copy.await_all()
+        wait_until(lambda: get(f"{url}/readyz")[0] == 200, "all tasks are seen")
+        records = f"penstock_source_records_total {len(copy.written)}.0"
+        wait_until(lambda: records in get(f"{url}/metrics")[1], "the metrics count each record")
         assert penstock.continuous_queries(spark) == [query]
         wait_until(lambda: query.status["numTasksBegun"] == 2, "both tasks are seen")
         wait_until(lambda: query.lastProgress, "a report")

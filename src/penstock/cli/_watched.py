@@ -145,7 +145,9 @@ def _sentence(sink: Any) -> str:
     """Return what a sink has open, and its last batch."""
     gauges, totals = sink["gauges"], sink["totals"]
     parts = [f"sink {sink['name']} ({sink['guarantee']}): {totals['records']:,} records"]
-    if sink["guarantee"] == "exactly-once":
+    if "transactions" in totals:  # of a continuous query, whose transactions last some milliseconds
+        parts.append(f"{totals['transactions']:,} transactions")
+    elif sink["guarantee"] == "exactly-once":
         parts.append(_open_transactions(gauges.get("open_transactions", 0), sink["oldest_transaction_ms"]))
         if gauges.get("unfinished_batches"):
             parts.append(f"{gauges['unfinished_batches']} decided batches unfinished")

@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -52,11 +52,13 @@ class SinkState:
 
     Attributes:
         guarantee: the value of `sink.delivery-guarantee`.
-        totals: by `TOTALS`, over the batches since the source was started.
+        totals: by `TOTALS`, over the batches since the source was started. A continuous query knows only
+            `records` and `transactions`.
         gauges: by `GAUGES`; a missing one is unknown.
         batches: how many were written.
         failed: how many Spark gave up.
         begun_at_ms: when the batch that is under way began; None between batches, or if unknown.
+        has_batches: whether it writes micro-batches. A continuous query does not.
     """
 
     guarantee: str
@@ -65,16 +67,16 @@ class SinkState:
     batches: int = 0
     failed: int = 0
     begun_at_ms: int | None = None
+    has_batches: bool = True
 
     def copy(self) -> SinkState:
         """Return a copy that does not change."""
-        totals, gauges = dict(self.totals), dict(self.gauges)
-        return SinkState(self.guarantee, totals, gauges, self.batches, self.failed, self.begun_at_ms)
+        return replace(self, totals=dict(self.totals), gauges=dict(self.gauges))
 
     @property
     def compression_ratio(self) -> float | None:
         """Return bytes before compression divided by bytes after it; None before the first record."""
-        after = self.totals["batch_bytes"]
+        after = self.totals.get("batch_bytes")
         return self.totals["plain_bytes"] / after if after else None
 
     def oldest_transaction_ms(self, now_ms: int) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 
 from penstock.errors import MissingOptionError, OptionError, UnsupportedOptionError
 from penstock.options import _spark as spark
-from penstock.options import flink
+from penstock.options import flink, metrics
 from penstock.options._recognise import look_up
 from penstock.options.config import (
     DEFAULT_PARTITIONER,
@@ -86,6 +86,12 @@ _SOURCE: tuple[Option[Any], ...] = (
     spark.GROUP_ID_PREFIX,
     spark.FETCH_OFFSET_NUM_RETRIES,
     spark.FETCH_OFFSET_RETRY_INTERVAL_MS,
+    metrics.HTTP_PORT,
+    metrics.HTTP_HOST,
+    metrics.TOPIC_PARTITIONS_MAX,
+    metrics.ALIASES,
+    metrics.STALLED_AFTER,
+    metrics.BLOCKED_AFTER,
 )
 _SINK: tuple[Option[Any], ...] = (
     *_BOTH,
@@ -106,6 +112,8 @@ _ONLY: tuple[tuple[Option[Any], object, str], ...] = (
 _CHECKPOINT = "A continuous query has no checkpoint: the offsets of the consumer group say where it is"
 _REASONS = {
     spark.CHECKPOINT_LOCATION: _CHECKPOINT,
+    metrics.HTTP_PORT: "The port of its source also shows what it writes",
+    metrics.TASKS_HOST: "Its tasks tell their figures with their offsets, so none has to reach the driver",
     flink.COMMIT_LOG_TOPIC: "A continuous query decides nothing: each transaction holds its input's offsets",
 }
 _UNBATCHED = "A continuous query does not follow it"

@@ -34,7 +34,14 @@ class Progress:
         self._forgotten = Totals()
         self._before = Totals()
         self._before_s = 0.0
-        self._positions: dict[TopicPartition, int] = {}
+        self.positions: dict[TopicPartition, int] = {}
+        """The group's offsets at the last look. Replaced and never changed, so other threads may read it."""
+        self.committed = Totals()
+        """`totals` at the last look, for other threads."""
+        self.task_starts = 0
+        """How often the tasks of the present plan have started, at the last look."""
+        self.idle_since_s: float | None = None
+        """When a look found nothing new, after one that did; None: the last look found something."""
 
     @property
     def totals(self) -> Totals:
@@ -43,7 +50,7 @@ class Progress:
 
     def begin(self, positions: Mapping[TopicPartition, int], now_s: float) -> None:
         """Take where the query begins, before its first task."""
-        self._positions, self._before_s = dict(positions), now_s
+        self.positions, self._before_s = dict(positions), now_s
 
     def see(
         self, offsets: Mapping[TopicPartition, CommittedOffset], generation: int, now_s: float
@@ -58,12 +65,18 @@ class Progress:
         positions = {tp: each.offset for tp, each in offsets.items()}
         for each in offsets.values():
             self._add(task_note_of(each.note), generation)
-        if positions == self._positions:
+        self.committed, self.task_starts = self.totals, self._starts(generation)
+        if positions == self.positions:
+            self.idle_since_s = now_s if self.idle_since_s is None else self.idle_since_s
             return None
         report = self._report(positions, generation, now_s)
         self.recent.append(report)
-        self._positions, self._before, self._before_s = positions, self.totals, now_s
+        self.positions, self._before, self._before_s = positions, self.committed, now_s
+        self.idle_since_s = None
         return report
+
+    def _starts(self, generation: int) -> int:
+        return sum(each.start_count for key, each in self._said.items() if key[0] == generation)
 
     def _add(self, note: TaskNote | None, generation: int) -> None:
         if note is None:
@@ -83,10 +96,9 @@ class Progress:
     def _report(
         self, positions: Mapping[TopicPartition, int], generation: int, now_s: float
     ) -> dict[str, Any]:
-        new = Totals(*(now - before for now, before in zip(self.totals, self._before, strict=True)))
+        new = Totals(*(now - before for now, before in zip(self.committed, self._before, strict=True)))
         seconds = max(0.001, now_s - self._before_s)
         moment = datetime.fromtimestamp(now_s, UTC).isoformat(timespec="milliseconds")
-        present = [each for key, each in self._said.items() if key[0] == generation]
         return {
             **self._names,
             "timestamp": moment.replace("+00:00", "Z"),
@@ -95,8 +107,8 @@ class Progress:
             "inputRowsPerSecond": round(new.records_in / seconds, 1),
             "numOutputRows": new.records_out,
             "numTransactions": new.transactions,
-            "numTaskStarts": sum(each.start_count for each in present),
-            "startOffset": _by_topic(self._positions),
+            "numTaskStarts": self.task_starts,
+            "startOffset": _by_topic(self.positions),
             "endOffset": _by_topic(positions),
         }
 

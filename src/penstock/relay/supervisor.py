@@ -57,6 +57,7 @@ class Supervisor:
         start_job: starts the job of a plan, which calls the function when it ends.
         tasks_max: the largest number of tasks; None: one for each topic partition.
         names: fields of each progress report.
+        on_end: is called last, when the query has ended, or did not start.
     """
 
     def __init__(
@@ -65,15 +66,19 @@ class Supervisor:
         start_job: Callable[[QueryPlan, Callable[[], None]], Job],
         tasks_max: int | None,
         names: Mapping[str, Any],
+        on_end: Callable[[], None] = lambda: None,
     ) -> None:
         self.error: BaseException | None = None
         self.progress = Progress(names)
         self.message = "Initializing"
         self.plan: QueryPlan | None = None
         self.begun_tasks = 0
+        """How many tasks of `plan` have begun; 0 if their job has ended."""
+        self.failed_jobs = 0
         self._driver = driver
         self._start_job = start_job
         self._tasks_max = tasks_max
+        self._on_end = on_end
         self._stopping, self._wake = threading.Event(), threading.Event()
         self._restarts = Restarts()
         self._said = ""
@@ -130,6 +135,13 @@ class Supervisor:
                 self._say("Stopped")
 
     def _end(self, job: Job | None) -> None:
+        try:
+            self._end_in_kafka(job)
+        finally:
+            self._on_end()
+
+    def _end_in_kafka(self, job: Job | None) -> None:
+        self.begun_tasks = 0
         self._driver.leave()
         if job is not None:
             _await_end(job)
@@ -191,6 +203,7 @@ class Supervisor:
 
     def _after(self, job: Job) -> QueryPlan | None:
         """Return the next plan after a job that has ended by itself."""
+        self.begun_tasks = 0
         if job.error is None:
             self._warn("The tasks have ended, because their plan is over. Planning again")
             return self._plan_again()
@@ -204,11 +217,13 @@ class Supervisor:
                 f"between the failures, so the query has ended. {self._driver.settings.promise} The last "
                 f"failure: {job.error}"
             ) from job.error
+        self.failed_jobs += 1
         self._warn(f"The job has failed, and is started again in {pause_ms} ms: {job.error}")
         return None if self._stopping.wait(pause_ms / 1000) else self._plan_again()
 
     def _replan(self, job: Job) -> QueryPlan | None:
         """Make the next plan, and wait until the tasks of this one have ended."""
+        self.begun_tasks = 0
         plan = self._plan_again()
         _await_end(job)
         with_problem(self._look, self._say_once)  # of the plan that is over

@@ -147,6 +147,11 @@ class SourceMetrics:
     def has_planned(self) -> bool:
         return self._batches > 0
 
+    @property
+    def not_ready(self) -> str:
+        """Return why the source does not read yet; empty if it does."""
+        return "" if self.has_planned else "no batch was planned yet"
+
     def positions(self) -> dict[TopicPartition, int]:
         """Return the next offset of each topic partition, as of the last planning."""
         with self._lock:

@@ -10,12 +10,14 @@ import atexit
 import threading
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock._pyspark import check_pyspark
 from penstock.client.settings import check_connection
 from penstock.errors import OptionError, UnsupportedOptionError
+from penstock.options.config import SourceConfig
 from penstock.options.continuous import parse_continuous
 from penstock.options.table import DEAD_LETTER_TOPIC
 from penstock.relay.driver import PlanDriver, QueryPlan
@@ -194,6 +196,7 @@ def continuous(  # noqa: PLR0913 - each is a keyword of its own
         _check_number("tasks", tasks, None)
     _check_no_speculation(spark)
     config = parse_continuous(source, sink)
+    _check_metrics_installed(config.source)
     check_connection(config.source.properties)
     maker = records_of_query(config, function, _columns(spark, schema), _columns(spark, output_schema))
     settings = query_settings(config, lanes=lanes, commit_interval_ms=interval_ms, maker=maker)
@@ -240,13 +243,31 @@ def _begin(spark: Any, settings: QuerySettings, name: str | None, tasks_max: int
                 option=settings.source.properties.spelled("group.id"),
             )
         names = {"id": query_id, "runId": run_id, "name": name}
-        supervisor = Supervisor(PlanDriver(settings), start_job, tasks_max, names)
+        at_end = ExitStack()
+        supervisor = Supervisor(PlanDriver(settings), start_job, tasks_max, names, at_end.close)
+        if settings.source.metrics is not None:
+            at_end.callback(_show(settings, supervisor))
         supervisor.start()
         query = ContinuousQuery(supervisor, query_id, run_id, name)
         if not _running:
             atexit.register(_stop_all)
         _running.append(_Running(spark, key, supervisor, query))
     return query
+
+
+def _show(settings: QuerySettings, supervisor: Supervisor) -> Callable[[], None]:
+    """Serve what a query shows. Return what ends that."""
+    from penstock.relay.figures import QueryFigures  # noqa: PLC0415 - only with metrics
+    from penstock.spark._continuous_shown import Shown  # noqa: PLC0415 - only with metrics
+
+    return Shown(settings, QueryFigures(supervisor)).close
+
+
+def _check_metrics_installed(config: SourceConfig) -> None:
+    if config.metrics is not None:
+        from penstock.observe.serve.start import check_installed  # noqa: PLC0415 - only with metrics
+
+        check_installed()
 
 
 def _stop_all() -> None:

@@ -92,7 +92,12 @@ def test_a_report_has_what_was_committed_since_the_last_one() -> None:
     assert second["numInputRows"] == 50
     assert second["startOffset"] == {"orders": {"0": 40}}
     assert second["endOffset"] == {"orders": {"0": 100}}
+    assert [progress.idle_since_s] == [None]
     assert progress.see({TOPIC_PARTITION: CommittedOffset(100, note(records=90))}, 1, 105.0) is None
+    assert progress.see({TOPIC_PARTITION: CommittedOffset(100, note(records=90))}, 1, 106.0) is None
+    assert progress.idle_since_s == 105.0
+    assert progress.committed.records_in == 90
+    assert progress.positions == {TOPIC_PARTITION: 100}
 
 
 def test_attempts_and_plans_are_added_up_and_older_queries_left_out() -> None:

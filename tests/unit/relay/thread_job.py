@@ -39,6 +39,10 @@ class ThreadJob:
     def cancel(self) -> None:
         """Do nothing: threads cannot be killed."""
 
+    def give_slots(self, count: int) -> None:
+        """Let so many more tasks begin."""
+        self._slots.release(count)
+
     def _run(self, task: ContinuousPlan) -> None:
         with self._slots:
             if self._has_failed.is_set():

@@ -115,8 +115,8 @@ def flink_metrics(
     for name, value in values.items():
         if (as_served := name.replace(".", "_")) in served:
             yield GaugeMetricFamily(PREFIX + as_served, _DOC, value=value)
-    errors = sum(values.get(name, 0) for name in _DECODE_ERRORS)
-    yield GaugeMetricFamily(f"{PREFIX}numRecordsInErrors", _DOC, value=errors)
+    if errors := [values[name] for name in _DECODE_ERRORS if name in values]:
+        yield GaugeMetricFamily(f"{PREFIX}numRecordsInErrors", _DOC, value=sum(errors))
     yield from _of_partitions(rows, committed)
     yield from _of_sinks(sinks)
 
@@ -135,13 +135,14 @@ def _of_partitions(rows: Sequence[Row], committed: Mapping[TopicPartition, int])
 
 
 def _of_sinks(sinks: Mapping[str, SinkState]) -> Iterator[Metric]:
-    shown: tuple[tuple[str, Callable[[SinkState], float]], ...] = (
+    shown: tuple[tuple[str, Callable[[SinkState], float | None]], ...] = (
         ("currentSendTime", lambda sink: sink.gauges.get("send_ms", _NONE_YET)),
-        ("numRecordsSend", lambda sink: sink.totals["records"]),
-        ("numBytesSend", lambda sink: sink.totals["batch_bytes"]),
+        ("numRecordsSend", lambda sink: sink.totals.get("records")),
+        ("numBytesSend", lambda sink: sink.totals.get("batch_bytes")),
     )
     for name, of_sink in shown:
         family = GaugeMetricFamily(PREFIX + name, _DOC, labels=["sink"])
         for sink, state in sinks.items():
-            family.add_metric([sink], of_sink(state))
+            if (value := of_sink(state)) is not None:
+                family.add_metric([sink], value)
         yield family

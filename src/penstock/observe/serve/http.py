@@ -132,7 +132,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _lag(self) -> _Answer:
         report = self.view.report()
         if report is None:
-            return HTTPStatus.SERVICE_UNAVAILABLE, _JSON, b'{"error": "no batch was planned yet"}\n'
+            return HTTPStatus.SERVICE_UNAVAILABLE, _JSON, _json({"error": self.view.not_ready})
         sinks = sinks_to_json(self.view.sinks(), _now_ms())
         batches = self.view.batch_times()
         last_batch = asdict(batches[-1]) if batches else None
@@ -140,11 +140,11 @@ class _Handler(BaseHTTPRequestHandler):
         return HTTPStatus.OK, _JSON, _json(found)
 
     def _ready(self) -> _Answer:
-        """Return 200 if a batch was planned and some topic partition answers."""
+        """Return 200 if the query reads, and some topic partition answers."""
+        if why := self.view.not_ready:
+            return HTTPStatus.SERVICE_UNAVAILABLE, _TEXT, f"{why}\n".encode()
         report = self.view.report()
-        if report is None:
-            return HTTPStatus.SERVICE_UNAVAILABLE, _TEXT, b"no batch was planned yet\n"
-        if report.errors and not report.rows:
+        if report is not None and report.errors and not report.rows:
             return HTTPStatus.SERVICE_UNAVAILABLE, _TEXT, b"no topic partition answers\n"
         return HTTPStatus.OK, _TEXT, b"ok\n"
 

@@ -8,6 +8,7 @@ of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -32,6 +33,74 @@ _OUTCOMES = {
     "ignored": "decodeErrors.ignored",
 }
 _OfRow = Callable[[Row], float | None]
+_PENDING = "pendingRecords"
+
+
+@dataclass(frozen=True)
+class _Total:
+    """A metric of one value of `Figures.totals`."""
+
+    key: str
+    family: type[CounterMetricFamily | GaugeMetricFamily]
+    name: str
+    doc: str
+    divisor: int = 1
+
+    def metric(self, value: int) -> Metric:
+        return self.family(f"penstock_{self.name}", self.doc, value=value / self.divisor)
+
+
+_TOTALS = (
+    _Total(
+        "sourceIdleTime", GaugeMetricFamily, "source_idle_seconds",
+        "Time since the last batch with records.", 1000,
+    ),
+    _Total(
+        "KafkaSourceReader.commitsSucceeded", CounterMetricFamily, "source_offset_commits_succeeded",
+        "Commits of offsets to the consumer group.",
+    ),
+    _Total(
+        "KafkaSourceReader.commitsFailed", CounterMetricFamily, "source_offset_commits_failed",
+        "Commits of offsets to the consumer group.",
+    ),
+    _Total(
+        "ignoredFutureTimestamps", CounterMetricFamily, "source_ignored_future_timestamps",
+        "Records whose timestamp is too far in the future for the alignment.",
+    ),
+    _Total(
+        "numRecordsIn", CounterMetricFamily, "source_records",
+        "Records that tasks gave to Spark, repeated ones included.",
+    ),
+    _Total("numBytesIn", CounterMetricFamily, "source_bytes", "Bytes of these records, in Arrow."),
+)  # fmt: skip
+"""Values of the whole source."""
+_MORE_TOTALS = (
+    _Total(
+        "currentEmitEventTimeLag", GaugeMetricFamily, "source_emit_event_time_lag_seconds",
+        "From the timestamp of the last record of a task to the moment when it went to Spark.", 1000,
+    ),
+    _Total(
+        "continuous.tasks", GaugeMetricFamily, "continuous_tasks",
+        "Tasks of the present plan of a continuous query.",
+    ),
+    _Total(
+        "continuous.tasksBegun", GaugeMetricFamily, "continuous_tasks_begun",
+        "Tasks of the present plan that have begun.",
+    ),
+    _Total(
+        "continuous.taskStarts", GaugeMetricFamily, "continuous_task_starts",
+        "Starts of the tasks of the present plan; more than the tasks after faults.",
+    ),
+    _Total(
+        "continuous.plan", GaugeMetricFamily, "continuous_plan",
+        "The number of the present plan, which is the generation of the consumer group.",
+    ),
+    _Total(
+        "continuous.failedJobs", CounterMetricFamily, "continuous_failed_jobs",
+        "Jobs of Spark that have failed and were started again.",
+    ),
+)  # fmt: skip
+"""Values of the whole source that not every query knows."""
 
 
 def prometheus_text(view: SourceView, topic_partitions_max: int, aliases: Sequence[str]) -> bytes:
@@ -80,30 +149,20 @@ class _SourceCollector(Collector):
             if "kafka-lag-exporter" in self._aliases:
                 yield from _as_kafka_lag_exporter(report, rows, self._view.group_id)
             if "flink" in self._aliases:
+                if report.has_lag:
+                    values.setdefault(_PENDING, report.totals.records)
                 yield from flink_metrics(values, rows, self._view.committed(), self._view.sinks())
 
 
-def _totals(values: dict[str, int]) -> Iterator[Metric]:
-    yield _gauge("idle_seconds", "Time since the last batch with records.", values["sourceIdleTime"] / 1000)
-    for outcome in ("Succeeded", "Failed"):
-        yield CounterMetricFamily(
-            f"{_SOURCE}offset_commits_{outcome.lower()}",
-            "Commits of offsets to the consumer group.",
-            value=values[f"KafkaSourceReader.commits{outcome}"],
-        )
-    yield CounterMetricFamily(
-        f"{_SOURCE}ignored_future_timestamps",
-        "Records whose timestamp is too far in the future for the alignment.",
-        value=values["ignoredFutureTimestamps"],
-    )
-    yield CounterMetricFamily(
-        f"{_SOURCE}records",
-        "Records that tasks gave to Spark, repeated ones included.",
-        value=values["numRecordsIn"],
-    )
-    yield CounterMetricFamily(
-        f"{_SOURCE}bytes", "Bytes of these records, in Arrow.", value=values["numBytesIn"]
-    )
+def _totals(values: Mapping[str, int]) -> Iterator[Metric]:
+    """Yield the values of the whole source. What this kind of query does not know is left out."""
+    yield from (each.metric(values[each.key]) for each in _TOTALS if each.key in values)
+    if any(key in values for key in _OUTCOMES.values()):
+        yield _decode_errors(values)
+    yield from (each.metric(values[each.key]) for each in _MORE_TOTALS if each.key in values)
+
+
+def _decode_errors(values: Mapping[str, int]) -> Metric:
     errors = CounterMetricFamily(
         f"{_SOURCE}decode_errors",
         "Records that could not be decoded, by what happened to them.",
@@ -111,13 +170,7 @@ def _totals(values: dict[str, int]) -> Iterator[Metric]:
     )
     for outcome, key in _OUTCOMES.items():
         errors.add_metric([outcome], values.get(key, 0))
-    yield errors
-    if "currentEmitEventTimeLag" in values:
-        yield _gauge(
-            "emit_event_time_lag_seconds",
-            "From the timestamp of the last record of a task to the moment when it went to Spark.",
-            values["currentEmitEventTimeLag"] / 1000,
-        )
+    return errors
 
 
 def _batches(batches: Sequence[BatchTimes]) -> Iterator[Metric]:

@@ -14,22 +14,31 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from penstock.observe.sink_reports import SinkState
 
 _SINK = "penstock_sink_"
-_TOTALS: tuple[tuple[str, str, Callable[[SinkState], float]], ...] = (
-    ("records", "Records that Kafka has acknowledged.", lambda sink: sink.totals["records"]),
-    ("bytes", "Bytes of these records, compressed.", lambda sink: sink.totals["batch_bytes"]),
-    ("requests", "Answered Produce requests.", lambda sink: sink.totals["requests"]),
+_TOTALS: tuple[tuple[str, str, Callable[[SinkState], float | None]], ...] = (
+    ("records", "Records that Kafka has acknowledged.", lambda sink: sink.totals.get("records")),
+    ("bytes", "Bytes of these records, compressed.", lambda sink: sink.totals.get("batch_bytes")),
+    ("requests", "Answered Produce requests.", lambda sink: sink.totals.get("requests")),
     (
         "request_seconds",
         "Sum of the times from a Produce request to its answer.",
-        lambda sink: sink.totals["request_ms"] / 1000,
+        lambda sink: sink.totals["request_ms"] / 1000 if "request_ms" in sink.totals else None,
     ),
-    ("resends", "Record batches that were sent again.", lambda sink: sink.totals["resends"]),
-    ("batches", "Micro-batches that were written.", lambda sink: sink.batches),
-    ("failed_batches", "Micro-batches that Spark gave up.", lambda sink: sink.failed),
+    ("resends", "Record batches that were sent again.", lambda sink: sink.totals.get("resends")),
+    (
+        "transactions",
+        "Transactions of a continuous query that were committed; without them, commits of offsets.",
+        lambda sink: sink.totals.get("transactions"),
+    ),
+    ("batches", "Micro-batches that were written.", lambda sink: sink.batches if sink.has_batches else None),
+    (
+        "failed_batches",
+        "Micro-batches that Spark gave up.",
+        lambda sink: sink.failed if sink.has_batches else None,
+    ),
     (
         "replays",
         "Tasks that got rows which were written already, and did not write them again.",
-        lambda sink: sink.totals["replays"],
+        lambda sink: sink.totals.get("replays"),
     ),
 )
 _GAUGES: tuple[tuple[str, str, Callable[[SinkState], float | None]], ...] = (
@@ -47,7 +56,9 @@ _GAUGES: tuple[tuple[str, str, Callable[[SinkState], float | None]], ...] = (
         "oldest_transaction_seconds",
         "Age of the oldest open transaction, at most.",
         lambda sink: (
-            sink.oldest_transaction_ms(_now_ms()) / 1000 if sink.guarantee == "exactly-once" else None
+            sink.oldest_transaction_ms(_now_ms()) / 1000
+            if sink.guarantee == "exactly-once" and sink.has_batches
+            else None
         ),
     ),
     (
@@ -70,8 +81,10 @@ def sink_metrics(sinks: Mapping[str, SinkState]) -> Iterator[Metric]:
     for name, doc, total_of in _TOTALS:
         counter = CounterMetricFamily(_SINK + name, doc, labels=["sink"])
         for sink, state in sinks.items():
-            counter.add_metric([sink], total_of(state))
-        yield counter
+            if (total := total_of(state)) is not None:
+                counter.add_metric([sink], total)
+        if counter.samples:
+            yield counter
     for name, doc, value_of in _GAUGES:
         gauge = GaugeMetricFamily(_SINK + name, doc, labels=["sink"])
         for sink, state in sinks.items():

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,15 +18,14 @@ from penstock.client.net.connection import KafkaConnections
 from penstock.extras import lacking, missing_extra, needs
 from penstock.observe.health import HealthRules
 from penstock.observe.look import Observer
-from penstock.observe.sink_reports import QueryBoard, SinkBoard, announce
+from penstock.observe.sink_reports import QueryBoard, SinkBoard, SinkState, announce
 from penstock.observe.task_reports import Receiver, ReportAddress, nothing_yet
 from penstock.options.config import IsolationLevel, MetricsSettings, SourceConfig
-from penstock.source.metrics import SourceMetrics
 
 if TYPE_CHECKING:  # loaded when they are used, because their packages are extras
     from penstock.observe.serve.http import MetricsServer
     from penstock.observe.serve.otlp import OtlpPush
-    from penstock.observe.serve.view import SourceView
+    from penstock.observe.serve.view import Figures, SourceView
 
 _log = logging.getLogger(__name__)
 
@@ -33,41 +33,65 @@ _LOOK_TIMEOUT_MS = 3_000
 _OTLP_ENDPOINTS = ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 
 
+@dataclass(frozen=True)
+class KnownHere:
+    """What this process knows itself of a query, so that no other process has to report it.
+
+    Attributes:
+        sinks: returns the sinks of the query, by name.
+        warnings: returns what weakens the query.
+    """
+
+    sinks: Callable[[], dict[str, SinkState]]
+    warnings: Callable[[], tuple[str, ...]]
+
+
 class SourceExposure:
-    """The HTTP end and the receiver of one source.
+    """The HTTP end of one source, and for a stream the receiver of what its tasks and sinks report.
 
     Args:
         config: of the source; its `metrics` is set.
-        connections: of planning. The caller closes them after this.
-        metrics: what planning counts.
+        connections: for looks. The caller closes them after this.
+        figures: what the query counts.
+        known: of a continuous query. None: of a stream, whose tasks and sinks report.
 
     Raises:
         MissingExtraError: `prometheus_client` is not installed.
     """
 
-    def __init__(self, config: SourceConfig, connections: KafkaConnections, metrics: SourceMetrics) -> None:
+    def __init__(
+        self,
+        config: SourceConfig,
+        connections: KafkaConnections,
+        figures: Figures,
+        known: KnownHere | None = None,
+    ) -> None:
         settings = config.metrics
         assert settings is not None, "the caller asks only with metrics"  # noqa: S101  # for mypy
         check_installed()
         from penstock.observe.serve.view import SourceView  # noqa: PLC0415 - after the check
 
-        sinks, query = SinkBoard(), QueryBoard()
-        self._receiver = _receiver(settings, sinks, query)
+        self._receiver: Receiver | None = None
+        of_tasks: Callable[[], dict[str, int]] = dict
+        if known is None:
+            sinks, query = SinkBoard(), QueryBoard()
+            self._receiver = _receiver(settings, sinks, query)
+            known, of_tasks = KnownHere(sinks.states, query.warnings), self._of_tasks
         self._announced: Path | None = None
         self._push: OtlpPush | None = None
         self._server: MetricsServer | None = None
         view = SourceView(
-            metrics,
+            figures,
             Observer(connections, config, _LOOK_TIMEOUT_MS),
             HealthRules(
                 stalled_after_ms=settings.stalled_after_ms,
                 blocked_after_ms=settings.blocked_after_ms,
                 reads_committed=config.isolation_level is IsolationLevel.READ_COMMITTED,
             ),
-            of_tasks=self._of_tasks,
+            of_tasks=of_tasks,
             group_id=config.group_id or "",
-            sinks=sinks.states,
-            query_warnings=query.warnings,
+            sinks=known.sinks,
+            query_warnings=known.warnings,
         )
         try:
             self._push = _push(view, settings)

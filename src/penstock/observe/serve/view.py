@@ -16,7 +16,7 @@ from penstock.observe.health import HealthRules
 from penstock.observe.look import ClusterLook
 from penstock.observe.monitor import Monitor, Report
 from penstock.observe.sink_reports import SinkState
-from penstock.source.metrics import BatchTimes, SourceMetrics
+from penstock.source.metrics import BatchTimes
 from penstock.types import TopicPartition
 
 REFRESH_S = 1.0
@@ -30,11 +30,41 @@ class Looks(Protocol):
         """Look at the topic partitions of `positions`."""
 
 
+class Figures(Protocol):
+    """What a reader counts itself: the planning of a stream (`SourceMetrics`), or a continuous query.
+
+    Nothing of it asks the cluster. All of it is thread-safe.
+    """
+
+    @property
+    def has_planned(self) -> bool:
+        """Return whether the positions are known."""
+
+    @property
+    def not_ready(self) -> str:
+        """Return why the query does not read yet, or does not read now; empty if it reads."""
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """Return the next offset of each topic partition."""
+
+    def committed(self) -> dict[TopicPartition, int]:
+        """Return the offsets that this run has committed to the consumer group."""
+
+    def totals(self) -> dict[str, int]:
+        """Return the values of the whole source by Flink's names, and by ours that `prometheus.py` lists.
+
+        A value that this kind of query does not know is missing.
+        """
+
+    def batch_times(self) -> list[BatchTimes]:
+        """Return the times of the last micro-batches, oldest first. A continuous query has none."""
+
+
 class SourceView:
     """Shows one source.
 
     Args:
-        metrics: what planning counts.
+        figures: what the query counts itself.
         observer: looks at the cluster.
         rules: of the health.
         of_tasks: returns the totals that tasks have sent, by Flink's names.
@@ -46,7 +76,7 @@ class SourceView:
 
     def __init__(
         self,
-        metrics: SourceMetrics,
+        figures: Figures,
         observer: Looks,
         rules: HealthRules,
         *,
@@ -57,7 +87,7 @@ class SourceView:
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self.group_id = group_id
-        self._metrics = metrics
+        self._figures = figures
         self._observer = observer
         self._monitor = Monitor(rules)
         self._of_tasks = of_tasks
@@ -72,15 +102,15 @@ class SourceView:
     def report(self) -> Report | None:
         """Return a report that is at most `REFRESH_S` old, or the last one while another thread looks.
 
-        None before the first batch was planned.
+        None before the positions are known.
         """
-        if not self._metrics.has_planned:
+        if not self._figures.has_planned:
             return None
         # Only the first report of all is waited for.
         if self._refresh_lock.acquire(blocking=self._report is None):
             try:
                 if self._clock_s() - self._looked_at_s >= REFRESH_S:
-                    found = self._observer.look(self._metrics.positions())
+                    found = self._observer.look(self._figures.positions())
                     self._report = self._monitor.add(found.partitions, found.errors)
                     self._looked_at_s = self._clock_s()
                     if self._report.rows:
@@ -89,17 +119,21 @@ class SourceView:
                 self._refresh_lock.release()
         return self._report
 
+    @property
+    def not_ready(self) -> str:
+        return self._figures.not_ready
+
     def history(self) -> list[dict[str, float | None]]:
         """Return what the last looks saw, oldest first, for plots. Asks nothing."""
         return list(self._history)
 
     def totals(self) -> dict[str, int]:
         """Return the values of the whole source, by Flink's names. Asks nothing."""
-        return {**self._metrics.totals(), **self._of_tasks()}
+        return {**self._figures.totals(), **self._of_tasks()}
 
     def batch_times(self) -> list[BatchTimes]:
         """Return the times of the last batches, oldest first."""
-        return self._metrics.batch_times()
+        return self._figures.batch_times()
 
     def sinks(self) -> dict[str, SinkState]:
         return self._sinks()
@@ -110,7 +144,7 @@ class SourceView:
 
     def committed(self) -> dict[TopicPartition, int]:
         """Return the offsets that this run has committed to the consumer group."""
-        return self._metrics.committed()
+        return self._figures.committed()
 
 
 def _point(report: Report) -> dict[str, float | None]:

@@ -161,7 +161,7 @@ def page_file(path: str) -> tuple[str, bytes] | None:
 
 
 _SINK_WARNINGS = {
-    "at-least-once": "Sink {name} is at-least-once: rows of a batch that Spark repeats are written again. "
+    "at-least-once": "Sink {name} is at-least-once: rows that are repeated after a failure are doubled. "
     "Set sink.delivery-guarantee = exactly-once.",
     "none": "Sink {name} promises nothing: rows can be lost or doubled. Set sink.delivery-guarantee.",
 }

@@ -61,6 +61,7 @@ function showPlots(data) {
   plots.rates.setData([at, of("read_per_second"), of("written_per_second")]);
   plots.skew.setData([at, of("lag_seconds"), of("skew_seconds")]);
   const batches = data.batches;
+  byId("plot-batches").parentElement.hidden = data.totals["continuous.tasks"] !== undefined;
   plots.batches.setData([
     batches.map((each) => each.number),
     batches.map((each) => each.latest_offset_ms + each.partitions_ms + each.rest_ms),
@@ -95,7 +96,7 @@ function showHead(data) {
 
 function showTiles(data) {
   const report = data.report, rates = report && report.rates, totals = data.totals;
-  const bad = ["failed", "skipped", "deadLetters", "ignored"].map((name) => totals["decodeErrors." + name] || 0);
+  const bad = ["failed", "skipped", "deadLetters", "ignored"].map((name) => totals["decodeErrors." + name]).filter((each) => each !== undefined);
   byId("tiles").replaceChildren(...parts.figureItems([
     ["Lag", parts.number(report && report.lag_records)],
     ["Oldest unread", parts.duration(report && report.lag_seconds)],
@@ -104,7 +105,11 @@ function showTiles(data) {
     ["Written per second", parts.number(rates && rates.written_per_second)],
     ["Event-time skew", parts.duration(report && report.event_time_skew_seconds)],
     ["Idle for", totals.sourceIdleTime ? parts.duration(totals.sourceIdleTime / 1000) : "–"],
-    ["Decode errors", parts.number(bad.reduce((sum, each) => sum + each, 0)), bad.some(Boolean) ? "bad" : ""],
+    ["Decode errors", bad.length ? parts.number(bad.reduce((sum, each) => sum + each, 0)) : "–", bad.some(Boolean) ? "bad" : ""],
+    ...(totals["continuous.tasks"] === undefined ? [] : [
+      ["Tasks running", totals["continuous.tasksBegun"] + " of " + totals["continuous.tasks"], totals["continuous.tasksBegun"] < totals["continuous.tasks"] ? "warn" : ""],
+      ["Jobs failed", parts.number(totals["continuous.failedJobs"]), totals["continuous.failedJobs"] ? "warn" : ""],
+    ]),
   ]));
 }
 
@@ -129,12 +134,16 @@ function showMap(data) {
   parts.rows(byId("worst"), worst.map((row) => [
     row.topic + "-" + row.partition, [parts.number(row.position), "n"], [parts.number(row.high_watermark), "n"],
     [parts.number(row.lag_records), "n"], [parts.duration(row.lag_seconds), "n"], [row.health, "word-" + parts.tone(row.health)],
-  ]), 6, "No batch was planned yet.");
+  ]), 6, "No position is known yet.");
 }
 
 function showSinks(data) {
   const made = data.sinks.flatMap((sink) => {
     const totals = sink.totals, gauges = sink.gauges;
+    const name = parts.element("p", sink.name + " · " + sink.guarantee, "sinkname");
+    if (!sink.has_batches) return [name, parts.figures([
+      ["Records", parts.number(totals.records)], ["Transactions", parts.number(totals.transactions)],
+    ], "sink")];
     const figures = [
       ["Records", parts.number(totals.records)], ["Bytes", parts.bytes(totals.batch_bytes)],
       ["Compression", sink.compression_ratio === null ? "–" : sink.compression_ratio.toFixed(1) + " to 1"],
@@ -149,7 +158,7 @@ function showSinks(data) {
       ["Replayed tasks", parts.number(totals.replays)],
       ["Commit", gauges.commit_ms === undefined ? "–" : parts.duration(gauges.commit_ms / 1000)],
     );
-    return [parts.element("p", sink.name + " · " + sink.guarantee, "sinkname"), parts.figures(figures, "sink")];
+    return [name, parts.figures(figures, "sink")];
   });
   byId("sinks").replaceChildren(...(made.length ? made : [parts.element("p", "No sink reports here. Set metrics.http.port on the sink to the port of this page.", "none")]));
   const rows = data.report ? data.report.topic_partitions.filter((row) => row.held_back_by) : [];
