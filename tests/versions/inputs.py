@@ -60,6 +60,7 @@ INPUTS: dict[str, list[Record]] = {
     "moved-in": [],
     "moved": [],
     "own-in": [],
+    "continuous-in": [],
 }
 
 
@@ -117,6 +118,7 @@ OUTPUTS: dict[str, dict[str, Check]] = {
     "aggregate": {"aggregate": _table_of(7)},
     "sql stream": {"sql": _table_of(3), "made": _made},
     "stop after the batch": {"stop": each_once(300)},
+    "continuous exactly-once": {"continuous": each_once(300)},
     "write_batch without data sources": {"mapped": each_once(300)},
     "write_batch that fails": {"failing": each_once(100)},
     "Spark's own connector and back": {"own": each_once(400)},

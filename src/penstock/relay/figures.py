@@ -1,7 +1,7 @@
 """What a continuous query shows to the tools that watch streams: health, the page, `/metrics`, `top`.
 
-Runs on the driver. Thread-safe: it reads what the supervisor's thread has left, and asks neither Kafka nor Spark. Invariants:
-the figures are of committed transactions; a value that is unknown is missing, and never 0.
+Runs on the driver. Thread-safe: it reads what the supervisor's thread has left, and asks neither Kafka nor
+Spark. Invariants: the figures are of committed transactions; a value that is unknown is missing, and never 0.
 """
 
 from __future__ import annotations

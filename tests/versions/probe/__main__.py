@@ -19,8 +19,8 @@ from pyspark.sql import SparkSession
 
 from tests.versions.probe.base import CASES, Probe, names_for
 
-MODULES = ("installed", "reads", "writes", "tables", "moves")
-OLDEST = ("oldest",)
+MODULES = ("installed", "reads", "writes", "tables", "continuous", "moves")
+OLDEST = ("oldest", "continuous")
 """Modules for Spark 3.5."""
 
 
