@@ -19,8 +19,13 @@ from confluent_kafka.admin import (
 from typer.testing import CliRunner
 
 from penstock.cli.app import app
+from penstock.client.cluster.log_offsets import CHECKPOINT_NOTE, commit_offsets
+from penstock.client.cluster.membership import OnlyMember
+from penstock.client.net.connection import KafkaConnections
+from penstock.client.settings import ConnectionSettings
 from penstock.devbroker import DevCluster
 from penstock.doctor import gather
+from penstock.types import TopicPartition
 from tests import judge
 from tests.fix_broker import MakeTopic
 from tests.guarded_broker import DATA, DEAD_ADDRESS, JAAS, LIMITED_PASSWORD
@@ -223,3 +228,66 @@ def test_a_mistake_in_the_properties_is_bad(tmp_path: Path) -> None:
     report = doctor("unused:1", "--properties", config)
     assert "sasl.mechanism" in report.bad["options"]
     assert report.exit_code == 2
+
+
+# ----- a continuous query
+
+
+def test_what_a_continuous_query_needs_on_a_development_broker(
+    bootstrap: str, make_topic: MakeTopic, topic_name: str
+) -> None:
+    source, target = make_topic(2), make_topic(suffix="-out")
+    report = doctor(bootstrap, "--continuous", "--topic", source, "--group", topic_name, "--target", target)
+    assert report.bad == {}
+    assert report.of("warning") == {}
+    good = report.of("good")
+    assert "transaction.version is 2" in good["transaction protocol"]
+    assert "may READ it" in good[f"topic {source}"]
+    assert "WRITE" not in good[f"topic {source}"]
+    assert "may WRITE it" in good[f"topic {target}"]
+    assert "may write" in good[f"transactional ids {topic_name}-continuous-*"]
+    assert "it is 20" in good["add.partitions.to.txn.retry.backoff.ms"]
+    assert "wait at most 10000 ms" in good["transaction time-outs"]
+    notes = report.of("note")
+    assert {"topic __transaction_state", "topic __consumer_offsets", f"topic {target}"} <= set(notes)
+
+
+def test_a_group_with_a_continuous_query_or_with_offsets_of_a_stream(
+    bootstrap: str, make_topic: MakeTopic, topic_name: str
+) -> None:
+    source = make_topic(2)
+    place = TopicPartition(source, 1)
+    connections = KafkaConnections(ConnectionSettings((bootstrap,), "test"))
+    arguments = ("--continuous", "--topic", source, "--group", topic_name)
+    subject = f"consumer group {topic_name}"
+    member = OnlyMember(connections, topic_name, session_timeout_ms=30_000)
+    try:
+        member.renew()
+        assert "a continuous query is its member" in doctor(bootstrap, *arguments).of("warning")[subject]
+        member.leave()
+        assert subject in doctor(bootstrap, *arguments).of("good")
+        notes = {source: CHECKPOINT_NOTE}
+        assert commit_offsets(connections, topic_name, {place: 0}, notes=notes) == {}
+        assert "take over" in doctor(bootstrap, *arguments).bad[subject]
+    finally:
+        connections.close()
+
+
+def test_rights_that_a_continuous_query_lacks(troubled: DevCluster, tmp_path: Path) -> None:
+    login = login_file(tmp_path, LIMITED_PASSWORD)
+    report = doctor(
+        troubled.bootstrap_servers_of("SASL"), "--command-config", login,
+        "--continuous", "--topic", TOPIC, "--group", "other", "--target", TOPIC,
+    )  # fmt: skip
+    assert "lacks the right READ on it" in report.bad["consumer group other"]
+    assert "lacks the right WRITE on it" in report.bad[f"topic {TOPIC}"]
+    assert "Grant WRITE" in report.bad["transactional ids other-continuous-*"]
+    warnings = report.of("warning")
+    assert "lacks DESCRIBE_CONFIGS" in warnings["broker settings"]
+
+
+def test_options_that_need_each_other(bootstrap: str) -> None:
+    assert "needs --group" in doctor(bootstrap, "--continuous").bad["options"]
+    assert "--target is for --continuous" in doctor(bootstrap, "--target", "t").bad["options"]
+    log = ("--continuous", "--group", "g", "--log-topic", "t")
+    assert "no decision log" in doctor(bootstrap, *log).bad["options"]

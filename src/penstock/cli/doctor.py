@@ -15,6 +15,7 @@ from penstock.cli.connecting import ClusterName, CommandConfig, OptionalServers,
 
 if TYPE_CHECKING:
     from penstock.doctor.facts import Facts
+    from penstock.doctor.gather import Subjects
 
 
 def doctor(  # noqa: PLR0913, PLR0917 - each is an option of the command
@@ -23,6 +24,17 @@ def doctor(  # noqa: PLR0913, PLR0917 - each is an option of the command
     prefix: Annotated[str | None, typer.Option(help="The query's sink.transactional-id-prefix.")] = None,
     log_topic: Annotated[
         str | None, typer.Option("--log-topic", help="The query's sink.commit-log.topic, if it has one.")
+    ] = None,
+    continuous: Annotated[
+        bool,
+        typer.Option(
+            "--continuous",
+            help="Check what a continuous query needs: --topic is its source, --group is required.",
+        ),
+    ] = False,
+    target: Annotated[
+        list[str] | None,
+        typer.Option(help="With --continuous: a topic that it writes, or that of its dead letters."),
     ] = None,
     bootstrap_server: OptionalServers = None,
     name: ClusterName = None,
@@ -35,13 +47,14 @@ def doctor(  # noqa: PLR0913, PLR0917 - each is an option of the command
     """Check brokers, login, rights and settings. Ends with 0 (good), 1 (warnings) or 2 (something is bad)."""
     from penstock.doctor.findings import as_json as findings_as_json  # noqa: PLC0415 - lazy
     from penstock.doctor.findings import bad, exit_code  # noqa: PLC0415 - lazy
-    from penstock.doctor.gather import Subjects, gather  # noqa: PLC0415 - lazy
+    from penstock.doctor.gather import gather  # noqa: PLC0415 - lazy
     from penstock.doctor.judge import judge  # noqa: PLC0415 - lazy
     from penstock.errors import OptionError  # noqa: PLC0415 - lazy
 
     try:
         cluster = find_cluster(bootstrap_server, name, command_config)
-        facts = gather(cluster.properties, Subjects(topic, group, prefix, log_topic))
+        subjects = _subjects(topic, group, prefix, log_topic, target, is_continuous=continuous)
+        facts = gather(cluster.properties, subjects)
         if cluster.name is not None:
             facts = replace(facts, servers=str(cluster))
         if spark:
@@ -55,6 +68,34 @@ def doctor(  # noqa: PLR0913, PLR0917 - each is an option of the command
         for finding in findings:
             typer.echo(str(finding))
     raise typer.Exit(exit_code(findings))
+
+
+def _subjects(
+    topic: str | None,
+    group: str | None,
+    prefix: str | None,
+    log_topic: str | None,
+    target: list[str] | None,
+    *,
+    is_continuous: bool,
+) -> Subjects:
+    from penstock.doctor.gather import Subjects  # noqa: PLC0415 - lazy
+    from penstock.errors import MissingOptionError, OptionError  # noqa: PLC0415 - lazy
+
+    if not is_continuous:
+        if target:
+            raise OptionError("--target is for --continuous. Use --topic.", option="--target")
+        return Subjects(topic, group, prefix, log_topic)
+    if group is None:
+        raise MissingOptionError(
+            "--continuous needs --group: the offsets of this consumer group are the state of the query.",
+            option="--group",
+        )
+    if log_topic is not None:
+        raise OptionError(
+            "A continuous query has no decision log. Leave --log-topic out.", option="--log-topic"
+        )
+    return Subjects(topic, group, prefix, targets=tuple(target or ()), is_continuous=True)
 
 
 def _with_workers(facts: Facts) -> Facts:

@@ -103,6 +103,41 @@ class PrefixFacts:
 
 
 @dataclass(frozen=True)
+class ContinuousFacts:
+    """What a continuous query depends on, beside its source.
+
+    Attributes:
+        prefix: of its transactional ids.
+        group: its consumer group.
+        targets: the topics that it writes.
+        internal_topics: Kafka's topics of transactions and offsets.
+        transaction_timeout_ms: of its transactions.
+        write_error: why transactional ids of the prefix may not be written.
+        ids_error: why that could not be found out.
+        is_protocol_2: whether `transaction.version` is 2.
+        refuses_late_writes: whether the brokers are of Kafka 3.6 or newer.
+        protocol_error: why one of the two could not be found out.
+        is_running: whether a continuous query is the member of the group.
+        has_offsets_of_stream: whether a stream has committed them beside its checkpoint.
+        offsets_error: why one of the two could not be found out.
+    """
+
+    prefix: str
+    group: GroupFacts
+    targets: tuple[TopicFacts, ...]
+    internal_topics: tuple[TopicFacts, ...]
+    transaction_timeout_ms: int
+    write_error: str = ""
+    ids_error: str = ""
+    is_protocol_2: bool = False
+    refuses_late_writes: bool = False
+    protocol_error: str = ""
+    is_running: bool = False
+    has_offsets_of_stream: bool = False
+    offsets_error: str = ""
+
+
+@dataclass(frozen=True)
 class ClockFacts:
     """The clock of the cluster against ours: positive if the cluster is ahead."""
 
@@ -149,6 +184,7 @@ class Facts:
     topic: TopicFacts | None = None
     group: GroupFacts | None = None
     prefix: PrefixFacts | None = None
+    continuous: ContinuousFacts | None = None
     clock: ClockFacts | None = None
     driver: PythonFacts | None = None
     spark: SparkFacts | None = None

@@ -23,11 +23,14 @@ from penstock.client.net.connection import KafkaConnections
 from penstock.client.settings import connection_settings
 from penstock.client.transactions.holders import first_open_transactions
 from penstock.client.transactions.limits import broker_config, topic_config
+from penstock.doctor._continuous import BROKER_CONFIGS as CONTINUOUS_CONFIGS
 from penstock.doctor._exactly_once import BROKER_CONFIGS
+from penstock.doctor._gather_continuous import ContinuousSubjects, continuous_facts
 from penstock.doctor._topics import TOPIC_CONFIGS
 from penstock.doctor.facts import (
     BrokerFacts,
     ClockFacts,
+    ContinuousFacts,
     Facts,
     GroupFacts,
     HolderFacts,
@@ -57,16 +60,19 @@ if TYPE_CHECKING:
 PACKAGES = ("pyspark-penstock", "pyspark", "pandas", "pyarrow", "kafka-python", "cramjam")
 _TIMEOUT_MS = 10_000
 _TASKS = 64
+_CONFIGS = frozenset((*BROKER_CONFIGS, *CONTINUOUS_CONFIGS))
 
 
 @dataclass(frozen=True)
 class Subjects:
-    """What the user asks about."""
+    """What the user asks about. A continuous query has a group, and `targets` that it writes."""
 
     topic: str | None = None
     group_id: str | None = None
     prefix: str | None = None
     log_topic: str | None = None
+    targets: tuple[str, ...] = ()
+    is_continuous: bool = False
 
 
 def gather(properties: KafkaProperties, wanted: Subjects) -> Facts:
@@ -89,12 +95,15 @@ def gather(properties: KafkaProperties, wanted: Subjects) -> Facts:
             cluster = fetch_metadata(connections, [], timeout_ms=_TIMEOUT_MS)
         except PenstockError as error:
             return replace(about_us, connect_error=error.message)
+        topic = None if wanted.topic is None else topic_facts(connections, wanted.topic)
+        group = None if wanted.group_id is None else _group(connections, wanted.group_id)
         return replace(
             about_us,
             brokers=tuple(_broker(connections, cluster, node_id) for node_id in sorted(cluster.brokers)),
-            topic=None if wanted.topic is None else topic_facts(connections, wanted.topic),
-            group=None if wanted.group_id is None else _group(connections, wanted.group_id),
-            prefix=None if wanted.prefix is None else _prefix(connections, wanted),
+            topic=topic,
+            group=group,
+            prefix=None if wanted.prefix is None or wanted.is_continuous else _prefix(connections, wanted),
+            continuous=_continuous(connections, wanted, group, topic, about_us.wanted_timeout_ms),
             clock=_clock(connections),
         )
     finally:
@@ -133,7 +142,7 @@ def _broker(connections: KafkaConnections, cluster: ClusterMetadata, node_id: in
     tls = None if security.tls is None else shake_hands(security.tls.ssl_context(), at.host, at.port)
     try:
         answer = ask_broker(connections, node_id, timeout_ms=_TIMEOUT_MS)
-        config = broker_config(connections, node_id, BROKER_CONFIGS, timeout_ms=_TIMEOUT_MS)
+        config = broker_config(connections, node_id, _CONFIGS, timeout_ms=_TIMEOUT_MS)
     except PenstockError as error:
         is_refused = isinstance(error, AuthenticationError)
         return BrokerFacts(node_id, address, error.message, is_login_refused=is_refused, tls=tls)
@@ -226,6 +235,19 @@ def _prefix(connections: KafkaConnections, wanted: Subjects) -> PrefixFacts:
         open_since_ms=tuple(each.description.started_at_ms for each in opened),
         recover_command=settings.names.command("recover", "--yes"),
     )
+
+
+def _continuous(
+    connections: KafkaConnections,
+    wanted: Subjects,
+    group: GroupFacts | None,
+    topic: TopicFacts | None,
+    timeout_ms: int | None,
+) -> ContinuousFacts | None:
+    if not wanted.is_continuous or group is None:
+        return None
+    subjects = ContinuousSubjects(group.group_id, wanted.prefix or group.group_id, wanted.targets)
+    return continuous_facts(connections, subjects, group, topic, topic_facts, timeout_ms, _TIMEOUT_MS)
 
 
 def _clock(connections: KafkaConnections) -> ClockFacts:

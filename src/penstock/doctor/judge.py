@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
+from penstock.doctor._continuous import continuous_findings, group_findings
 from penstock.doctor._exactly_once import prefix_findings, timeout_findings
 from penstock.doctor._topics import holder_findings, topic_findings
 from penstock.doctor.facts import BrokerFacts, ClockFacts, Facts, GroupFacts, PythonFacts, SparkFacts
@@ -41,7 +42,10 @@ def _findings(facts: Facts) -> Iterator[Finding]:
             is_target=facts.prefix is not None,
         )
         yield from holder_findings(facts.topic, facts.now)
-    if facts.group is not None:
+    if facts.continuous is not None:
+        yield from group_findings(facts.continuous)
+        yield from continuous_findings(facts, facts.continuous)
+    elif facts.group is not None:
         yield group_finding(facts.group)
     if facts.prefix is not None:
         yield from prefix_findings(facts.prefix, facts.now, len(facts.brokers))

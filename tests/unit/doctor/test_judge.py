@@ -12,6 +12,7 @@ from penstock.client.cluster.rights import Operation
 from penstock.doctor.facts import (
     BrokerFacts,
     ClockFacts,
+    ContinuousFacts,
     Facts,
     GroupFacts,
     PrefixFacts,
@@ -221,3 +222,72 @@ def test_json_and_exit_code_count_the_levels() -> None:
     assert exit_code(findings[:2]) == 0
     assert exit_code([]) == 0
     assert str(findings[2]) == "warning  b: hm. Look."
+
+
+# ----- a continuous query
+
+CONTINUOUS_CONFIG = {
+    "add.partitions.to.txn.retry.backoff.ms": "20",
+    "transaction.partition.verification.enable": "true",
+    "transaction.max.timeout.ms": "900000",
+    "offsets.retention.minutes": "10080",
+}
+STATE = replace(TOPIC, topic="__transaction_state")
+OFFSETS = replace(TOPIC, topic="__consumer_offsets")
+CONTINUOUS = ContinuousFacts(
+    "p", GROUP, (replace(TOPIC, topic="copy"),), (STATE, OFFSETS), 10_000, is_protocol_2=True
+)
+OLD = {"is_protocol_2": False, "refuses_late_writes": True}
+UNVERIFIED = {"transaction.partition.verification.enable": "false"}
+ONE_REPLICA = {
+    "internal_topics": (replace(STATE, replicas=1, config={**CONFIG, "min.insync.replicas": "1"}), OFFSETS)
+}
+ABSENT = {"internal_topics": (STATE, TopicFacts("__consumer_offsets", is_missing=True))}
+BACKOFF = "add.partitions.to.txn.retry.backoff.ms"
+RETENTION = "offsets.retention.minutes"
+
+
+def judged(changes: dict[str, Any], configs: dict[str, str]) -> list[tuple[Level, str, str]]:
+    """Return what is not good of a continuous query on a healthy cluster with these changes."""
+    facts = replace(
+        HEALTHY,
+        brokers=tuple(replace(each, config=CONTINUOUS_CONFIG | configs) for each in BROKERS),
+        prefix=None,
+        continuous=replace(CONTINUOUS, **changes),
+    )
+    found = [(each.level, each.subject, f"{each.text} {each.advice}") for each in judge(facts)]
+    return [each for each in found if each[0] is not Level.GOOD]
+
+
+@pytest.mark.parametrize(
+    ("changes", "configs", "level", "subject", "words"),
+    [
+        ({"group": replace(GROUP, may_read=False)}, {}, Level.BAD, "consumer group g", "can neither join"),
+        ({"group": replace(GROUP, member_count=2)}, {}, Level.BAD, "consumer group g", "by 2 consumers"),
+        ({"is_running": True}, {}, Level.WARNING, "consumer group g", "the newest start wins"),
+        ({"has_offsets_of_stream": True}, {}, Level.BAD, "consumer group g", "take over"),
+        ({"offsets_error": "silence."}, {}, Level.BAD, "consumer group g", "could not be read: silence"),
+        ({"write_error": "no."}, {}, Level.BAD, "transactional ids p-continuous-*", "Grant WRITE"),
+        ({"ids_error": "silence."}, {}, Level.BAD, "transactional ids p-continuous-*", "not be checked"),
+        ({"is_protocol_2": False}, {}, Level.BAD, "transaction protocol", "older than Kafka 3.6"),
+        ({"protocol_error": "no."}, {}, Level.BAD, "transaction protocol", "no."),
+        (OLD, UNVERIFIED, Level.BAD, "transaction protocol", "could be doubled"),
+        (ONE_REPLICA, {}, Level.BAD, "topic __transaction_state", "lost with one broker"),
+        (ABSENT, {}, Level.NOTE, "topic __consumer_offsets", "does not exist yet"),
+        ({"targets": (TopicFacts("copy", is_missing=True),)}, {}, Level.BAD, "topic copy", "not exist"),
+        ({}, {"transaction.max.timeout.ms": "5000"}, Level.BAD, "transaction time-outs", "allow 5000"),
+        ({}, {BACKOFF: "100"}, Level.WARNING, BACKOFF, "it is 100"),
+        ({}, {RETENTION: "60"}, Level.WARNING, RETENTION, "begins as a new one"),
+    ],
+)
+def test_each_finding_of_a_continuous_query(
+    changes: dict[str, Any], configs: dict[str, str], level: Level, subject: str, words: str
+) -> None:
+    assert judged({}, {}) == []
+    [(found_level, found_subject, text)] = judged(changes, configs)
+    assert (found_level, found_subject) == (level, subject)
+    assert words in text
+
+
+def test_protocol_1_is_good_if_the_brokers_refuse_late_writes() -> None:
+    assert judged(OLD, {}) == []
