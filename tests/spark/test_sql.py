@@ -106,7 +106,8 @@ def test_a_stream_is_filtered_into_a_topic_and_continues_after_a_stop(
     changed = script.refusal("INSERT INTO large SELECT id, shop FROM orders")
     assert "belongs to another query" in changed
     with ThreadPoolExecutor(1) as pool:  # a thread that did not make the session
-        job = pool.submit(script, insert).result()[0].job
+        hinted = insert.replace("orders", "orders /*+ OPTIONS('scan.max-records-per-batch' = '7') */")
+        job = pool.submit(script, hinted).result()[0].job
     job.queries[0].processAllAvailable()
     job.stop()
     records = judge.consume_all(bootstrap, target)

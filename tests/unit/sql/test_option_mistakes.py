@@ -225,6 +225,14 @@ def test_the_options_of_a_hint_are_shown_in_the_hint(session: Session) -> None:
     assert refusal(session, view).facts["column"] == view.index("'scan") + 1
 
 
+def test_a_hint_of_a_view_is_refused_because_a_view_has_no_options(session: Session) -> None:
+    session.execute(created(PLAIN))
+    session.execute("CREATE VIEW v AS SELECT * FROM t")
+    found = refusal(session, "SELECT * FROM v /*+ OPTIONS('scan.startup.mode' = 'earliest-offset') */")
+    assert "an OPTIONS hint is for tables of CREATE TABLE, and 'v' is a view" in found.message
+    assert found.facts["column"] == 15
+
+
 def test_options_that_come_by_like_and_alter_table_are_checked(session: Session) -> None:
     session.execute(created(PLAIN))
     like = refusal(session, "CREATE TABLE u WITH ('scan.startup.mode' = 'soon') LIKE t")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from penstock.sql.connectors.described import Kafka
 from penstock.sql.language.parse import parse_script, parse_statement
 from penstock.sql.language.source import Source, without_secrets
 from penstock.sql.language.statements import CreateTable, CreateView, Insert
+from penstock.sql.language.tokens import tokenize
 from penstock.sql.language.write import statement_text
 from penstock.sql.run import _checkpoints
 from penstock.sql.run._inserts import Inserts, Write
@@ -214,6 +216,55 @@ def test_a_checkpoint_belongs_to_its_query(tmp_path: Path) -> None:
     (tmp_path / "checkpoint" / "penstock-sql" / "query.json").write_text('{"version": 9}')
     with pytest.raises(ValueError, match="version 9"):
         claim(folder, text, {}, may_change=True)
+
+
+READS = (
+    "SELECT a FROM u {hint} AS x",
+    "SELECT a FROM u {hint} JOIN w {hint} ON u.a = w.a",
+    "SELECT a FROM TABLE(TUMBLE(TABLE u {hint}, DESCRIPTOR(at), INTERVAL '1' MINUTE))",
+    "SELECT a FROM (SELECT a FROM u {hint})",
+)
+HINTS = ("", "/*+ OPTIONS('metrics.http.port' = '1') */", "/*+ options('topic'='x', 'format'='raw') */")
+
+
+def noted_with_hints(query: str) -> list[list[str]]:
+    """Return the tokens of a query as earlier versions noted them."""
+    return [[token.kind.name, token.value] for token in tokenize(Source(query))]
+
+
+@pytest.mark.parametrize("query", READS)
+@pytest.mark.parametrize("hint", HINTS)
+def test_a_hint_of_a_table_that_is_read_is_as_free_as_its_options_in_with(
+    tmp_path: Path, query: str, hint: str
+) -> None:
+    batches(tmp_path, planned=4, done=4)
+    texts = [query.format(hint=each) for each in HINTS]
+    described = {_checkpoints.described(insert_of(f"INSERT INTO t {each}"), KEY) for each in texts}
+    views = {definition(f"CREATE VIEW v AS {each}") for each in texts}
+    assert len(described) == len(views) == 1
+    old = query.format(hint=hint)
+    noted = {
+        "version": 3,
+        "query": json.dumps([*KEY, [], [], noted_with_hints(old)]),
+        "definitions": {"v": json.dumps(["default_database", [], noted_with_hints(old)])},
+        "states": {},
+    }
+    (tmp_path / "penstock-sql").mkdir()
+    (tmp_path / "penstock-sql" / "query.json").write_text(json.dumps(noted))
+    claim(str(tmp_path), described.pop(), {"v": views.pop()}, may_change=False)
+
+
+def test_hints_of_the_target_and_of_the_state_count(tmp_path: Path) -> None:
+    plain = "INSERT INTO t SELECT {} a, COUNT(*) FROM u GROUP BY a"
+    batches(tmp_path, planned=4, done=4)
+    claim(str(tmp_path), _checkpoints.described(insert_of(plain.format("")), KEY), {}, may_change=False)
+    of_state = plain.format("/*+ STATE_TTL('u' = '1 d') */")
+    of_target = plain.format("").replace("t ", "t /*+ OPTIONS('topic' = 'x') */ ", 1)
+    said = "belongs to another query, which has another OPTIONS hint of the target, so"
+    for text, expected in ((of_state, "belongs to another query, so"), (of_target, said)):
+        described = _checkpoints.described(insert_of(text), KEY)
+        with pytest.raises(ValueError, match=expected):
+            claim(str(tmp_path), described, {}, may_change=False)
 
 
 def batches(checkpoint: Path, *, planned: int, done: int | None) -> None:

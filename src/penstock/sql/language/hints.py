@@ -33,6 +33,11 @@ class Hint:
         return self.text[3:-2].strip().upper()
 
 
+def is_options_hint(text: str) -> bool:
+    """Return whether the text of a hint is that of OPTIONS."""
+    return Hint(text, 0, 0).said.startswith("OPTIONS")
+
+
 def without_hints(text: str) -> tuple[str, list[Hint]]:
     """Return the text with spaces for its hints, and the hints."""
     hints: list[Hint] = []

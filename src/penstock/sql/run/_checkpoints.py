@@ -13,17 +13,21 @@ import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from penstock.security.location import without_secrets
+from penstock.sql.language.hints import is_options_hint
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import ComputedColumn, Fragment, Insert
-from penstock.sql.language.tokens import tokenize
+from penstock.sql.language.tokens import Kind, tokenize
 from penstock.sql.run.catalog import Catalog, Table, View
 from penstock.state.files import Files, open_files
 
 _log = logging.getLogger("penstock.sql")
 _FOLDER, _FILE, _VERSION = "penstock-sql", "query.json", 3
 _WITHOUT_DEFINITIONS, _WITHOUT_STATES = 1, 2
+_HINTS = 3
+"""The index of the hints of the target in the list of `described`."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +45,19 @@ class QueryNote:
 
 
 def described(insert: Insert, key: tuple[str, str]) -> str:
-    """Return an INSERT without its comments and spaces, so that a new layout is not a new query."""
+    """Return an INSERT without its comments and spaces, so that a new layout is not a new query.
+
+    The OPTIONS hints of the tables that it reads are left out, because their options in WITH may change too.
+    """
     return json.dumps([*key, insert.columns, sorted(insert.hints), _tokens(insert.query)], ensure_ascii=False)
 
 
 def _tokens(fragment: Fragment) -> list[list[str]]:
-    return [[token.kind.name, token.value] for token in tokenize(Source(fragment.text))]
+    return [
+        [token.kind.name, token.value]
+        for token in tokenize(Source(fragment.text))
+        if token.kind is not Kind.HINT or not is_options_hint(token.value)
+    ]
 
 
 def definition_of(found: Table | View) -> str:
@@ -215,17 +226,53 @@ def _refusal(folder: str, changed: str, begun: _BatchLogs) -> str:
 
 
 def _changed(noted: QueryNote, query: str, definitions: Mapping[str, str]) -> str | None:
-    """Return in words which definition has changed; "" if the query itself has; None if nothing has."""
+    """Return in words which definition or hint has changed; "" if the query has; None if nothing has."""
     if noted.query != query:
-        return ""
+        return ", which has another OPTIONS hint of the target" if _differ_by_hint(noted.query, query) else ""
     old = noted.definitions
     names = [] if old is None else [name for name in definitions if old.get(name) != definitions[name]]
     return f": '{names[0]}' has another definition now" if names else None
 
 
+def _differ_by_hint(noted: str, query: str) -> bool:
+    """Return whether two queries of `described` differ by the hints of their target alone."""
+    old, new = _parts_of(noted), _parts_of(query)
+    return len(old) == len(new) and [each for each in range(len(old)) if old[each] != new[each]] == [_HINTS]
+
+
+def _parts_of(text: str) -> list[Any]:
+    """Return the parts of a text of `described` or `definition_of`; only the text if it is something else."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return [text]
+    return found if isinstance(found, list) else [text]
+
+
+def _without_read_hints(text: str) -> str:
+    """Return a query or definition without the OPTIONS hints of tables that are read, if it has some.
+
+    Earlier versions noted them.
+    """
+    parts = _parts_of(text)
+    if parts and isinstance(parts[-1], list):
+        kept = [token for token in parts[-1] if not _is_noted_hint(token)]
+        if kept != parts[-1]:
+            return json.dumps([*parts[:-1], kept], ensure_ascii=False)
+    return text
+
+
+def _is_noted_hint(token: object) -> bool:
+    if not isinstance(token, list) or len(token) != 2:
+        return False
+    return bool(token[0] == Kind.HINT.name) and is_options_hint(str(token[1]))
+
+
 def _noted(found: dict[str, object], folder: str) -> QueryNote:
-    version, query = found.get("version"), str(found.get("query"))
+    version, query = found.get("version"), _without_read_hints(str(found.get("query")))
     definitions, states = found.get("definitions"), found.get("states")
+    if isinstance(definitions, dict):
+        definitions = {name: _without_read_hints(text) for name, text in definitions.items()}
     if version == _WITHOUT_DEFINITIONS:
         return QueryNote(query, None, None)
     if version == _WITHOUT_STATES and isinstance(definitions, dict):

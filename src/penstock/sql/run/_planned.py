@@ -95,8 +95,14 @@ class Planner:
         return self.views.foreign_zone
 
     def table(self, parts: tuple[str, ...], options: Options) -> SourceTable | SourceView | None:
-        """Return a table or view; None if there is no such table."""
+        """Return a table or view; None if there is no such table.
+
+        Raises:
+            ValueError: it has an OPTIONS hint, and no options.
+        """
         found = self.catalog.find(parts)
+        if options and not isinstance(found, Table):
+            _check_no_hint(".".join(parts), exists=found is not None or self.views.table(parts) is not None)
         if found is None:
             return self._table_of_spark(parts)
         if len(parts) == 1 and self.catalog.database != self._database:  # in a view of another database
@@ -299,6 +305,14 @@ def _with_offsets(plan: Output, context: PassContext) -> Output:
     if not pair:
         return plan
     return replace(plan, input=rows, columns=(*plan.columns, *pair), names=(*plan.names, *OFFSETS))
+
+
+def _check_no_hint(name: str, *, exists: bool) -> None:
+    if exists:
+        raise ValueError(
+            f"an OPTIONS hint is for tables of CREATE TABLE, and '{name}' is a view. Write the hint behind "
+            "the table that the view reads."
+        )
 
 
 def _column_of(column: Column) -> Field | ComputedColumn:
