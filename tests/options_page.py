@@ -32,9 +32,12 @@ There are two dialects, and a reader or writer uses one of them (a few names are
 - **Spark's own**: the names of Spark's Kafka source and sink. Change `.format("kafka")` to
   `.format("penstock")`, and nothing else.
 
-These are errors before a job starts: a value that is not allowed, a required option that is missing, two
-options that exclude each other, and options of both dialects together. An option that Flink or Spark has and
-penstock does not support is an error too; penstock never ignores it.
+These are errors before a record is read or written: a value that is not allowed, a required option that is
+missing, two options that exclude each other, and options of both dialects together. An option that Flink or
+Spark has and penstock does not support is an error too; penstock never ignores it. Errors of a stream come
+from `load()`, or when the query runs: `start()` returns before. Spark has then planned batch 0 in the
+checkpoint, with the starting point of that try. After you have corrected an option of the sink, the query
+goes on from there. To choose another starting point, take a new checkpoint.
 
 Unknown keys:
 

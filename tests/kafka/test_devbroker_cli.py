@@ -79,6 +79,15 @@ def test_a_killed_background_process_takes_kafka_with_it_and_start_works_again()
     assert does_answer(second["bootstrap_servers"], 10)
 
 
+def test_a_cluster_under_another_name_is_shown() -> None:
+    server = run("start")["bootstrap_servers"]
+    other = f"Running under another --name: default at {server}."
+    for command in (["broker", "stop"], ["broker", "status"], ["topics", "list"]):
+        result = CliRunner().invoke(app, [*command, "--name", "other"])
+        assert other in " ".join(result.output.split()) + str(result.exception)
+    assert run("status")["running"]
+
+
 @pytest.mark.parametrize(("command", "exit_code"), [("stop", 0), ("status", 3)])
 def test_text_says_which_broker_is_not_running(command: str, exit_code: int) -> None:
     result = CliRunner().invoke(app, ["broker", command, "--name", "other"], catch_exceptions=False)

@@ -47,6 +47,7 @@ class Programs:
         self._folder = folder
         code = program().replace("localhost:9092", bootstrap).replace(TOPIC, topic)
         code = code.replace("/tmp/", f"{folder}/")  # noqa: S108 - the text of the example
+        code = code.replace("query.awaitTermination()", "")
         self._code = code.replace(".start()", ".trigger(availableNow=True).start()")
 
     def run(self, *, city: bool = False, state: str = "s", checkpoint: str = "c", table: str = "t") -> None:

@@ -14,7 +14,7 @@ import typer
 from penstock.errors import DevBrokerError
 
 if TYPE_CHECKING:
-    from penstock.devbroker.state import ClusterState
+    from penstock.devbroker.state import ClusterState, StateFolder
 
 broker_app = typer.Typer(
     help="A real Apache Kafka for development: start, stop, status.",
@@ -64,11 +64,12 @@ def stop(name: _Name = "default", as_json: _Json = False) -> None:
     from penstock.devbroker.background import stop_in_background  # noqa: PLC0415 - lazy
     from penstock.devbroker.state import StateFolder  # noqa: PLC0415 - lazy
 
-    stopped = stop_in_background(StateFolder(name))
+    folder = StateFolder(name)
+    stopped = stop_in_background(folder)
     if as_json:
         typer.echo(json.dumps({"stopped": stopped is not None}))
     else:
-        typer.echo(_none_runs(name) if stopped is None else f"Stopped Kafka at {stopped.bootstrap_servers}")
+        typer.echo(_none_runs(folder) if stopped is None else f"Stopped Kafka at {stopped.bootstrap_servers}")
 
 
 @broker_app.command()
@@ -77,9 +78,10 @@ def status(name: _Name = "default", as_json: _Json = False) -> None:
     from penstock.devbroker.probe import ask_cluster  # noqa: PLC0415 - lazy
     from penstock.devbroker.state import StateFolder  # noqa: PLC0415 - lazy
 
-    state = StateFolder(name).running()
+    folder = StateFolder(name)
+    state = folder.running()
     if state is None:
-        typer.echo(json.dumps({"running": False}) if as_json else _none_runs(name))
+        typer.echo(json.dumps({"running": False}) if as_json else _none_runs(folder))
         raise typer.Exit(3)
     silent = []
     for server in state.bootstrap_servers.split(","):
@@ -108,8 +110,8 @@ def _described(state: ClusterState) -> dict[str, Any]:
     }
 
 
-def _none_runs(name: str) -> str:
-    return f"No broker is running (name: {name})."
+def _none_runs(folder: StateFolder) -> str:
+    return f"No broker is running (name: {folder.name}).{folder.others_running()}"
 
 
 def _parse_properties(pairs: list[str]) -> dict[str, str]:

@@ -101,18 +101,19 @@ def find_cluster(bootstrap_server: str | None, name: str | None, command_config:
 def _development_servers(name: str) -> str:
     from penstock.devbroker.state import StateFolder  # noqa: PLC0415 - lazy
 
-    state = StateFolder(name).running()
+    folder = StateFolder(name)
+    state = folder.running()
     if state is not None:
         return state.bootstrap_servers
     if name == _DEFAULT_NAME:
         raise MissingOptionError(
             "No broker is named, and no development broker runs (name: default). Give --bootstrap-server "
-            "host:port, or run `penstock broker start` first.",
+            f"host:port, or run `penstock broker start` first.{folder.others_running()}",
             option="--bootstrap-server",
         )
     raise MissingOptionError(
         f"No development cluster {name!r} runs. Give the name of one that runs, or run "
-        f"`penstock broker start --name {name}` first.",
+        f"`penstock broker start --name {name}` first.{folder.others_running()}",
         option="--name",
         value=name,
     )

@@ -123,7 +123,14 @@ def lag(  # noqa: PLR0913, PLR0917 - each is an option of the command
         typer.echo(json.dumps({**reader.named, **report_to_json(report)}))
     else:
         typer.echo(
-            report_as_text(reader.named, str(cluster), report, by_hand_of(cluster), with_all=partitions)
+            report_as_text(
+                reader.named,
+                str(cluster),
+                report,
+                by_hand_of(cluster),
+                with_all=partitions,
+                reads_committed=not read_uncommitted,
+            )
         )
     if check and (report.health.value != "OK" or report.errors):
         raise typer.Exit(NOT_OK_STATUS)

@@ -14,14 +14,25 @@ if TYPE_CHECKING:
 
 _REASONS_SHOWN = 10
 _BLOCKED = "BLOCKED_BY_TRANSACTION"
+_ISOLATION = (
+    "This counts for a reader with isolation.level = read_committed. The default of a source is "
+    "read_uncommitted, and such a reader is not held back: add --read-uncommitted for it."
+)
 _HEADER = ("topic partition", "position", "log end", "lag", "readable", "oldest unread", "health")
 
 
 def report_as_text(
-    named: dict[str, Any], cluster: str, report: Report, by_hand: ByHand, *, with_all: bool
+    named: dict[str, Any],
+    cluster: str,
+    report: Report,
+    by_hand: ByHand,
+    *,
+    with_all: bool,
+    reads_committed: bool,
 ) -> str:
     """Return the lines of a report: who, on which cluster, totals, what is wrong, the topic partitions."""
-    lines = [_who(named), f"Cluster: {cluster}", f"{report.health.value}  {_totals(report)}"]
+    totals = _totals(report, reads_committed=reads_committed)
+    lines = [_who(named), f"Cluster: {cluster}", f"{report.health.value}  {totals}"]
     lines += [f"  {reason}" for reason in report.reasons[:_REASONS_SHOWN]]
     if len(report.reasons) > _REASONS_SHOWN:
         lines.append(f"  ... and {len(report.reasons) - _REASONS_SHOWN} more (--partitions shows all)")
@@ -55,14 +66,14 @@ def _who(named: dict[str, Any]) -> str:
     return f"Query {named['query_id']}: {done}" + ("" if planned is None else f", batch {planned} is planned")
 
 
-def _totals(report: Report) -> str:
+def _totals(report: Report, *, reads_committed: bool) -> str:
     if not report.has_lag:
         return "lag unknown"
     totals, rates = report.totals, report.rates
     age = "unknown" if totals.age_ms is None else duration(totals.age_ms / 1000)
     parts = [f"lag {totals.records:,} records, {age}"]
-    if totals.readable_records != totals.records:
-        parts.append(f"{totals.readable_records:,} of them can be read now")
+    if reads_committed and totals.readable_records != totals.records:
+        parts.append(f"{totals.readable_records:,} of them can be read now with read_committed")
     if rates is not None:
         parts.append(f"reads {rates.read_per_s:,.0f}/s, writers add {rates.written_per_s:,.0f}/s")
         if rates.catch_up_s:
@@ -86,7 +97,7 @@ def _how_to_end(report: Report, by_hand: ByHand) -> list[str]:
         for each in holders
         if each is not None
     ]
-    return list(dict.fromkeys(lines))[:_REASONS_SHOWN]
+    return [_ISOLATION, *list(dict.fromkeys(lines))[:_REASONS_SHOWN]] if lines else []
 
 
 def _table(rows: list[Row]) -> list[str]:

@@ -17,8 +17,8 @@ from penstock.observe.health import Health
 from penstock.observe.monitor import Report, Row, sentences
 
 _REASONS_SHOWN = 5
-_COLUMNS = ("batch", "took", "lag", "seconds", "readable", "reads/s", "writes/s", "caught up in")
-_NARROW_COLUMNS = ("lag", "seconds", "reads/s", "writes/s")
+_COLUMNS = ("batch", "took", "lag", "seconds", "readable", "reads/s", "arriving/s", "caught up in")
+_NARROW_COLUMNS = ("lag", "seconds", "reads/s", "arriving/s")
 _WIDE = 120
 _NAME_CHARS = 18
 _STYLES = {

@@ -134,3 +134,10 @@ class StateFolder:
 
     def _stop_request(self, run_id: str) -> Path:
         return self.folder / f"stop-{run_id}"
+
+    def others_running(self) -> str:
+        """Return a sentence that names the other clusters that run here; empty if none runs."""
+        names = sorted(each.name for each in self.folder.parent.glob("*") if each.name != self.name)
+        states = {name: StateFolder(name, self.folder.parent).running() for name in names}
+        found = [f"{name} at {each.bootstrap_servers}" for name, each in states.items() if each is not None]
+        return f" Running under another --name: {', '.join(found)}." if found else ""

@@ -120,9 +120,14 @@ class DiscoverySchedule:
         left = sorted(tp for tp in in_use if not is_subscribed(self._config.subscription, tp))
         if left:
             names = ", ".join(map(str, left))
+            other = (
+                " None of the topics of this checkpoint is subscribed now. If this is another query, stop "
+                "it, and give it its own checkpointLocation."
+            )
             self._say_once(
                 f"Not subscribed any more, so not read from now on: {names}. The checkpoint keeps their "
                 "positions. When they are subscribed again, they are read from there."
+                f"{other if len(left) == len(in_use) else ''}"
             )
 
     def _say_once(self, text: str) -> None:

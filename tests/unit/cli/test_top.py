@@ -95,7 +95,7 @@ def test_the_table_fits_into_80_columns(served: Served, url: str) -> None:
     served.plan()
     result = CliRunner(env={"COLUMNS": "80"}).invoke(app, ["top", "--url", url, "--looks", "1"])
     table = result.output.splitlines()[:2]
-    assert table[0].split() == ["query", "or", "group", "health", "lag", "seconds", "reads/s", "writes/s"]
+    assert table[0].split() == ["query", "or", "group", "health", "lag", "seconds", "reads/s", "arriving/s"]
     name = url.removeprefix("http://")
     shown = name if len(name) <= 18 else f"...{name[-15:]}"
     assert table[1].split() == [shown, "BLOCKED_BY_TRANSACTION", "5", "60.0", "-", "-"]

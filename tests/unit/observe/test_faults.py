@@ -177,6 +177,15 @@ def test_a_foreign_transaction_and_that_of_a_killed_sink_are_named(job: Job, tra
     for said in said_everywhere(job):
         assert "BLOCKED_BY_TRANSACTION" in said
         assert f"transaction {transactional_id} (producer 7) has kept back readers of {HELD}" in said
+    report = job.view.report()
+    assert report is not None
+    shown, uncommitted = (
+        report_as_text({"group": "g"}, "c", report, ByHand(), with_all=True, reads_committed=each)
+        for each in (True, False)
+    )
+    assert "can be read now with read_committed" in shown
+    assert "such a reader is not held back: add --read-uncommitted" in shown
+    assert "can be read now" not in uncommitted
 
 
 def test_a_stalled_broker_is_named(job: Job) -> None:
@@ -217,7 +226,8 @@ def test_a_cluster_that_does_not_answer_is_not_called_healthy(job: Job) -> None:
         assert name not in metrics
     report = job.view.report()
     assert report is not None
-    assert "UNKNOWN  lag unknown" in report_as_text({"group": "g"}, "c", report, ByHand(), with_all=True)
+    shown = report_as_text({"group": "g"}, "c", report, ByHand(), with_all=True, reads_committed=True)
+    assert "UNKNOWN  lag unknown" in shown
 
 
 def test_names_are_shown_as_they_are_and_never_as_markup(job: Job) -> None:
