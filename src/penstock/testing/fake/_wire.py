@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from kafka.protocol import admin, consumer, metadata, producer, sasl
@@ -71,16 +72,31 @@ class Api:
 
 def _build(kind: Any, version: int, fields: Fields) -> Any:
     """Make an object of the schema, and those in it, without fields that this version does not have."""
+    schema = _schema(kind, version)
     values = {}
     for name, value in fields.items():
-        field = kind.fields[name]
-        if not field.for_version_q(version):
+        is_known, inner = schema[name]
+        if not is_known:
             continue
-        if value is not None and field.is_struct_array():
-            inner = getattr(kind, field.type_str)
-            values[name] = [_build(inner, version, each) for each in value]
-        elif value is not None and field.is_struct():
-            values[name] = _build(getattr(kind, field.type_str), version, value)
-        else:
+        if value is None or inner is None:
             values[name] = value
+        elif isinstance(value, Mapping):
+            values[name] = _build(inner, version, value)
+        else:
+            values[name] = [_build(inner, version, each) for each in value]
     return kind(version=version, **values)
+
+
+@cache
+def _schema(kind: Any, version: int) -> dict[str, tuple[bool, Any]]:
+    """Return for each field whether this version has it, and the class of its structures, if it has some.
+
+    It is cached, because kafka-python works it out at each access.
+    """
+    return {
+        name: (
+            bool(field.for_version_q(version)),
+            getattr(kind, field.type_str) if field.is_struct() or field.is_struct_array() else None,
+        )
+        for name, field in kind.fields.items()
+    }
