@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -23,3 +24,15 @@ def _fresh_warnings() -> Iterator[None]:
     forget_warnings()
     yield
     forget_warnings()
+
+
+@pytest.fixture
+def virtual_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let time pass only where the test or the tested code sleeps. For tests without another thread."""
+    now_s = [time.monotonic()]
+
+    def sleep(seconds: float) -> None:
+        now_s[0] += seconds
+
+    monkeypatch.setattr(time, "monotonic", lambda: now_s[0])
+    monkeypatch.setattr(time, "sleep", sleep)

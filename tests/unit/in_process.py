@@ -2,26 +2,30 @@
 
 Runs in tests only. Invariant: requests and answers are encoded and decoded as on the wire, so a test cannot
 use an answer that a broker cannot give. There is no other thread, so a test does not depend on the speed of
-the machine.
+the machine. With the fixture `virtual_time` the pauses between attempts take no time.
 """
 
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Mapping
 from typing import Any, cast
 
-from kafka.protocol import consumer, metadata
+from kafka.protocol import admin, consumer, metadata
 from kafka.protocol.broker_version_data import BrokerVersionData
 
 from penstock.client.net.backoff import Backoff
 from penstock.client.net.connection import KafkaConnections, PendingResponse
 from penstock.client.settings import ConnectionSettings
 from penstock.errors import BrokerUnavailableError, PenstockError
-from penstock.testing import FakeKafka
+from penstock.testing import Clock, FakeKafka
 from penstock.testing.fake._dispatch import Dispatcher
 from penstock.testing.fake._server import Connection
-from penstock.testing.fake._state import State
+from penstock.testing.fake._state import Node, State
 from penstock.testing.fake.control import Action, Controls, SeenRequest
+
+_QUICK = ConnectionSettings(("fake:1",), "fake", retry_backoff_ms=1, retry_backoff_max_ms=5)
 
 
 class _Connection(Connection):
@@ -48,17 +52,23 @@ class Client:
         closed_by: the error of a request whose connection the broker closes; None: it is not available.
     """
 
-    def __init__(self, state: State, dispatcher: Dispatcher, controls: Controls) -> None:
+    def __init__(
+        self,
+        state: State,
+        dispatcher: Dispatcher,
+        controls: Controls,
+        settings: ConnectionSettings | None = None,
+    ) -> None:
         self.seen: list[SeenRequest] = []
         self.closed_by: PenstockError | None = None
-        self.settings = ConnectionSettings(("fake:1",), "fake", retry_backoff_ms=1, retry_backoff_max_ms=5)
+        self.settings = settings or _QUICK
         self._state = state
         self._dispatcher = dispatcher
         served = dispatcher._served.values()
         self._versions = BrokerVersionData(
             api_versions={each.api.key: (each.lowest, each.highest) for each in served}
         )
-        for api in ("Fetch", "ListOffsets", "Metadata", "OffsetForLeaderEpoch"):
+        for api in ("DescribeLogDirs", "Fetch", "ListOffsets", "Metadata", "OffsetForLeaderEpoch"):
             controls.add(api, self._note, None)
 
     def _note(self, seen: SeenRequest) -> Action | None:
@@ -77,9 +87,7 @@ class Client:
     # ----- what KafkaConnections offers
 
     def new_backoff(self) -> Backoff:
-        return Backoff(
-            self.settings.retry_backoff_ms, self.settings.retry_backoff_max_ms, threading.Event().wait
-        )
+        return Backoff(self.settings.retry_backoff_ms, self.settings.retry_backoff_max_ms, _sleep)
 
     def knows_broker(self, node_id: int) -> bool:
         return node_id in self._state.nodes
@@ -111,10 +119,35 @@ class Client:
 class InProcess(Client):
     """Connections to a fake Kafka."""
 
-    def __init__(self, kafka: FakeKafka) -> None:
-        super().__init__(kafka._state, kafka._dispatcher, kafka._controls)
+    def __init__(self, kafka: FakeKafka, settings: ConnectionSettings | None = None) -> None:
+        super().__init__(kafka._state, kafka._dispatcher, kafka._controls, settings)
+
+
+class _ClockOfOneThread(Clock):
+    """A clock for brokers without a thread: nothing could wake a wait, so it lasts until its time.
+
+    It is the clock of `time.monotonic`, which `virtual_time` replaces.
+    """
+
+    def now_ms(self) -> int:
+        return int(time.monotonic() * 1000) + self._shift_ms
+
+    def wait(self, condition: threading.Condition, until_ms: int) -> None:
+        time.sleep(max(0, until_ms - self.now_ms()) / 1000)
+
+
+def kafka_without_sockets(brokers: int = 1, *, max_versions: Mapping[str, int] | None = None) -> FakeKafka:
+    """Return a fake cluster for `InProcess` only. It has no threads, and nothing to close."""
+    kafka = FakeKafka(brokers=0, clock=_ClockOfOneThread(), max_versions=max_versions)
+    kafka._state.nodes |= {node_id: Node(node_id, "fake", node_id) for node_id in range(1, brokers + 1)}
+    return kafka
+
+
+def _sleep(seconds: float) -> bool:
+    time.sleep(seconds)
+    return False
 
 
 def _response_of(request: str) -> Any:
     name = request.replace("Request", "Response")
-    return next(getattr(room, name) for room in (consumer, metadata) if hasattr(room, name))
+    return next(getattr(room, name) for room in (consumer, metadata, admin) if hasattr(room, name))

@@ -36,7 +36,7 @@ from penstock.source._lookup import Wait
 from penstock.source._resolve_offsets import is_fixed, resolve_offsets
 from penstock.source.user_initializer import ask_initializer
 from penstock.types import LogEnd, OffsetRange, TopicPartition
-from tests.unit.source_fakes import tp
+from tests.unit.planning import tp
 
 Strategy = KafkaOffsetResetStrategy
 Initializer = KafkaOffsetsInitializer

@@ -18,7 +18,7 @@ from penstock.source._window import Window
 from penstock.source.alignment import HOLE_OFFSETS, SCANNED_RECORDS, Alignment, RecordTimes
 from penstock.types import OffsetRange, TopicPartition
 from tests.examples import examples
-from tests.unit.source_fakes import tp
+from tests.unit.planning import tp
 
 MINUTE_MS = 60_000
 

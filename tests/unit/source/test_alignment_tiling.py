@@ -2,19 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Iterable
+from typing import Any
 
+import pytest
 from hypothesis import settings
 
-from penstock.client.cluster.results import Results
-from penstock.source.alignment import Alignment, RecordTimes
+from penstock.source import kafka_event_times
+from penstock.source.alignment import Alignment
 from penstock.source.enumerator import SplitEnumerator
-from penstock.types import OffsetRange, TopicPartition
+from penstock.source.kafka_event_times import KafkaRecordClock
+from penstock.types import TopicPartition
 from tests.examples import examples
 from tests.unit.source.test_tiling import Query
-from tests.unit.source_fakes import FakeAdmin
+from tests.unit.source_cluster import append
+
+pytestmark = pytest.mark.usefixtures("virtual_time")
 
 DRIFT_MS = 10
+
+
+class InThisThread:
+    """Replaces the threads that read records, because the time of these tests is that of one thread."""
+
+    def __init__(self, **_: object) -> None: ...
+
+    def __enter__(self) -> InThisThread:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def map(self, function: Callable[[Any], Any], ranges: Iterable[Any]) -> Iterable[Any]:
+        return map(function, ranges)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_event_times, "ThreadPoolExecutor", InThisThread)
 
 
 def time_of(topic_partition: TopicPartition, offset: int) -> int:
@@ -22,51 +46,32 @@ def time_of(topic_partition: TopicPartition, offset: int) -> int:
     return (topic_partition.partition + 1) * 7 * offset + (offset * 37) % 23
 
 
-class TimesOfFakeLogs:
-    def __init__(self, admin: FakeAdmin) -> None:
-        self._admin = admin
-
-    def first_offsets_at(self, times_ms: Mapping[TopicPartition, int]) -> Results[TopicPartition, int]:
-        found = {}
-        for topic_partition, time_ms in times_ms.items():
-            log = self._admin.logs[topic_partition]
-            newer = (at for at in range(log.start, log.end) if time_of(topic_partition, at) >= time_ms)
-            first = next(newer, None)
-            if first is not None:
-                found[topic_partition] = first
-        return Results(found)
-
-    def read_times(
-        self, ranges: Collection[OffsetRange], max_records: int
-    ) -> Results[TopicPartition, RecordTimes]:
-        times = {}
-        for piece in ranges:
-            offsets = range(piece.starting_offset, piece.stopping_offset)[:max_records]
-            times_ms = tuple(time_of(piece.topic_partition, offset) for offset in offsets)
-            times[piece.topic_partition] = RecordTimes(tuple(offsets), times_ms, offsets.stop)
-        return Results(times, {})
-
-
 class AlignedQuery(Query):
     """The same random events, planned by event time."""
 
     def start_process(self) -> None:
-        alignment = Alignment(DRIFT_MS, 0, TimesOfFakeLogs(self.admin), lambda: 0)
-        self.enumerator = SplitEnumerator(self.config, self.admin, alignment=alignment)
+        times = KafkaRecordClock(self.cluster.client.connections, self.config)
+        alignment = Alignment(DRIFT_MS, 0, times, lambda: 0)
+        self.enumerator = SplitEnumerator(self.config, self.cluster.lookup, alignment=alignment)
+
+    def write(self, topic_partition: TopicPartition, count: int) -> None:
+        end = self.cluster.end_of(topic_partition)
+        times_ms = [time_of(topic_partition, offset) for offset in range(end, end + count)]
+        with self.cluster.kafka.log(*topic_partition) as log:
+            append(log, times_ms=times_ms)
 
     def teardown(self) -> None:
         """Plan batches until nothing is left; then every record was read."""
         if not hasattr(self, "enumerator"):
             return
-        self.admin.failing.clear()
+        self.cluster.find_leaders()
         for _ in range(10_000):
             if len(self.offset_log) > self.committed_count:
                 self.run_batch(crash_before=False)
             self.plan_batch(None)
             if len(self.offset_log) == self.committed_count:
                 break
-        ends = {topic_partition: log.end for topic_partition, log in self.admin.logs.items()}
-        assert self.logged(self.committed_count - 1).positions == ends
+        assert self.logged(self.committed_count - 1).positions == self.cluster.ends
 
 
 AlignedQuery.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from penstock.errors import CheckpointError
 from penstock.source.checkpoint_offset import Markers, SourceOffset
 from penstock.types import TopicPartition
-from tests.unit.source_fakes import tp
+from tests.unit.planning import tp
 
 TOPICS = st.text("abcXYZ019._-", min_size=1, max_size=12)
 POSITIONS = st.dictionaries(

@@ -14,7 +14,7 @@ from penstock.source.checkpoint_offset import Positions
 from penstock.source.metrics import SourceMetrics, SplitMetrics
 from penstock.source.offset_committer import LAST_ATTEMPT_TIMEOUT_MS, OffsetCommitter
 from penstock.types import TopicPartition
-from tests.unit.source_fakes import tp
+from tests.unit.planning import tp
 from tests.waiting import wait_until
 
 IN_TIME_S = 10.0

@@ -19,7 +19,7 @@ from penstock.source._division import (
 )
 from penstock.source.splits import Split, SplitRange
 from penstock.types import OffsetRange, TopicPartition
-from tests.unit.source_fakes import ranges_of, tp
+from tests.unit.planning import ranges_of, tp
 
 LARGE_RECORDS = LARGE_RANGE_US // RECORD_US
 LENGTHS = st.integers(0, 300) | st.integers(0, 3 * LARGE_RECORDS)

@@ -20,7 +20,7 @@ from penstock.source.kafka_lookup import (
     KafkaOffsetLookup,
 )
 from penstock.types import LogEnd, TopicPartition
-from tests.unit.source_fakes import tp
+from tests.unit.planning import tp
 
 API_TIMEOUT_MS = 60_000
 

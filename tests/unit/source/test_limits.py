@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from penstock.source._limits import cap_bytes, share_records
 from penstock.types import TopicPartition
-from tests.unit.source_fakes import tp
+from tests.unit.planning import tp
 
 TOPIC_PARTITIONS = st.builds(TopicPartition, st.sampled_from("ab"), st.integers(0, 9))
 BACKLOGS = st.dictionaries(TOPIC_PARTITIONS, st.integers(-5, 2**62), max_size=10)

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from penstock.errors import RequestTimeoutError
+from penstock.errors import BrokerUnavailableError
 from penstock.source.checkpoint_offset import SourceOffset
 from penstock.source.enumerator import SplitEnumerator
 from penstock.types import TopicPartition
 from tests.examples import examples
-from tests.unit.source_fakes import EARLIEST, LATEST, FakeAdmin, Log, ranges_of, source_config, tp
+from tests.unit.planning import EARLIEST, LATEST, ranges_of, source_config, tp
+from tests.unit.source_cluster import Log, SourceCluster
+
+pytestmark = pytest.mark.usefixtures("virtual_time")
+
+MOST_PARTITIONS = 4
 
 
 class Query(RuleBasedStateMachine):
@@ -26,7 +32,10 @@ class Query(RuleBasedStateMachine):
         max_per_split=st.none() | st.integers(1, 7),
     )
     def begin(self, latest: bool, ends: list[int], min_splits: int | None, max_per_split: int | None) -> None:
-        self.admin = FakeAdmin({tp(partition): Log(0, end) for partition, end in enumerate(ends)})
+        self.cluster = SourceCluster({tp(partition): Log() for partition in range(len(ends))})
+        for partition, end in enumerate(ends):
+            if end:
+                self.write(tp(partition), end)
         self.config = source_config(
             starting=LATEST if latest else EARLIEST,
             min_splits=min_splits,
@@ -38,8 +47,11 @@ class Query(RuleBasedStateMachine):
         self.expected_start: dict[TopicPartition, int] | None = None
         self.start_process()
 
+    def write(self, topic_partition: TopicPartition, count: int) -> None:
+        self.cluster.extend(topic_partition, self.cluster.end_of(topic_partition) + count)
+
     def start_process(self) -> None:
-        self.enumerator = SplitEnumerator(self.config, self.admin)
+        self.enumerator = SplitEnumerator(self.config, self.cluster.lookup)
 
     def logged(self, batch: int) -> SourceOffset:
         return SourceOffset.from_json(json.loads(self.offset_log[batch]))
@@ -52,17 +64,20 @@ class Query(RuleBasedStateMachine):
 
     @rule(partition=st.integers(0, 3), count=st.integers(1, 20))
     def produce(self, partition: int, count: int) -> None:
-        if tp(partition) in self.admin.logs and tp(partition) not in self.admin.failing:
-            self.admin.logs[tp(partition)].end += count
+        if tp(partition) in self.cluster.ends and tp(partition) not in self.cluster.leaderless:
+            self.write(tp(partition), count)
 
-    @rule(partition=st.integers(0, 3))
-    def add_topic_partition(self, partition: int) -> None:
-        self.admin.logs.setdefault(tp(partition), Log())
+    @rule()
+    def add_topic_partition(self) -> None:
+        if (count := len(self.cluster.ends)) < MOST_PARTITIONS:
+            self.cluster.add(tp(count))
 
     @rule(partition=st.integers(0, 3))
     def lose_or_find_a_leader(self, partition: int) -> None:
-        if self.admin.failing.pop(tp(partition), None) is None:
-            self.admin.failing[tp(partition)] = RequestTimeoutError("no leader")
+        if tp(partition) in self.cluster.leaderless:
+            self.cluster.find_leader(tp(partition))
+        elif tp(partition) in self.cluster.ends:
+            self.cluster.lose_leader(tp(partition))
 
     @rule(max_records=st.none() | st.integers(1, 10))
     def plan_batch(self, max_records: int | None) -> None:
@@ -73,11 +88,11 @@ class Query(RuleBasedStateMachine):
             if self.expected_start is None or not self.offset_log:
                 self.expected_start = dict(start.positions)
             end = self.enumerator.latest_offset(start, max_records)
-        except RequestTimeoutError:
+        except BrokerUnavailableError:
             return  # no topic partition answers: the query fails, and is started again
         for waited in start.markers.waiting & end.positions.keys():
             first = {**end.markers.partial_start, **(end.markers.whole_start or {})}[waited]
-            assert first == (self.admin.logs[waited].end if self.config.starting is LATEST else 0)
+            assert first == (self.cluster.end_of(waited) if self.config.starting is LATEST else 0)
             self.expected_start[waited] = first
         if self.offset_log and end is start:
             return
@@ -92,7 +107,7 @@ class Query(RuleBasedStateMachine):
         try:
             start, end = self.start_of_batch(batch), self.logged(batch)
             splits = self.enumerator.plan(start, end)
-        except RequestTimeoutError:
+        except BrokerUnavailableError:
             return
         assert splits == self.enumerator.plan(start, end)
         for piece in ranges_of(splits):
@@ -114,14 +129,15 @@ class Query(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Let the query run to its end; then every record was read."""
-        getattr(self, "admin", FakeAdmin()).failing.clear()
-        for _ in range(2 if hasattr(self, "enumerator") else 0):
+        if not hasattr(self, "enumerator"):
+            return
+        self.cluster.find_leaders()
+        for _ in range(2):
             if len(self.offset_log) > self.committed_count:
                 self.run_batch(crash_before=True)
             self.plan_batch(None)
-        if getattr(self, "offset_log", None) and len(self.offset_log) == self.committed_count:
-            ends = {topic_partition: log.end for topic_partition, log in self.admin.logs.items()}
-            assert self.logged(self.committed_count - 1).positions == ends
+        if self.offset_log and len(self.offset_log) == self.committed_count:
+            assert self.logged(self.committed_count - 1).positions == self.cluster.ends
 
 
 Query.TestCase.settings = settings(max_examples=examples(80), stateful_step_count=30, deadline=None)

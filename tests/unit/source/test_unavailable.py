@@ -7,24 +7,17 @@ from collections.abc import Collection, Mapping
 import pytest
 
 from penstock import KafkaOffsetsInitializer, KafkaSource
-from penstock.errors import RequestTimeoutError, TopicPartitionsRemovedError
+from penstock.errors import BrokerUnavailableError, TopicPartitionsRemovedError
 from penstock.flink import PartitionOffsetsRetriever
 from penstock.options.config import OffsetsSpec, TopicPattern
 from penstock.options.parse import parse_read
-from penstock.source.checkpoint_offset import Markers, SourceOffset
+from penstock.source.checkpoint_offset import SourceOffset
 from penstock.source.enumerator import SplitEnumerator
 from penstock.types import Time, TopicPartition
-from tests.unit.source_fakes import (
-    EARLIEST,
-    LATEST,
-    FakeAdmin,
-    Log,
-    at,
-    ranges,
-    source_config,
-    through_json,
-    tp,
-)
+from tests.unit.planning import EARLIEST, LATEST, at, ranges, source_config, through_json, tp
+from tests.unit.source_cluster import Log, SourceCluster
+
+pytestmark = pytest.mark.usefixtures("virtual_time")
 
 
 class SaysAll(KafkaOffsetsInitializer):
@@ -38,12 +31,12 @@ class SaysAll(KafkaOffsetsInitializer):
 
 class TestUnavailable:
     def test_a_leaderless_topic_partition_delays_only_itself(self, caplog: pytest.LogCaptureFixture) -> None:
-        admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(0, 10)})
-        admin.failing[tp(1)] = RequestTimeoutError("no leader")
-        enumerator = SplitEnumerator(source_config(), admin)
+        cluster = SourceCluster({tp(0): Log(0, 10), tp(1): Log(0, 10)})
+        cluster.lose_leader(tp(1))
+        enumerator = SplitEnumerator(source_config(), cluster.lookup)
         end = enumerator.latest_offset(SourceOffset({tp(0): 2, tp(1): 3}), None)
         assert end.positions == {tp(0): 10, tp(1): 3}
-        assert "t-1 did not answer and is left for the next batch: no leader" in caplog.text
+        assert "t-1 did not answer and is left for the next batch: t-1 has no leader" in caplog.text
 
     @pytest.mark.parametrize("restarts", [True, False])
     @pytest.mark.parametrize(
@@ -60,9 +53,9 @@ class TestUnavailable:
         self, starting: OffsetsSpec, expected: int, restarts: bool, caplog: pytest.LogCaptureFixture
     ) -> None:
         """[FLINK-34995] In Flink the query fails, or all others wait."""
-        admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(2, 10, times_ms={6: 500})})
-        admin.failing[tp(1)] = RequestTimeoutError("no leader")
-        enumerator = SplitEnumerator(source_config(starting=starting), admin)
+        cluster = SourceCluster({tp(0): Log(0, 10), tp(1): Log(2, 10, times_ms={6: 500})})
+        cluster.lose_leader(tp(1))
+        enumerator = SplitEnumerator(source_config(starting=starting), cluster.lookup)
         start = through_json(enumerator.initial_offset())
         assert (
             "t-1 did not answer, so its start is not resolved yet; the others are read without it"
@@ -71,93 +64,95 @@ class TestUnavailable:
         first = through_json(enumerator.latest_offset(start, None))
         assert first.positions == {tp(0): 10}
         assert enumerator.latest_offset(first, None) is first
-        admin.failing.clear()
+        cluster.find_leaders()
         if restarts:
-            enumerator = SplitEnumerator(source_config(starting=starting), admin)
+            enumerator = SplitEnumerator(source_config(starting=starting), cluster.lookup)
         second = through_json(enumerator.latest_offset(first, None))
-        assert second == SourceOffset({tp(0): 10, tp(1): 10}, Markers(partial_start={tp(1): expected}))
+        assert second == cluster.offset({tp(0): 10, tp(1): 10}, partial_start={tp(1): expected})
         wanted = {tp(1): [(expected, 10)]} if expected < 10 else {}
         assert ranges(enumerator.plan(first, second)) == wanted
 
     def test_a_start_before_now_is_resolved_with_the_clock_of_the_first_planning(self) -> None:
-        admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(2, 10, times_ms={6: 500, 8: 900})})
-        admin.failing[tp(1)] = RequestTimeoutError("no leader")
+        cluster = SourceCluster({tp(0): Log(0, 10), tp(1): Log(2, 10, times_ms={6: 500, 8: 900})})
+        cluster.lose_leader(tp(1))
         config = source_config(starting=OffsetsSpec(before_now_ms=600))
-        enumerator = SplitEnumerator(config, admin, now_ms=1_100)
+        enumerator = SplitEnumerator(config, cluster.lookup, now_ms=1_100)
         start = through_json(enumerator.initial_offset())
         first = through_json(enumerator.latest_offset(start, None))
         assert first.markers.planned_at_ms == 1_100
-        admin.failing.clear()
-        second = through_json(SplitEnumerator(config, admin, now_ms=1_500).latest_offset(first, None))
-        assert second == SourceOffset({tp(0): 10, tp(1): 10}, Markers(partial_start={tp(1): 6}))
+        cluster.find_leaders()
+        second = through_json(
+            SplitEnumerator(config, cluster.lookup, now_ms=1_500).latest_offset(first, None)
+        )
+        assert second == cluster.offset({tp(0): 10, tp(1): 10}, partial_start={tp(1): 6})
 
     def test_a_start_before_now_waits_for_the_first_topic_with_its_clock(self) -> None:
         config = source_config(TopicPattern("t"), starting=OffsetsSpec(before_now_ms=600))
-        admin = FakeAdmin()
-        enumerator = SplitEnumerator(config, admin, now_ms=1_100)
+        cluster = SourceCluster()
+        enumerator = SplitEnumerator(config, cluster.lookup, now_ms=1_100)
         start = enumerator.initial_offset()
         assert start.markers.planned_at_ms == 1_100
-        admin.logs[tp(0)] = Log(0, 10, times_ms={6: 500, 8: 900})
+        cluster.add(tp(0), Log(0, 10, times_ms={6: 500, 8: 900}))
         end = enumerator.latest_offset(through_json(start), None)
-        assert end == SourceOffset({tp(0): 10}, Markers(whole_start={tp(0): 6}))
+        assert end == cluster.offset({tp(0): 10}, whole_start={tp(0): 6})
 
     def test_an_initializer_may_return_more_than_it_was_asked_for(self) -> None:
         source = KafkaSource.builder().set_bootstrap_servers("a:9092").set_topics("t")
         options = source.set_starting_offsets(SaysAll()).build().options
         starting = parse_read(options, streaming=True).source.starting
         assert starting is not None
-        admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(0, 10)})
-        admin.failing[tp(1)] = RequestTimeoutError("no leader")
-        enumerator = SplitEnumerator(source_config(starting=starting), admin)
+        cluster = SourceCluster({tp(0): Log(0, 10), tp(1): Log(0, 10)})
+        cluster.lose_leader(tp(1))
+        enumerator = SplitEnumerator(source_config(starting=starting), cluster.lookup)
         first = through_json(enumerator.latest_offset(through_json(enumerator.initial_offset()), None))
         assert (first.positions, first.markers.waiting) == ({tp(0): 10}, frozenset({tp(1)}))
-        admin.failing.clear()
-        admin.logs[tp(1)].end = 12
+        cluster.find_leaders()
+        cluster.extend(tp(1), 12)
         assert enumerator.latest_offset(first, None).markers.partial_start == {tp(1): 12}
 
     def test_a_waiting_topic_partition_missed_by_one_discovery_still_waits(self) -> None:
-        admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(2, 10)})
-        admin.failing[tp(1)] = RequestTimeoutError("no leader")
-        enumerator = SplitEnumerator(source_config(starting=LATEST), admin)
+        cluster = SourceCluster({tp(0): Log(0, 10), tp(1): Log(2, 10)})
+        cluster.lose_leader(tp(1))
+        enumerator = SplitEnumerator(source_config(starting=LATEST), cluster.lookup)
         first = through_json(enumerator.latest_offset(through_json(enumerator.initial_offset()), None))
-        admin.show_after_next_discovery(tp(1), admin.logs.pop(tp(1)))
-        admin.logs[tp(0)].end = 11
+        cluster.hide_from_next_metadata(tp(1))
+        cluster.extend(tp(0), 11)
         second = through_json(enumerator.latest_offset(first, None))
         assert second.markers.waiting == frozenset({tp(1)})
-        admin.failing.clear()
+        cluster.find_leaders()
         assert enumerator.latest_offset(second, None).markers.partial_start == {tp(1): 10}
 
     def test_the_deletion_of_a_waiting_topic_partition_is_reported(self) -> None:
-        admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(2, 10)})
-        admin.failing[tp(1)] = RequestTimeoutError("no leader")
-        enumerator = SplitEnumerator(source_config(starting=LATEST), admin)
+        cluster = SourceCluster({tp(0): Log(0, 10), tp(1): Log(2, 10)})
+        cluster.lose_leader(tp(1))
+        enumerator = SplitEnumerator(source_config(starting=LATEST), cluster.lookup)
         first = through_json(enumerator.latest_offset(through_json(enumerator.initial_offset()), None))
-        del admin.logs[tp(1)]
+        cluster.topic("t").partitions.pop()
         with pytest.raises(TopicPartitionsRemovedError, match="t-1"):
             enumerator.latest_offset(first, None)
 
     def test_an_offset_that_is_given_needs_no_answer(self) -> None:
-        admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(0, 10)}, committed={"g": {tp(0): 3, tp(1): 4}})
-        admin.failing[tp(1)] = RequestTimeoutError("no leader")
+        cluster = SourceCluster({tp(0): Log(0, 10), tp(1): Log(0, 10)}, committed={"g": {tp(0): 3, tp(1): 4}})
+        cluster.lose_leader(tp(1))
         specific = OffsetsSpec(each=at((tp(0), 3), (tp(1), 4)))
-        enumerator = SplitEnumerator(source_config(starting=specific), admin)
-        assert enumerator.initial_offset() == SourceOffset({tp(0): 3, tp(1): 4})
+        enumerator = SplitEnumerator(source_config(starting=specific), cluster.lookup)
+        assert enumerator.initial_offset() == cluster.offset({tp(0): 3, tp(1): 4})
 
     def test_no_answer_at_all_is_an_error_at_the_start(self) -> None:
-        admin = FakeAdmin({tp(0): Log(0, 10)}, failing={tp(0): RequestTimeoutError("no leader")})
-        with pytest.raises(RequestTimeoutError):
-            SplitEnumerator(source_config(), admin).initial_offset()
+        cluster = SourceCluster({tp(0): Log(0, 10)}, leaderless=[tp(0)])
+        with pytest.raises(BrokerUnavailableError):
+            SplitEnumerator(source_config(), cluster.lookup).initial_offset()
 
     def test_no_answer_at_all_is_an_error(self) -> None:
-        admin = FakeAdmin({tp(0): Log(0, 10)}, failing={tp(0): RequestTimeoutError("no leader")})
-        with pytest.raises(RequestTimeoutError):
-            SplitEnumerator(source_config(), admin).latest_offset(SourceOffset({tp(0): 2}), None)
+        cluster = SourceCluster({tp(0): Log(0, 10)}, leaderless=[tp(0)])
+        with pytest.raises(BrokerUnavailableError):
+            SplitEnumerator(source_config(), cluster.lookup).latest_offset(SourceOffset({tp(0): 2}), None)
 
     def test_a_replay_never_skips_what_it_cannot_look_up(self) -> None:
-        admin = FakeAdmin({tp(0): Log(0, 10), tp(1): Log(0, 10)})
-        admin.failing[tp(1)] = RequestTimeoutError("no leader")
-        enumerator = SplitEnumerator(source_config(), admin)
-        with pytest.raises(RequestTimeoutError):
+        cluster = SourceCluster({tp(0): Log(0, 10), tp(1): Log(0, 10)})
+        cluster.lose_leader(tp(1))
+        enumerator = SplitEnumerator(source_config(), cluster.lookup)
+        with pytest.raises(BrokerUnavailableError):
             enumerator.plan(SourceOffset({tp(0): 2}), SourceOffset({tp(0): 10, tp(1): 10}))
         planned = enumerator.plan(SourceOffset({tp(0): 2, tp(1): 3}), SourceOffset({tp(0): 10, tp(1): 10}))
         assert ranges(planned) == {tp(0): [(2, 10)], tp(1): [(3, 10)]}

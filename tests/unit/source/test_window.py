@@ -12,9 +12,12 @@ from penstock.source._limits import BatchBytes, MinBatchSize, cap_records
 from penstock.source._window import Cap, Window, cap_at_stops, narrow
 from penstock.source.alignment import Alignment
 from penstock.source.enumerator import SplitEnumerator
+from penstock.source.kafka_event_times import KafkaRecordClock
 from penstock.types import TopicPartition
-from tests.unit.source.test_alignment_tiling import TimesOfFakeLogs
-from tests.unit.source_fakes import FakeAdmin, Log, source_config, tp
+from tests.unit.planning import source_config, tp
+from tests.unit.source_cluster import Log, SourceCluster
+
+pytestmark = pytest.mark.usefixtures("virtual_time")
 
 PARTITIONS = st.sampled_from([tp(partition) for partition in range(4)])
 OFFSETS = st.integers(0, 1_000)
@@ -36,11 +39,12 @@ def windows(draw: st.DrawFn) -> Window:
 
 
 def caps_for(window: Window) -> list[Cap]:
-    logs = {topic_partition: Log(0, end, size_bytes=end * 7) for topic_partition, end in window.ends.items()}
+    logs = {tp(partition): Log() for partition in range(4)}
+    logs |= {topic_partition: Log(0, end, size_bytes=end * 7) for topic_partition, end in window.ends.items()}
     return [
         cap_at_stops,
         MinBatchSize(50, 1_000, lambda: 0).cap,
-        BatchBytes(FakeAdmin(logs)).cap,
+        BatchBytes(SourceCluster(logs).lookup).cap,
         cap_records,
     ]
 
@@ -104,10 +108,11 @@ def test_the_caps_of_a_query_get_the_new_starts() -> None:
             seen.append(window)
             return window
 
-    admin = FakeAdmin({tp(0): Log(0, 10)})
-    recorder = Recorder(0, 0, TimesOfFakeLogs(admin), lambda: 0)
-    enumerator = SplitEnumerator(source_config(fail_on_data_loss=False), admin, alignment=recorder)
+    cluster = SourceCluster({tp(0): Log(0, 10)})
+    recorder = Recorder(0, 0, KafkaRecordClock(cluster.client.connections, source_config()), lambda: 0)
+    enumerator = SplitEnumerator(source_config(fail_on_data_loss=False), cluster.lookup, alignment=recorder)
     first = enumerator.latest_offset(enumerator.initial_offset(), None)
-    admin.logs = {tp(0): Log(0, 4), tp(1): Log(0, 2)}
+    cluster.truncate(tp(0), 4)
+    cluster.add(tp(1), Log(0, 2))
     enumerator.latest_offset(first, None)
     assert [set(window.new_starts) for window in seen] == [set(), {tp(0), tp(1)}]

@@ -38,7 +38,8 @@ from penstock.spark.schema import RowSchema, check_read_schema, source_schema
 from penstock.spark.splits import SplitPartition
 from penstock.types import OffsetRange, TopicPartition
 from pyspark_penstock import DefaultSource
-from tests.unit.source_fakes import FakeAdmin, Log, source_config, tp
+from tests.unit.planning import source_config, tp
+from tests.unit.source_cluster import Log, SourceCluster
 from tests.waiting import PATIENCE_S
 
 OPTIONS = {"kafka.bootstrap.servers": "unused:1", "subscribe": "t", "kafka.ssl.key.password": "hunter2"}
@@ -65,11 +66,11 @@ def addresses(column: pa.Array) -> list[int | None]:
     return [buffer.address if buffer is not None else None for buffer in column.buffers()]
 
 
-def reader_over(admin: FakeAdmin, **changes: object) -> PenstockStreamReader:
-    """A reader whose planning asks `admin` instead of a cluster."""
+def reader_over(cluster: SourceCluster, **changes: object) -> PenstockStreamReader:
+    """A reader whose planning asks `cluster` instead of a cluster."""
     config = source_config(None, **changes)  # type: ignore[arg-type]  # tests name fields of the dataclass
     reader = PenstockStreamReader(config, source_schema(include_headers=False))
-    reader._opened = SplitEnumerator(config, admin)
+    reader._opened = SplitEnumerator(config, cluster.lookup)
     return reader
 
 
@@ -120,7 +121,7 @@ def test_constructing_never_fails() -> None:
 
 
 def test_a_reader_travels_as_configuration_only() -> None:
-    reader = reader_over(FakeAdmin({tp(0): Log(0, 5)}))
+    reader = reader_over(SourceCluster({tp(0): Log(0, 5)}))
     reader.initialOffset()
     copy = pickle.loads(pickle.dumps(reader))  # noqa: S301 - our own bytes
     assert copy._opened is None
@@ -149,9 +150,9 @@ def test_a_batch_read_without_splits_reads_nothing() -> None:
 
 
 def test_limits_come_from_options_and_triggers_may_lift_them() -> None:
-    reader = reader_over(FakeAdmin({tp(0): Log(0, 50)}), max_records_per_batch=10)
+    reader = reader_over(SourceCluster({tp(0): Log(0, 50)}), max_records_per_batch=10)
     assert reader.getDefaultReadLimit() == ReadMaxRows(10)
-    assert reader_over(FakeAdmin()).getDefaultReadLimit() == ReadAllAvailable()
+    assert reader_over(SourceCluster()).getDefaultReadLimit() == ReadAllAvailable()
     start = reader.initialOffset()
     assert reader.latestOffset(start, ReadMaxRows(10))["t"] == {"0": 10}
     assert reader.latestOffset(start, ReadAllAvailable())["t"] == {"0": 50}
@@ -159,28 +160,28 @@ def test_limits_come_from_options_and_triggers_may_lift_them() -> None:
 
 def test_a_limit_on_bytes_comes_from_the_options_too() -> None:
     logs = {tp(0): Log(0, 50, size_bytes=500)}
-    reader = reader_over(FakeAdmin(logs), max_bytes_per_batch=100)
+    reader = reader_over(SourceCluster(logs), max_bytes_per_batch=100)
     assert reader.getDefaultReadLimit() == ReadMaxBytes(100)
     start = reader.initialOffset()
     assert reader.latestOffset(start, ReadMaxBytes(100))["t"] == {"0": 10}
     assert reader.latestOffset(start, ReadAllAvailable())["t"] == {"0": 50}
-    both = reader_over(FakeAdmin(logs), max_bytes_per_batch=100, max_records_per_batch=30)
+    both = reader_over(SourceCluster(logs), max_bytes_per_batch=100, max_records_per_batch=30)
     assert both.getDefaultReadLimit() == ReadMaxRows(30)
     assert both.latestOffset(both.initialOffset(), ReadMaxRows(30))["t"] == {"0": 10}
 
 
 def test_a_limit_from_below_comes_from_the_options_too() -> None:
-    admin = FakeAdmin({tp(0): Log(0, 50)})
-    reader = reader_over(admin, min_records_per_batch=10)
+    cluster = SourceCluster({tp(0): Log(0, 50)})
+    reader = reader_over(cluster, min_records_per_batch=10)
     assert reader.getDefaultReadLimit() == ReadMinRows(10)
     first = reader.latestOffset({"t": {"0": 40}}, ReadMinRows(10))
-    admin.logs[tp(0)].end = 55
+    cluster.extend(tp(0), 55)
     assert reader.latestOffset(first, ReadMinRows(10)) is first
     assert reader.latestOffset(first, ReadAllAvailable())["t"] == {"0": 55}
 
 
 def test_an_offset_that_did_not_move_keeps_its_text() -> None:
-    reader = reader_over(FakeAdmin({tp(0): Log(0, 50), tp(1): Log(0, 3)}))
+    reader = reader_over(SourceCluster({tp(0): Log(0, 50), tp(1): Log(0, 3)}))
     first = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
     assert reader.latestOffset(first, ReadAllAvailable()) is first
     sparks = json.loads('{"t":{"1":3,"0":50}}')
@@ -189,7 +190,7 @@ def test_an_offset_that_did_not_move_keeps_its_text() -> None:
 
 
 def test_splits_follow_from_the_two_offsets() -> None:
-    reader = reader_over(FakeAdmin({tp(0): Log(0, 50), tp(1): Log(0, 3)}))
+    reader = reader_over(SourceCluster({tp(0): Log(0, 50), tp(1): Log(0, 3)}))
     planned = reader.partitions({"t": {"0": 10, "1": 3}}, {"t": {"0": 20, "1": 3}})
     assert [partition.value for partition in planned] == [Split.of(OffsetRange(tp(0), 10, 20))]
 

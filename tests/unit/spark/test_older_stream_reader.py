@@ -25,7 +25,8 @@ from penstock.sql.connectors.datagen.source import OlderStream
 from penstock.sql.language.parse import parse_statement
 from penstock.sql.language.statements import CreateTable
 from penstock.types import OffsetRange
-from tests.unit.source_fakes import FakeAdmin, Log, source_config, tp
+from tests.unit.planning import source_config, tp
+from tests.unit.source_cluster import Log, SourceCluster
 from tests.waiting import PATIENCE_S
 
 VALUE = StructType().add("value", BinaryType())
@@ -45,45 +46,45 @@ class Committed:
 
 
 @pytest.fixture
-def admin() -> FakeAdmin:
-    return FakeAdmin({tp(0): Log(0, 5)})
+def cluster() -> SourceCluster:
+    return SourceCluster({tp(0): Log(0, 5)})
 
 
-def reader_over(admin: FakeAdmin) -> tuple[OlderStreamReader, list[Positions]]:
+def reader_over(cluster: SourceCluster) -> tuple[OlderStreamReader, list[Positions]]:
     config = source_config()
     reader, committed = OlderStreamReader(config, VALUE), Committed()
-    reader._opened = SplitEnumerator(config, admin)
+    reader._opened = SplitEnumerator(config, cluster.lookup)
     reader._committer = committed  # type: ignore[assignment] # it only takes notes
     return reader, committed.positions
 
 
-def test_a_new_query_begins_at_its_first_offset_and_goes_on_at_each_end(admin: FakeAdmin) -> None:
-    reader, committed = reader_over(admin)
+def test_a_new_query_begins_at_its_first_offset_and_goes_on_at_each_end(cluster: SourceCluster) -> None:
+    reader, committed = reader_over(cluster)
     first = reader.latestOffset()
     [split] = reader.partitions(reader.initialOffset(), first)
     assert first["t"] == {"0": 5}
-    assert split.value == Split.of(OffsetRange(tp(0), 0, 5))
+    assert split.value == Split.of(OffsetRange(tp(0), 0, 5), cluster.topic_ids["t"])
     assert committed == []
     assert reader.latestOffset() is first, "or Spark makes an empty batch"
-    admin.logs[tp(0)].end = 8
+    cluster.extend(tp(0), 8)
     assert reader.latestOffset()["t"] == {"0": 8}
     assert committed == [{tp(0): 5}] * 2
 
 
-def test_a_restarted_query_goes_on_where_spark_says(admin: FakeAdmin) -> None:
-    last = reader_over(admin)[0].latestOffset()
-    admin.logs[tp(0)].end = 9
-    reader, _ = reader_over(admin)
+def test_a_restarted_query_goes_on_where_spark_says(cluster: SourceCluster) -> None:
+    last = reader_over(cluster)[0].latestOffset()
+    cluster.extend(tp(0), 9)
+    reader, _ = reader_over(cluster)
     assert list(reader.partitions(last, last)) == []
     end = reader.latestOffset()
     assert end["t"] == {"0": 9}
     [split] = reader.partitions(last, end)
-    assert split.value == Split.of(OffsetRange(tp(0), 5, 9))
+    assert split.value == Split.of(OffsetRange(tp(0), 5, 9), cluster.topic_ids["t"])
 
 
-def test_the_group_does_not_get_a_batch_that_spark_may_repeat(admin: FakeAdmin) -> None:
-    last = reader_over(admin)[0].latestOffset()
-    reader, committed = reader_over(admin)
+def test_the_group_does_not_get_a_batch_that_spark_may_repeat(cluster: SourceCluster) -> None:
+    last = reader_over(cluster)[0].latestOffset()
+    reader, committed = reader_over(cluster)
     reader.partitions(last, last)
     reader.latestOffset()  # the wrapper for availableNow asks before it repeats the batch
     assert committed == []
@@ -93,9 +94,9 @@ def test_the_group_does_not_get_a_batch_that_spark_may_repeat(admin: FakeAdmin) 
     assert committed == [{tp(0): 5}] * 2
 
 
-def test_the_group_does_not_get_an_end_that_spark_asked_for_twice(admin: FakeAdmin) -> None:
+def test_the_group_does_not_get_an_end_that_spark_asked_for_twice(cluster: SourceCluster) -> None:
     """The wrapper for availableNow asks when it prepares the run, and again for the progress."""
-    reader, committed = reader_over(admin)
+    reader, committed = reader_over(cluster)
     end = reader.latestOffset()
     reader.latestOffset()
     assert committed == [], "the batch has not run"
@@ -105,10 +106,10 @@ def test_the_group_does_not_get_an_end_that_spark_asked_for_twice(admin: FakeAdm
     assert committed == [{tp(0): 5}]
 
 
-def test_the_group_does_not_get_a_newer_end_than_that_of_the_batch(admin: FakeAdmin) -> None:
-    reader, committed = reader_over(admin)
+def test_the_group_does_not_get_a_newer_end_than_that_of_the_batch(cluster: SourceCluster) -> None:
+    reader, committed = reader_over(cluster)
     end = reader.latestOffset()
-    admin.logs[tp(0)].end = 8
+    cluster.extend(tp(0), 8)
     reader.latestOffset()
     reader.partitions(reader.initialOffset(), end)
     reader.latestOffset()
@@ -117,10 +118,10 @@ def test_the_group_does_not_get_a_newer_end_than_that_of_the_batch(admin: FakeAd
     assert committed == [{tp(0): 5}]
 
 
-def test_the_group_gets_a_batch_that_spark_has_repeated(admin: FakeAdmin) -> None:
-    first, _ = reader_over(admin)
+def test_the_group_gets_a_batch_that_spark_has_repeated(cluster: SourceCluster) -> None:
+    first, _ = reader_over(cluster)
     begin, last = first.initialOffset(), first.latestOffset()
-    reader, committed = reader_over(admin)
+    reader, committed = reader_over(cluster)
     reader.partitions(last, last)
     reader.partitions(begin, last)
     assert committed == []
@@ -128,11 +129,11 @@ def test_the_group_gets_a_batch_that_spark_has_repeated(admin: FakeAdmin) -> Non
     assert committed == [{tp(0): 5}]
 
 
-def test_a_restarted_query_whose_end_is_asked_for_too_early_is_refused(admin: FakeAdmin) -> None:
+def test_a_restarted_query_whose_end_is_asked_for_too_early_is_refused(cluster: SourceCluster) -> None:
     """The planned end begins at the options' start, so the batch would read offsets 0 to 5 again."""
-    last = reader_over(admin)[0].latestOffset()
-    admin.logs[tp(0)].end = 9
-    reader, committed = reader_over(admin)
+    last = reader_over(cluster)[0].latestOffset()
+    cluster.extend(tp(0), 9)
+    reader, committed = reader_over(cluster)
     reader.latestOffset()
     with pytest.raises(
         UnsupportedOptionError, match=r"triggerAvailableNowWrapper.*Nothing was read"
@@ -143,30 +144,30 @@ def test_a_restarted_query_whose_end_is_asked_for_too_early_is_refused(admin: Fa
 
 
 def test_a_new_query_may_begin_with_an_empty_batch() -> None:
-    admin = FakeAdmin({tp(0): Log(0, 0)})
-    reader, committed = reader_over(admin)
+    cluster = SourceCluster({tp(0): Log(0, 0)})
+    reader, committed = reader_over(cluster)
     begin = reader.latestOffset()
     assert list(reader.partitions(begin, begin)) == []
-    admin.logs[tp(0)].end = 3
+    cluster.extend(tp(0), 3)
     end = reader.latestOffset()
     [split] = reader.partitions(begin, end)
-    assert split.value == Split.of(OffsetRange(tp(0), 0, 3))
+    assert split.value == Split.of(OffsetRange(tp(0), 0, 3), cluster.topic_ids["t"])
     reader.latestOffset()
     assert committed == [{tp(0): 3}]
 
 
 @pytest.mark.parametrize("is_repeated", [False, True])
 def test_it_says_what_is_less_once_a_query(
-    admin: FakeAdmin,
+    cluster: SourceCluster,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
     *,
     is_repeated: bool,
 ) -> None:
-    first, _ = reader_over(admin)
+    first, _ = reader_over(cluster)
     begin, last = first.initialOffset(), first.latestOffset()
     caplog.clear()
-    reader, _ = reader_over(admin)
+    reader, _ = reader_over(cluster)
     monkeypatch.setattr("penstock.spark._older_stream_reader.missing", lambda: ["Less."])
     with caplog.at_level(logging.WARNING):
         if is_repeated:  # with availableNow Spark then asks for no end

@@ -6,14 +6,19 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import BrokerUnavailableError, OptionError
+from penstock.client.net import error_codes as codes
+from penstock.errors import OptionError
 from penstock.flink import ConsumerRecord, SimpleStringSchema
 from penstock.flink.legacy import FlinkKafkaConsumer, KafkaDeserializationSchema
 from penstock.options.parse import parse_read
 from penstock.options.python_objects import DESERIALIZER
 from penstock.source.checkpoint_offset import SourceOffset
 from penstock.source.enumerator import SplitEnumerator
-from tests.unit.source_fakes import FakeAdmin, Log, tp
+from penstock.testing.fake.control import SeenRequest
+from tests.unit.planning import tp
+from tests.unit.source_cluster import Log, SourceCluster, append
+
+pytestmark = pytest.mark.usefixtures("virtual_time")
 
 
 class UntilEnd(KafkaDeserializationSchema):
@@ -63,21 +68,21 @@ def bounded(made: FlinkKafkaConsumer) -> dict[str, str]:
     return spark.given
 
 
-def query(made: FlinkKafkaConsumer, admin: FakeAdmin) -> SplitEnumerator:
-    return SplitEnumerator(parse_read(bounded(made), streaming=True).source, admin)
+def query(made: FlinkKafkaConsumer, cluster: SourceCluster) -> SplitEnumerator:
+    return SplitEnumerator(parse_read(bounded(made), streaming=True).source, cluster.lookup)
 
 
-def cluster(*logs: bytes) -> FakeAdmin:
+def cluster_of(*logs: bytes, brokers: int = 1) -> SourceCluster:
     """Return a cluster with the words of each text as records."""
-    values = {tp(partition): text.split() for partition, text in enumerate(logs)}
-    return FakeAdmin(
-        {topic_partition: Log(0, len(words)) for topic_partition, words in values.items()}, values=values
-    )
+    made = SourceCluster({tp(partition): Log() for partition in range(len(logs))}, brokers=brokers)
+    for partition, text in enumerate(logs):
+        write(made, partition, *text.split())
+    return made
 
 
-def append(admin: FakeAdmin, partition: int, *words: bytes) -> None:
-    admin.values[tp(partition)] += words
-    admin.logs[tp(partition)].end += len(words)
+def write(cluster: SourceCluster, partition: int, *values: bytes) -> None:
+    with cluster.kafka.log("t", partition) as log:
+        append(log, *values)
 
 
 def stops(offset: SourceOffset) -> dict[Any, int]:
@@ -85,85 +90,75 @@ def stops(offset: SourceOffset) -> dict[Any, int]:
 
 
 def test_records_between_the_call_and_the_first_planning_count() -> None:
-    admin = cluster(b"a", b"b c")
+    cluster = cluster_of(b"a", b"b c")
     options = bounded(consumer())
-    append(admin, 0, b"end", b"after")
-    append(admin, 1, b"d")
-    planned = SplitEnumerator(parse_read(options, streaming=True).source, admin)
+    write(cluster, 0, b"end", b"after")
+    write(cluster, 1, b"d")
+    planned = SplitEnumerator(parse_read(options, streaming=True).source, cluster.lookup)
     initial = planned.initial_offset()
-    append(admin, 1, b"later", b"end")
-    admin.logs[tp(2)], admin.values[tp(2)] = Log(0, 1), [b"new"]
+    write(cluster, 1, b"later", b"end")
+    cluster.add(tp(2))
+    write(cluster, 2, b"new")
     assert stops(initial) == {tp(0): 1, tp(1): 3}
     end = planned.latest_offset(initial, None)
     assert end.positions == {tp(0): 1, tp(1): 3}, "rows after an end, or that were not looked at, are read"
 
 
 def test_a_restarted_query_does_not_look_again() -> None:
-    admin = cluster(b"a end x")
-    first = query(consumer(), admin)
+    cluster = cluster_of(b"a end x")
+    first = query(consumer(), cluster)
     end = first.latest_offset(first.initial_offset(), 1)
-    admin.values.clear()
-    again = query(consumer(), admin)
+    fetches = cluster.count("Fetch")
+    again = query(consumer(), cluster)
     assert again.latest_offset(SourceOffset.from_json(end.to_json()), None).positions == {tp(0): 1}
+    assert cluster.count("Fetch") == fetches > 0
 
 
 def test_elements_before_the_end_in_its_record_are_read() -> None:
-    admin = FakeAdmin({tp(0): Log(0, 3)}, values={tp(0): [b"a", b"b end c", b"d"]})
-    assert stops(query(consumer(), admin).initial_offset()) == {tp(0): 2}
+    cluster = SourceCluster({tp(0): Log()})
+    write(cluster, 0, b"a", b"b end c", b"d")
+    assert stops(query(consumer(), cluster).initial_offset()) == {tp(0): 2}
 
 
 def test_the_end_is_looked_for_from_the_start_of_the_query() -> None:
-    admin = cluster(b"end a b end c", b"a")
-    admin.committed = {"g": {tp(0): 2, tp(1): 1}}
+    cluster = cluster_of(b"end a b end c", b"a")
+    cluster.commit("g", {tp(0): 2, tp(1): 1})
     made = consumer(**{"group.id": "g"}).set_start_from_group_offsets()
-    assert stops(query(made, admin).initial_offset()) == {tp(0): 3, tp(1): 1}
+    assert stops(query(made, cluster).initial_offset()) == {tp(0): 3, tp(1): 1}
 
 
 def test_an_available_now_run_looks_up_to_its_fixed_ends() -> None:
-    admin = cluster(b"a b")
-    planned = query(consumer(), admin)
+    cluster = cluster_of(b"a b")
+    planned = query(consumer(), cluster)
     planned.freeze()
-    append(admin, 0, b"end")
+    write(cluster, 0, b"end")
     assert stops(planned.initial_offset()) == {tp(0): 2}
 
 
 def test_deleted_records_are_passed_over() -> None:
-    admin = cluster(b"a b end c")
-    made = consumer()
-    planned = query(made, admin)
-    initial_start = admin.list_offsets
-    starts = iter([0])
+    cluster = cluster_of(b"a b end c")
+    planned = query(consumer(), cluster)
 
-    def deleted_meanwhile(*arguments: Any, **more: Any) -> Any:
-        found = initial_start(*arguments, **more)
-        if next(starts, None) is not None:
-            admin.logs[tp(0)].start = 1
-        return found
+    def deleted_meanwhile(_: SeenRequest) -> None:
+        cluster.delete_before(tp(0), 1)
 
-    admin.list_offsets = deleted_meanwhile  # type: ignore[method-assign]
+    cluster.kafka.control("Fetch", deleted_meanwhile, times=None)
     assert stops(planned.initial_offset()) == {tp(0): 2}
 
 
 def test_a_topic_partition_without_an_answer_is_an_error() -> None:
-    admin = cluster(b"a", b"b")
-    planned = query(consumer(), admin)
-    looked_up = admin.list_offsets
-    calls: list[Any] = []
-
-    def answers_late(*arguments: Any, **more: Any) -> Any:
-        calls.append(arguments)
-        admin.failing = {tp(1): BrokerUnavailableError("no leader")} if len(calls) == 1 else {}
-        return looked_up(*arguments, **more)
-
-    admin.list_offsets = answers_late  # type: ignore[method-assign]
+    cluster = cluster_of(b"a", b"b", brokers=2)
+    planned = query(consumer(), cluster)
+    starts_of_1 = cluster.refuse("ListOffsets", codes.REQUEST_TIMED_OUT, tp(1))
     with pytest.raises(OptionError, match=r"Where t-1 starts could not be looked up.*Nothing was read"):
         planned.initial_offset()
+    assert len(starts_of_1.seen) > 1, "it was asked again"
 
 
 def test_the_checkpoint_of_a_stream_without_an_end_is_refused() -> None:
     started = SourceOffset({tp(0): 1})
     with pytest.raises(OptionError, match="is known only at the first planning of a stream"):
-        query(consumer(), cluster(b"a end")).latest_offset(started, None)
+        query(consumer(), cluster_of(b"a end")).latest_offset(started, None)
 
 
 def test_the_decoder_of_the_driver_remembers_no_end() -> None:
