@@ -15,19 +15,24 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, date, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from penstock.cli.app import app
 from penstock.errors import MaterializeError, OptionError
-from penstock.targets import SqlTable
+from penstock.targets import SqlTable, sql
 from penstock.targets.batch import Batch, LastRows
 from tests.compat import tables
 from tests.compat.releases import HERE, RELEASES
+from tests.examples import examples
 from tests.kafka.dying_materialize import AFTER, BEFORE, CHANGES
 from tests.unit.targets.changes import COLUMNS, Change, after, batch, rows_of
 
@@ -324,3 +329,73 @@ def test_a_table_of_a_release_knows_its_last_batch_and_goes_on(server: str, rele
         assert target.apply(tables.batch_of(tables.RECORDED))
         rows = connection.execute("SELECT id, name, price FROM goods").fetchall()
         assert {(key, found, str(price)) for key, found, price in rows} == tables.ROWS
+
+
+TEXTS = st.text(
+    st.one_of(st.sampled_from("\\N.\t\n\r,'\"b x"), st.characters(exclude_characters="\0", codec="utf-8"))
+)
+SECONDS = st.datetimes(datetime(1, 1, 3), datetime(9999, 12, 29))  # noqa: DTZ001 - the zone is that of the column
+TYPES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
+    'te"xt': (pa.string(), TEXTS),
+    "large": (pa.large_string(), st.sampled_from(["\\.", "\\N", "", "\\\\", "a\n\\.\nb"])),
+    "bytes": (pa.binary(), st.binary(max_size=5)),
+    "flag": (pa.bool_(), st.booleans()),
+    "tiny": (pa.int8(), st.integers(-128, 127)),
+    "big": (pa.int64(), st.integers(-(2**63), 2**63 - 1)),
+    "real": (pa.float32(), st.floats(width=32)),
+    "double": (pa.float64(), st.floats()),
+    "exact": (pa.decimal128(38, 18), st.decimals(-(10**19), 10**19, places=18)),
+    "whole": (pa.decimal128(38, 0), st.decimals(-(10**37), 10**37, places=0)),
+    "day": (pa.date32(), st.dates(date(1, 1, 1))),
+    "at": (pa.timestamp("us", "Asia/Kolkata"), SECONDS.map(lambda one: one.replace(tzinfo=UTC))),
+    "local": (pa.timestamp("us"), SECONDS),
+}
+
+
+class _WithoutCopy:
+    """A connection of a driver without COPY."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def cursor(self) -> Any:
+        inner = self._connection.cursor()
+        return SimpleNamespace(
+            **{name: getattr(inner, name) for name in ("execute", "executemany", "fetchone", "close")},
+            rowcount=-1,
+        )
+
+
+@settings(max_examples=examples(25), deadline=None)
+@given(st.lists(st.tuples(*(st.none() | strategy for _, strategy in TYPES.values())), min_size=1, max_size=8))
+def test_copy_writes_the_values_that_inserts_write(server: str, rows: list[tuple[Any, ...]]) -> None:
+    columns = pa.schema([("id", pa.int64()), *((name, kind) for name, (kind, _) in TYPES.items())])
+    arrays = [pa.array(range(len(rows)), pa.int64())]
+    arrays += [
+        pa.array(list(each), kind)
+        for each, (kind, _) in zip(zip(*rows, strict=True), TYPES.values(), strict=True)
+    ]
+    last = LastRows(("id",), columns).last_rows(pa.table(arrays, schema=columns))
+    found = []
+    for name, connect in (
+        ("copied", lambda: psycopg.connect(server)),
+        ("inserted", lambda: _WithoutCopy(psycopg.connect(server))),
+    ):
+        with closing(psycopg.connect(server, autocommit=True)) as connection:
+            connection.execute(f"DROP TABLE IF EXISTS {name}, penstock_batches")
+        assert SqlTable(name, connect).apply(Batch("query-1", 0, ("id",), last))
+        with closing(psycopg.connect(server)) as connection:
+            statement = f"SELECT {name}::text FROM {name} ORDER BY id"  # noqa: S608 - of the test
+            found.append(connection.execute(statement).fetchall())
+    assert found[0] == found[1]
+    assert len(found[0]) == len(rows)
+
+
+def test_rows_that_copy_leaves_out_are_an_error(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sql, "copy_texts", lambda rows: iter([b"1\ta\t0\n"]))
+    target = SqlTable("short", lambda: psycopg.connect(server))
+    with pytest.raises(MaterializeError, match=r"took 1 of the 2 rows of batch 0 .* by COPY"):
+        target.apply(batch(0, [(1, "a", "+I"), (2, "b", "+I")]))

@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from penstock.errors import MaterializeError, OptionError, SchemaError
 from penstock.state.identity import TOGETHER
-from penstock.targets._dialects import SQLITE, Dialect, dialect_of
+from penstock.targets._copy_text import copy_texts
+from penstock.targets._dialects import POSTGRESQL, SQLITE, Dialect, dialect_of
 from penstock.targets._sql_session import MARKERS, PARAMETER, Session, quoted, transaction
 from penstock.targets.batch import Batch, python_values
 from penstock.targets.marker import Marker, is_applied, marker_of, unless_free
@@ -256,11 +257,25 @@ class _Apply:
         self._session.execute(
             f"CREATE TEMPORARY TABLE {self._staged} ({self._definitions(f'{_IS_DELETED} INTEGER, ')})"
         )
-        marks = ", ".join([PARAMETER] * (len(self._columns) + 1))
         names = ", ".join([*self._names(), _IS_DELETED])
+        if self._dialect is POSTGRESQL and hasattr(self._cursor, "copy"):  # of psycopg; other drivers differ
+            self._copy(names)
+            return
+        marks = ", ".join([PARAMETER] * (len(self._columns) + 1))
         statement = self._session.spelled(f"INSERT INTO {self._staged} ({names}) VALUES ({marks})")
         for values in self._values():
             self._cursor.executemany(statement, values)
+
+    def _copy(self, names: str) -> None:
+        with self._cursor.copy(f"COPY {self._staged} ({names}) FROM STDIN") as target:
+            for text in copy_texts(self._batch.rows):
+                target.write(text)
+        if self._cursor.rowcount != self._batch.rows.num_rows:
+            raise MaterializeError(
+                f"The database took {self._cursor.rowcount} of the {self._batch.rows.num_rows} rows of batch "
+                f"{self._batch.batch_id} of {self._target} by COPY. Nothing of the batch was written. Start "
+                "the query again, which repeats the batch, and report this error."
+            )
 
     def _merge(self) -> None:
         keys = [quoted(key) for key in self._batch.keys]
