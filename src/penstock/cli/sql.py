@@ -236,7 +236,7 @@ def _run(spark: Any, texts: list[str] | None, shown: Format, *, explain: bool, s
 def _stopped(shell: Shell, came: KeyboardInterrupt, timeout_ms: int) -> StoppedError:
     """Stop the jobs after their batches, unless another signal comes, and return how the command ends."""
     from penstock.spark.java_process import connect_again  # noqa: PLC0415 - lazy
-    from penstock.sql.shell.run import CONTINUES, CUT_OFF, FINISHED, INTERRUPTED, StoppedError  # noqa: PLC0415 - lazy
+    from penstock.sql.shell.run import FINISHED, INTERRUPTED, StoppedError  # noqa: PLC0415 - lazy
 
     is_cut_off = True
     with suppress(KeyboardInterrupt), _java_may_have_ended():  # a signal to all processes ends Java at once
@@ -244,8 +244,8 @@ def _stopped(shell: Shell, came: KeyboardInterrupt, timeout_ms: int) -> StoppedE
             connect_again(shell.session.spark.sparkContext)
         is_cut_off = not shell.stop_after_batch(timeout_ms)
     if isinstance(came, Termination):
-        return StoppedError(CUT_OFF, _TERMINATED) if is_cut_off else StoppedError(CONTINUES, FINISHED)
-    return StoppedError(CUT_OFF if is_cut_off else CONTINUES, INTERRUPTED)
+        return StoppedError(shell.stopped(is_cut_off=is_cut_off), _TERMINATED if is_cut_off else FINISHED)
+    return StoppedError(shell.stopped(is_cut_off=is_cut_off), INTERRUPTED)
 
 
 _PYTHON = "PYSPARK_PYTHON"

@@ -27,6 +27,8 @@ TOGETHER = (
 FORMAT = 2
 """The version of the files. docs/decisions/0008-own-keyed-state.md describes it."""
 IDENTITY_FILE = "state.json"
+_LOOKED_AT = 100
+"""How many names of a folder without a state are asked whether they are states."""
 _SHOWN = {
     "query_id": "the query id",
     "operator": "the operator",
@@ -150,6 +152,25 @@ def read_identity(files: Files) -> tuple[Identity, str] | None:
     except FileNotFoundError:
         return None
     return parse_identity(contents, f"{files.root}/{IDENTITY_FILE}"), fingerprint_of(contents)
+
+
+def no_state(files: Files) -> StateError:
+    """Return the error of a folder without a state. It names the states in the folders of the folder.
+
+    The folder of the states of an SQL query has a folder for each operator.
+    """
+    inside = [name for name in files.names("")[:_LOOKED_AT] if _has_state(files, name)]
+    advice = f" There are states in it: {', '.join(inside)}. Name one of them." if inside else ""
+    message = f"There is no state in {files.root}: it has no {IDENTITY_FILE}.{advice}"
+    return StateError(message, path=files.root)
+
+
+def _has_state(files: Files, folder: str) -> bool:
+    try:
+        files.read(f"{folder}/{IDENTITY_FILE}")
+    except OSError:  # it is not a folder, or a folder of something else
+        return False
+    return True
 
 
 def write_identity(files: Files, identity: Identity) -> None:

@@ -20,7 +20,7 @@ from penstock.errors import StateError
 from penstock.state._refused import incomplete
 from penstock.state.columns import TOUCHED_MS, Integers, state_schema
 from penstock.state.files import Files
-from penstock.state.identity import Identity, read_identity, write_identity
+from penstock.state.identity import Identity, no_state, read_identity, write_identity
 from penstock.state.lineage import newest_of, read_lineage
 from penstock.state.manifest import (
     InputDigest,
@@ -116,7 +116,7 @@ def _identity(source: Files) -> tuple[Identity, str]:
     """Return what a state belongs to. Raises StateError if there is no state, or it cannot be divided."""
     found = read_identity(source)
     if found is None:
-        raise StateError(f"There is no state in {source.root}: it has no state.json.", path=source.root)
+        raise no_state(source)
     if found[0].operator == "sort_by_time":
         raise StateError(
             "One task of sort_by_time has all rows, because there is no order between tasks. More partitions "

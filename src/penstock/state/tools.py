@@ -15,7 +15,7 @@ import pyarrow as pa
 from penstock.errors import StateError
 from penstock.state.columns import state_schema
 from penstock.state.files import Files
-from penstock.state.identity import Identity, read_identity
+from penstock.state.identity import Identity, no_state, read_identity
 from penstock.state.lineage import read_lineage
 from penstock.state.manifest import FileName, Manifest, list_files, one_with_runs, read_manifest
 from penstock.state.marks import count_reached, read_marks
@@ -115,7 +115,7 @@ def _problems(run: Run, identity: Identity) -> Iterator[str]:
 def _identity(files: Files) -> tuple[Identity, str]:
     found = read_identity(files)
     if found is None:
-        raise StateError(f"There is no state in {files.root}: it has no state.json.", path=files.root)
+        raise no_state(files)
     return found
 
 

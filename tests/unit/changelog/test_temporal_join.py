@@ -136,6 +136,19 @@ def test_old_versions_and_rows_that_are_out_are_forgotten() -> None:
     assert sum(not deleted for deleted in newest.values()) == 5, "a row, two versions, two clocks"
 
 
+@pytest.mark.parametrize(("how", "older"), [("left", [None]), ("inner", [])])
+def test_a_late_row_that_is_older_than_the_version_of_the_watermark_has_none(
+    how: Literal["inner", "left"], older: list[None]
+) -> None:
+    tested = running(how)
+    batch = [order("a", 205), version("a", 0, 12), version("a", 60, 13), version("a", 160, 14)]
+    batch.append(version("b", 208, 0))  # the watermark is at 202 then
+    assert tested.step([*batch, *clocks(batch)]) == []
+    batch = [order("a", 80), order("a", 170)]
+    out = tested.step([*batch, *clocks(batch)])
+    assert [row["rate"] for row in sorted(out, key=lambda row: row["at"])] == [*older, 14]
+
+
 def test_a_version_of_a_later_batch_replaces_one_of_the_same_time() -> None:
     tested = running()
     tested.step([version("a", 1, 5)])

@@ -19,6 +19,8 @@ from penstock.cli.app import app
 from penstock.cli.sql import Termination, _stopped
 from penstock.errors import SqlError
 from penstock.spark.java_process import java_gone
+from penstock.sql.run.job import Job, Part
+from penstock.sql.shell.run import Shell
 
 
 @pytest.mark.parametrize("explain", [[], ["--explain"]])
@@ -51,7 +53,9 @@ class FakeShell:
 
     def __init__(self, outcome: Any) -> None:
         self.outcome = outcome
-        self.session = MagicMock()
+        self.session = MagicMock(jobs=[Job("j", [], [Part("t", "t", "/checkpoint")])])
+
+    stopped = Shell.stopped
 
     def stop_after_batch(self, timeout_ms: int) -> bool:
         assert timeout_ms == 7

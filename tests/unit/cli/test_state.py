@@ -60,6 +60,9 @@ def test_wrong_use_says_what_is_wrong(tmp_path: Path) -> None:
             assert "it has no state.json" in wrong(command, str(folder))
         for uri in ("s3:bucket", "file://host/state", "unknown://state"):
             assert "is not a folder that can be opened" in wrong(command, uri)
+    for command in ("inspect", "verify"):  # the folder around the states of operators
+        said = "it has no state.json. There are states in it: state. Name one of them."
+        assert said in wrong(command, str(tmp_path))
     assert "is not a checkpoint of Spark" in wrong(*repartition, str(empty))
     (empty / "metadata").write_text('{"id": "query-2"}')
     assert "belongs to the query query-1" in wrong(*repartition, str(empty))

@@ -81,6 +81,21 @@ def test_the_state_of_a_plan(plan: str, expected: list[str]) -> None:
     assert states(plan) == expected
 
 
+def test_columns_of_the_plan_of_spark_have_the_names_of_the_user() -> None:
+    query = (
+        "SELECT window_start, s, COUNT(*) FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ltz), INTERVAL '1' MINUTE)) "
+        "GROUP BY window_start, window_end, s"
+    )
+    notes, found = Notes(), planned(query)
+    note_plan(notes, found.plan, {}, found.traits, ScriptSource(query), None)
+    of_window = next(each for each, name in notes.columns.items() if name == "window")
+    of_time = next(each for each, name in notes.columns.items() if name == "ltz")
+    marked = AGGREGATE.replace("window", of_window)
+    assert states(marked, notes.columns) == [f"{GOES} the end of its window. Later rows are dropped"]
+    [kept] = states(INTERVAL.replace("(at#", f"({of_time}#"), notes.columns)
+    assert "a left row goes when the watermark has passed its ltz and what ON adds" in kept
+
+
 def test_warnings_about_input() -> None:
     bounded = with_options(f"{KAFKA}, 'scan.bounded.mode' = 'latest-offset'").connector
     endless, files = (with_options(each).connector for each in (KAFKA, FILES))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 from unittest.mock import MagicMock
@@ -51,6 +52,23 @@ def test_a_mistake_is_shown_with_its_line_and_column() -> None:
     assert text.startswith("Line 2, column 3: the function UPER is not one of those that are served.")
     assert (line, caret) == ("    UPER(s)", "    ^")
     assert (error.value.facts["line"], error.value.facts["column"]) == (2, 3)
+
+
+def test_names_of_columns_ignore_case_and_names_of_tables_do_not() -> None:
+    for query in (
+        "SELECT S FROM t WHERE I = 1",
+        "SELECT X.i FROM t x",
+        "SELECT O.X FROM t",
+        "SELECT A FROM (SELECT i AS a FROM t)",
+    ):
+        planned(query)
+    for query, message in (
+        ("SELECT i FROM T", "there is no table or view 'T'. Did you mean 't'?"),
+        ("WITH q AS (SELECT i FROM t) SELECT i FROM Q", "there is no table or view 'Q'. Did you mean 'q'?"),
+        ("SELECT a FROM (SELECT i AS a, s AS A FROM t)", "the column 'a' is in a query"),
+    ):
+        with pytest.raises(SqlError, match=re.escape(message)):
+            planned(query)
 
 
 def test_options_of_a_hint_go_to_their_table() -> None:

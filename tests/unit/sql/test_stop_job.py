@@ -10,10 +10,10 @@ from unittest.mock import MagicMock
 import pytest
 from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]  # it has no types
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, SqlError
 from penstock.sql.run import _jobs as jobs
 from penstock.sql.run import job as module
-from penstock.sql.run.job import Job, Part
+from penstock.sql.run.job import Job, Part, Result
 from penstock.sql.shell.run import Shell, progress
 from penstock.sql.shell.select import Output
 
@@ -31,6 +31,7 @@ def query(*, active: bool = True, error: Exception | None = None, batch: int = 3
     last = {
         "sources": [],
         "batchId": batch,
+        "numInputRows": 1 if batch == 3 else 2000,
         "processedRowsPerSecond": 8.0,
         "durationMs": {"triggerExecution": 1234},
     }
@@ -153,8 +154,8 @@ def test_each_insert_is_described_and_reports_under_its_own_name() -> None:
     )
     job.queries[1] = query(batch=7)
     assert list(progress(job)) == [
-        "insert-into_t: batch 3, 8 rows/s, 1,234 ms",
-        "insert-into_u: batch 7, 8 rows/s, 1,234 ms",
+        "insert-into_t: batch 3, 1 row, 8 rows/s, 1,234 ms",
+        "insert-into_u: batch 7, 2,000 rows, 8 rows/s, 1,234 ms",
     ]
 
 
@@ -168,6 +169,33 @@ def test_the_shell_stops_all_jobs_at_the_same_time(stopped: list[Any]) -> None:
         "The batch did not end within 0 s, so it is cut off.",
     ]
     assert shell.stop_after_batch(5), "nothing runs any more"
+
+
+def test_only_an_insert_with_a_checkpoint_continues() -> None:
+    jobs = [Job("select", [query()]), Job("print", [query()], [Part("p", "p")])]
+    shell = Shell(MagicMock(jobs=jobs), Output(print), print)
+    assert shell.stopped(is_cut_off=True) == shell.stopped(is_cut_off=False) == "Stopped."
+    jobs[0].parts = [Part("t", "t", "/checkpoint")]
+    continues = "Stopped. Each INSERT continues from its checkpoint when the script runs again."
+    assert shell.stopped(is_cut_off=False) == continues
+    assert shell.stopped(is_cut_off=True).startswith(f"{continues} A batch may be cut off")
+
+
+@pytest.mark.parametrize("error", [SqlError("wrong"), KeyboardInterrupt()])
+def test_statements_behind_one_that_fails_are_counted(error: BaseException) -> None:
+    notes: list[str] = []
+    shell = Shell(MagicMock(), Output(print), notes.append)
+    shell.session.run.side_effect = [Result("done"), error]  # type: ignore[attr-defined]  # a mock
+    with pytest.raises(type(error)):
+        shell.run("SHOW JOBS; SHOW JOBS; SHOW JOBS; SHOW JOBS;")
+    assert notes == ["done", "Statement 2 of 4 did not end well: 2 statements behind it were not run."]
+    shell.session.run.side_effect = [error, Result("done"), error]  # type: ignore[attr-defined]  # a mock
+    with pytest.raises(type(error)):
+        shell.run("SHOW JOBS; SHOW JOBS;")
+    assert notes[2:] == ["Statement 1 of 2 did not end well: 1 statement behind it was not run."]
+    with pytest.raises(type(error)):
+        shell.run("SHOW JOBS; SHOW JOBS;")
+    assert notes[3:] == ["done"]
 
 
 def test_ctrl_c_leaves_the_jobs_to_the_caller_of_wait() -> None:

@@ -30,7 +30,7 @@ _IN_WORDS = {"CTE to have alias": "the name of a CTE"}
 """What sqlglot expects, in words of SQL."""
 _NO_JSON = "use columns of type ROW and the format json, or a Python function."
 _UNREAD = {
-    "MATCH_RECOGNIZE": "use a join on times or ROW_NUMBER(), or a Python function over the rows of a key.",
+    "MATCH_RECOGNIZE": "use LAG(...) OVER (...), ROW_NUMBER(), or a join on times.",
     "PIVOT": "write an aggregate with FILTER for each column.",
     "UNPIVOT": "write UNION ALL, or UNNEST of an ARRAY.",
     "ML_PREDICT": "models are not served. Use a Python function.",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from penstock.sql.emit.select import short
 from penstock.sql.language.source import Source as ScriptSource
 from penstock.sql.language.source import script_of
 from penstock.sql.language.statements import Options
@@ -28,7 +29,7 @@ from penstock.sql.plan.operators import (
     Top,
     VersionJoin,
 )
-from penstock.sql.plan.rewrite import nodes_in
+from penstock.sql.plan.rewrite import columns_of, every_node, nodes_in
 from penstock.sql.plan.traits import TraitsOf
 from penstock.sql.run._operators import times_to_live
 
@@ -116,7 +117,7 @@ class Notes:
 
     `hops` are warnings of windows, `told` those of TO_CHANGELOG, `varying` those of functions that may give
     other values over a changelog. `drops_late_rows`: whether rows that are later than the watermark
-    are left out.
+    are left out. `columns` has the columns of the plan by their names in Spark's SQL.
     """
 
     reads: Reads = field(default_factory=dict)
@@ -125,6 +126,7 @@ class Notes:
     told: list[str] = field(default_factory=list)
     varying: list[str] = field(default_factory=list)
     drops_late_rows: bool = False
+    columns: dict[str, str] = field(default_factory=dict)
 
 
 def note_plan(
@@ -141,6 +143,9 @@ def note_plan(
         ttl: how long states keep rows; None for ever.
     """
     notes.reads.update({key: each for key, each in reads.items() if key not in notes.reads})
+    notes.columns.update(
+        {short(column): column.name for node in every_node(plan) for column in columns_of(node)}
+    )
     for node in reversed([*nodes_in(plan)]):
         if isinstance(node, Stateful):
             notes.cuts.append(_cut(node, traits, script, ttl))

@@ -7,8 +7,9 @@ each part of the planner adds its section.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from penstock.options.config import DeliveryGuarantee
@@ -18,7 +19,7 @@ from penstock.sql.connectors.described import Connector, Files, Jdbc, Kafka
 from penstock.sql.connectors.sessions import first_line
 from penstock.sql.language.source import without_secrets
 from penstock.sql.plan.nodes import Changelog, Source
-from penstock.sql.run._cuts import WINDOWS, Cut, Notes, mode_of
+from penstock.sql.run._cuts import WINDOWS, Notes, mode_of
 from penstock.sql.run._late_rows import late_rows
 from penstock.sql.run._rows import RowTraits
 from penstock.sql.run.catalog import Catalog, Table
@@ -46,6 +47,7 @@ _NAME = r"[^\s#(\[,]+"
 _MARKED = re.compile(rf"({_NAME})#\d+-T\d+ms")
 """A column that has a watermark, as Spark prints it."""
 _WINDOW_NAMES = ("window", "session_window", "__window", "window_end")
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 _FOR_EVER = "it grows without an end"
 _ENDLESS_JOIN = re.compile(r"StreamingSymmetricHashJoin.*(?:left = null|right = null)")
 
@@ -129,18 +131,16 @@ def option_text(key: str, value: str) -> str:
     return f"'{key}' = '{quoted}'"
 
 
-def add_plan(
-    explanation: Explanation, frame: Any, reads: Sequence[Connector], cuts: Sequence[Cut] = ()
-) -> None:
+def add_plan(explanation: Explanation, frame: Any, reads: Sequence[Connector], notes: Notes) -> None:
     """Add what a query keeps, warnings about its input, and Spark's plan."""
-    own = [f"{cut.name} ({cut.where}): {cut.keeps}" for cut in cuts]
+    own = [f"{cut.name} ({cut.where}): {cut.keeps}" for cut in notes.cuts]
     plan = plan_text(frame)
     if plan is None:
         explanation.add("State", own)
         explanation.add(_PLAN_OF_SPARK, ["Spark shows the plan of this stream only when it runs."])
         return
     if frame.isStreaming:
-        explanation.add("State", [*own, *states(plan)] or ["none"])
+        explanation.add("State", [*own, *states(plan, notes.columns)] or ["none"])
         explanation.add("Warnings", read_warnings(plan, reads))
     explanation.add(_PLAN_OF_SPARK, plan.strip().splitlines())
 
@@ -155,27 +155,32 @@ def plan_text(frame: Any) -> str | None:
         return None  # through Connect, Spark takes a stream of SQL for a batch
 
 
-def states(plan: str) -> list[str]:
-    """Return what each operator of a streaming plan keeps, and when it goes."""
+def states(plan: str, names: Mapping[str, str] = _NOTHING) -> list[str]:
+    """Return what each operator of a streaming plan keeps, and when it goes.
+
+    Args:
+        plan: as Spark prints it.
+        names: the names of columns for the user, by those in Spark's SQL.
+    """
     found = []
     for line in plan.splitlines():
         for operator, keeps in _STATES.items():
             if re.search(rf"\b{operator}\b", line):
-                found.append(f"{keeps}: {_until(operator, line)}")
+                found.append(f"{keeps}: {_until(operator, line, names)}")
     return found
 
 
-def _until(operator: str, line: str) -> str:
+def _until(operator: str, line: str, names: Mapping[str, str]) -> str:
     """Return when the state of a line of a plan goes."""
     if operator == "StreamingGlobalLimit":
         return "one number"
     if operator == "StreamingSymmetricHashJoin":
-        return _until_of_join(line)
+        return _until_of_join(line, names)
     marked = _MARKED.search(line.partition("], state info")[0])
     if marked is None:
         until = _FOR_EVER
     else:
-        name = marked[1]
+        name = names.get(marked[1], marked[1])
         what = "the end of its window" if name in _WINDOW_NAMES else f"its {name}"
         until = f"an entry goes when the watermark has passed {what}. Later rows are dropped"
     if "collect_set(" in line:
@@ -183,16 +188,15 @@ def _until(operator: str, line: str) -> str:
     return until
 
 
-def _until_of_join(line: str) -> str:
+def _until_of_join(line: str, names: Mapping[str, str]) -> str:
     if _ENDLESS_JOIN.search(line):
         return _FOR_EVER
     sides = []
     for side in ("left", "right"):
         found = re.search(rf"{side} value predicate: \(({_NAME})#", line)
+        name = names.get(found[1], found[1]) if found else None
         sides.append(
-            f"a {side} row goes when the watermark has passed its {found[1]} and what ON adds"
-            if found
-            else ""
+            f"a {side} row goes when the watermark has passed its {name} and what ON adds" if name else ""
         )
     if not all(sides):
         sides = ["a row goes when the watermark has passed the time that ON compares by ="]

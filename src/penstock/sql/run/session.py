@@ -443,7 +443,7 @@ class Session:
         found.add("Plan", query.plan.splitlines())
         found.add(SQL_OF_SPARK, [query.sql])
         with without_reused_shuffles(self.spark):
-            add_plan(found, frame, reads, notes.cuts)
+            add_plan(found, frame, reads, notes)
         return found
 
     def _explained_write(self, write: Write) -> Explanation:

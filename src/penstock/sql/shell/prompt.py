@@ -14,7 +14,7 @@ from typing import Any
 from penstock.extras import missing_extra
 from penstock.sql.language.source import without_secrets
 from penstock.sql.run.settings import settings_and_values
-from penstock.sql.shell.run import CUT_OFF, INTERRUPTED, STOP_TIMEOUT_MS, Shell, StoppedError, failures
+from penstock.sql.shell.run import INTERRUPTED, STOP_TIMEOUT_MS, Shell, StoppedError, failures
 from penstock.sql.shell.statements import is_complete, is_help, is_leave
 from penstock.sql.shell.suggest import SessionNames, suggest
 
@@ -83,7 +83,7 @@ def run_prompt(
             return
     except KeyboardInterrupt:
         pass
-    shell.note(CUT_OFF)
+    shell.note(shell.stopped(is_cut_off=True))
 
 
 def _run(shell: Shell, text: str, *, explain: bool) -> None:

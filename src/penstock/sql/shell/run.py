@@ -18,7 +18,7 @@ from penstock.spark.java_process import is_of_ended_java, java_gone
 from penstock.spark.one_thread import left_to_the_start
 from penstock.spark.stop_after_batch import can_stop_after_batch
 from penstock.sql.connectors.sessions import reason
-from penstock.sql.language.parse import parse_script
+from penstock.sql.language.parse import ParsedStatement, parse_script
 from penstock.sql.language.source import Source
 from penstock.sql.run.job import Job, Result, stop_jobs_after_batch
 from penstock.sql.run.session import Session
@@ -30,8 +30,9 @@ from penstock.sql.shell.select import Output, show_frame
 FINISHED, FAILED, MISTAKE, INTERRUPTED = 0, 1, 2, 130
 _PROGRESS_S = 10.0
 STOP_TIMEOUT_MS = 60_000
-CONTINUES = "Stopped. Each INSERT continues from its checkpoint when the script runs again."
-CUT_OFF = f"{CONTINUES} A batch may be cut off: start the same script once more before you change it."
+_STOPPED = "Stopped."
+_CONTINUES = "Each INSERT continues from its checkpoint when the script runs again."
+_CUT_OFF = "A batch may be cut off: start the same script once more before you change it."
 _log = logging.getLogger(__name__)
 
 
@@ -52,7 +53,7 @@ def failures() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        raise StoppedError(CONTINUES, INTERRUPTED) from None
+        raise StoppedError(_STOPPED, INTERRUPTED) from None
     except SqlFailedError as error:
         raise StoppedError(str(error), FAILED) from error
     except (SqlError, OptionError, SchemaError) as error:
@@ -95,14 +96,24 @@ class Shell:
     note: Callable[[str], None]
 
     def run(self, text: str, *, explain: bool = False) -> None:
-        """Run a script, statement by statement, and show what each gave."""
-        source = Source(text)
-        for parsed in parse_script(text):
-            with left_to_the_start():  # `show_frame` starts the query of a SELECT
-                result = (
-                    self.session.explained(parsed, source) if explain else self.session.run(parsed, source)
-                )
-            self._show(result)
+        """Run a script, statement by statement, and show what each gave.
+
+        If a statement fails or is stopped, those behind it are not run, and a note says how many they are.
+        """
+        source, statements = Source(text), parse_script(text)
+        for number, parsed in enumerate(statements, start=1):
+            try:
+                self._run(parsed, source, explain=explain)
+            except BaseException:
+                if left := len(statements) - number:
+                    were = "1 statement behind it was" if left == 1 else f"{left} statements behind it were"
+                    self.note(f"Statement {number} of {len(statements)} did not end well: {were} not run.")
+                raise
+
+    def _run(self, parsed: ParsedStatement, source: Source, *, explain: bool) -> None:
+        with left_to_the_start():  # `show_frame` starts the query of a SELECT
+            result = self.session.explained(parsed, source) if explain else self.session.run(parsed, source)
+        self._show(result)
 
     def _show(self, result: Result) -> None:
         if result.message:
@@ -155,12 +166,19 @@ class Shell:
             self.note(f"The batch did not end within {timeout_ms / 1000:g} s, so it is cut off.")
         return has_stopped
 
+    def stopped(self, *, is_cut_off: bool) -> str:
+        """Return what the user has to know after a stop. Only an INSERT with a checkpoint continues."""
+        if not any(part.folder for job in self.session.jobs for part in job.parts):
+            return _STOPPED
+        return " ".join([_STOPPED, _CONTINUES, *([_CUT_OFF] if is_cut_off else [])])
+
 
 def progress(job: Job) -> Iterator[str]:
-    """Return a line for each query of a job: batch, rows a second, and the time of a batch."""
+    """Return a line for each query of a job: its batch with the rows, rows a second, and the time it took."""
     for query, part in zip(job.queries, job.parts, strict=True):
         last: Any = query.lastProgress
         if last is not None:
-            rate = float(last["processedRowsPerSecond"] or 0)
+            count, rate = int(last["numInputRows"]), float(last["processedRowsPerSecond"] or 0)
+            rows = "1 row" if count == 1 else f"{count:,} rows"
             took_ms = last["durationMs"].get("triggerExecution", 0)
-            yield f"{part.label}: batch {last['batchId']}, {rate:,.0f} rows/s, {took_ms:,} ms"
+            yield f"{part.label}: batch {last['batchId']}, {rows}, {rate:,.0f} rows/s, {took_ms:,} ms"

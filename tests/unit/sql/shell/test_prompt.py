@@ -13,8 +13,9 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from penstock.errors import SqlError
-from penstock.sql.run.job import Result
+from penstock.sql.run.job import Part, Result
 from penstock.sql.shell.prompt import HELP, _Completer, run_prompt
+from penstock.sql.shell.run import Shell
 
 ENTER, CTRL_C, CTRL_D, UP = "\r", "\x03", "\x04", "\x1b[A"
 
@@ -25,6 +26,7 @@ class FakeJob:
     is_active: bool = True
     error: str = "topic gone"
     is_stopping: bool = False
+    parts: tuple[Part, ...] = (Part("copy", "copy", "/checkpoint"),)
 
 
 @dataclass
@@ -45,6 +47,7 @@ class FakeShell:
     ran: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     stops: bool = True
+    stopped = Shell.stopped
 
     def note(self, text: str) -> None:
         self.notes.append(text)
@@ -104,7 +107,7 @@ def test_ctrl_c_during_stop_job_does_not_say_that_the_job_has_stopped(tmp_path: 
 
 
 def test_a_batch_that_is_cut_off_and_a_job_that_fails_are_told(tmp_path: Path) -> None:
-    shell: Any = FakeShell(stops=False)
+    shell: Any = FakeShell(FakeSession([FakeJob("copy")]), stops=False)
     with create_pipe_input() as keys:
         keys.send_text(CTRL_D)
         run_prompt(shell, stop_timeout_ms=5, history=tmp_path / "history", input=keys, output=DummyOutput())

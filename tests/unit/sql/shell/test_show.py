@@ -115,11 +115,7 @@ SQLSTATE: 38000
             "Set 'json.ignore-parse-errors'.",
         ),
         (JavaError(), 1, "A job failed: java.sql.SQLException: no jdbc:x://u:*******@h"),
-        (
-            KeyboardInterrupt(),
-            130,
-            "Stopped. Each INSERT continues from its checkpoint when the script runs again.",
-        ),
+        (KeyboardInterrupt(), 130, "Stopped."),
     ],
 )
 def test_the_status_of_a_failure(error: BaseException, status: int, message: str) -> None:
