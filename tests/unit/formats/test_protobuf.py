@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.errors import MissingOptionError, OptionError, RowError, SchemaError
+from penstock.errors import MissingExtraError, MissingOptionError, OptionError, RowError, SchemaError
 from penstock.formats import DecodedRows, Format, _native
 from penstock.formats.confluent import LOOKUPS_PER_BATCH_MAX
 from penstock.formats.protobuf._types import MessageType, library
@@ -374,6 +374,20 @@ def test_without_the_package_the_error_says_what_to_install(monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "google.protobuf.message", None)
     with pytest.raises(OptionError, match=r"pip install 'pyspark-penstock\[protobuf\]'"):
         library("message")
+
+
+@pytest.mark.parametrize("name", ["protobuf", "protobuf-confluent"])
+@pytest.mark.parametrize("option", ["message-class-name", "descriptor-file"])
+def test_the_missing_package_is_told_before_a_class_or_file_that_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch, name: str, option: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "google.protobuf.message", None)
+    given = {f"value.{name}.{option}": "x_pb2.Order"}
+    if name == "protobuf-confluent":
+        given["value.protobuf-confluent.url"] = "http://localhost:1"
+    with pytest.raises(MissingExtraError) as found:
+        format_for(name, given, "value.")
+    assert found.value.facts["option"] == "value.format"
 
 
 @pytest.mark.parametrize(

@@ -149,6 +149,8 @@ def test_create_table_takes_what_only_a_statement_can_judge(session: Session, op
         (f"{PLAIN}, 'csv.field-delimiter' = ';'", "csv.field-delimiter", "is for format 'csv', which is not in use"),
         (PLAIN.replace("json", "avro-confluent"), "", "Option 'avro-confluent.url' is required"),
         (PLAIN.replace("json", "avro") + ", 'avro.timestamp_mapping.legacy' = 'true'", "avro.timestamp_mapping.legacy", "is not supported"),
+        (PLAIN.replace("json", "protobuf") + ", 'protobuf.descriptor-file' = '/no/such'", "protobuf.descriptor-file", "cannot be read"),
+        (PLAIN.replace("json", "protobuf") + ", 'protobuf.message-class-name' = 'no.such.Message'", "protobuf.message-class-name", "cannot import the generated"),
         (f"{PLAIN}, 'metrics.http.port' = '0'", "metrics.http.port", "needs the extra 'prometheus' of penstock"),
         (f"'connector' = 'kafka', 'format' = 'json', {SERVERS}", "", "'topic'"),
         ("'connector' = 'kafka', 'format' = 'json', 'topic' = 'x'", "", "'properties.bootstrap.servers' is required"),

@@ -15,17 +15,27 @@ from typing import Any
 
 from penstock.errors import MissingOptionError, OptionError, SchemaError
 from penstock.extras import import_extra
+from penstock.options.table_spec import FormatSpec
 
 _WELL_KNOWN = "google/protobuf/"
 
 
-def library(module: str) -> Any:
+def library(module: str, **facts: str) -> Any:
     """Return a module of the `protobuf` package, which is an optional extra.
+
+    Raises:
+        MissingExtraError: the package is not installed. It has `facts`.
+    """
+    return import_extra("protobuf", f"google.protobuf.{module}", "A Protobuf format", **facts)
+
+
+def check_installed(spec: FormatSpec) -> None:
+    """Check the extra before the options, because the user's class and file need it too.
 
     Raises:
         MissingExtraError: the package is not installed.
     """
-    return import_extra("protobuf", f"google.protobuf.{module}", "A Protobuf format")
+    library("message", option=f"{spec.prefix}format")
 
 
 @dataclass(frozen=True)
@@ -40,13 +50,16 @@ class MessageType:
         return message_of(pool_of(_file_set(self.files, "the format's files")), self.full_name)
 
 
-def from_options(descriptor_file: str | None, message_name: str | None, key: str) -> MessageType:
+def from_options(
+    descriptor_file: str | None, message_name: str | None, file_key: str, key: str
+) -> MessageType:
     """Find the message type that a table names.
 
     Args:
         descriptor_file: The output of `protoc --include_imports --descriptor_set_out`.
         message_name: A message's full name, as in Protobuf or as in Java. Without a descriptor file a Python
             class, `package.module_pb2.Message`.
+        file_key: The option of the file, for error messages.
         key: The option of the name, for error messages.
 
     Raises:
@@ -54,7 +67,7 @@ def from_options(descriptor_file: str | None, message_name: str | None, key: str
         MissingOptionError: no name is set, and there is more than one message.
     """
     if descriptor_file is not None:
-        return _from_file(descriptor_file, message_name, key)
+        return _from_file(descriptor_file, message_name, file_key, key)
     if message_name is None:
         raise MissingOptionError(
             f"Option '{key}' is required and not set: the message's name in 'protobuf.descriptor-file', or a "
@@ -64,19 +77,20 @@ def from_options(descriptor_file: str | None, message_name: str | None, key: str
     return _from_class(message_name, key)
 
 
-def _from_file(name: str, message_name: str | None, key: str) -> MessageType:
+def _from_file(name: str, message_name: str | None, file_key: str, key: str) -> MessageType:
     try:
         content = Path(name).read_bytes()
     except OSError as error:
         raise OptionError(
             f"The descriptor file '{name}' cannot be read: {error.strerror}. It is read on the driver only.",
             file=name,
+            option=file_key,
         ) from None
-    files = _file_set(content, f"'{name}'")
+    files = _file_set(content, f"'{name}'", option=file_key)
     try:
         pool_of(files)
     except SchemaError as error:
-        raise OptionError(f"The descriptor file '{name}': {error}", file=name) from None
+        raise OptionError(f"The descriptor file '{name}': {error}", file=name, option=file_key) from None
     names = {full: java for one in files for full, java in _names(one)}
     if message_name is None:
         if len(names) != 1:
@@ -130,13 +144,14 @@ def type_of(descriptor: Any) -> MessageType:
     return MessageType(descriptor.full_name, files.SerializeToString())
 
 
-def _file_set(content: bytes, where: str) -> list[Any]:
+def _file_set(content: bytes, where: str, **facts: str) -> list[Any]:
     try:
         return list(library("descriptor_pb2").FileDescriptorSet.FromString(content).file)
     except library("message").DecodeError:
         raise OptionError(
             f"{where} is not a descriptor file. Make it with `protoc --include_imports "
-            "--descriptor_set_out=...`."
+            "--descriptor_set_out=...`.",
+            **facts,
         ) from None
 
 

@@ -33,7 +33,7 @@ from penstock.formats.confluent import (
 from penstock.formats.format_options import options_of
 from penstock.formats.native_rows import check_depth, check_names, decoded_rows
 from penstock.formats.protobuf._plan import ProtobufPlan, reading_plan, writing_plan
-from penstock.formats.protobuf._types import MessageType, from_options, library, message_of, pool_of
+from penstock.formats.protobuf._types import MessageType, check_installed, library, message_of, pool_of
 from penstock.formats.protobuf.format import ProtobufOptions, ignoring, plan_of_own, protobuf_encoder
 from penstock.formats.protobuf.schema import type_for
 from penstock.formats.schema_registry.client import (
@@ -82,12 +82,12 @@ class ProtobufConfluentFormat:
     @classmethod
     def from_spec(cls, spec: FormatSpec) -> ProtobufConfluentFormat:
         given = options_of(cls.options, spec)
-        file, name = given.value(OPTIONS.descriptor_file), given.value(OPTIONS.message_name)
-        library("message")
-        has_message = file is not None or name is not None
+        check_installed(spec)
+        named = (given.value(OPTIONS.descriptor_file), given.value(OPTIONS.message_name))
+        has_message = any(each is not None for each in named)
         return cls(
             Subject.from_options(REGISTRY, given, spec.topic),
-            from_options(file, name, given.spelled(OPTIONS.message_name)) if has_message else None,
+            OPTIONS.message_type(given) if has_message else None,
             **OPTIONS.rules(given),
         )
 

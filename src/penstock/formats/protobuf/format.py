@@ -21,7 +21,7 @@ from penstock.formats.base import NO_METADATA, DecodedRows, Decoder, Encoder, Ro
 from penstock.formats.format_options import VERBATIM, FormatOptions, flag_option, format_option, options_of
 from penstock.formats.native_rows import NativeEncoder, check_depth, check_names, decoded_rows
 from penstock.formats.protobuf._plan import ProtobufPlan, reading_plan, writing_plan
-from penstock.formats.protobuf._types import MessageType, from_options
+from penstock.formats.protobuf._types import MessageType, check_installed, from_options
 from penstock.options.declare import Option
 from penstock.options.table_spec import FormatSpec
 from penstock.options.values import TEXT
@@ -55,6 +55,11 @@ class ProtobufOptions:
             default="",
         )
 
+    def message_type(self, given: FormatOptions) -> MessageType:
+        """Return the message type that the options name; see `from_options`."""
+        file, name = self.descriptor_file, self.message_name
+        return from_options(given.value(file), given.value(name), given.spelled(file), given.spelled(name))
+
     def rules(self, given: FormatOptions) -> dict[str, Any]:
         """Return the fields of a format that do not depend on where its messages are defined."""
         return {
@@ -84,8 +89,8 @@ class ProtobufFormat:
     @classmethod
     def from_spec(cls, spec: FormatSpec) -> ProtobufFormat:
         given = options_of(cls.options, spec)
-        file, name = given.value(OPTIONS.descriptor_file), given.value(OPTIONS.message_name)
-        return cls(from_options(file, name, given.spelled(OPTIONS.message_name)), **OPTIONS.rules(given))
+        check_installed(spec)
+        return cls(OPTIONS.message_type(given), **OPTIONS.rules(given))
 
     def decoder(self, schema: pa.Schema, columns: Sequence[str] | None = None) -> Decoder:
         plan, wanted = plan_of_own(
