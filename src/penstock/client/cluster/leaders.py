@@ -65,8 +65,6 @@ class _Leaders:
     def locate(
         self, keys: Collection[TopicPartition], before: Mapping[TopicPartition, Problem], timeout_ms: int
     ) -> tuple[dict[TopicPartition, Leader], dict[TopicPartition, Problem]]:
-        for topic_partition in before:
-            self._view.invalidate(topic_partition.topic)
         try:
             known = self._view.look_up({tp.topic for tp in keys}, timeout_ms=timeout_ms)
         except PenstockError as error:
@@ -74,11 +72,18 @@ class _Leaders:
             causes = {tp: before[tp].error if tp in before else error for tp in keys}
             return {}, {tp: Problem(ProblemKind.FINAL, cause) for tp, cause in causes.items()}
         problems = {tp: problem for tp in keys if (problem := leader_problem(known, tp)) is not None}
+        self.failed(problems, None)
         found = {tp: leader_in(known[tp.topic], tp.partition) for tp in keys if tp not in problems}
         return found, problems
 
     def failed(self, keys: Iterable[TopicPartition], error_code: int | None) -> None:
-        """Let the next `locate` ask the cluster again, whatever the error was."""
+        """Let the next `locate`, also that of the next question, ask the cluster again.
+
+        A question may be over before its second attempt. What the cluster said before must not be its
+        answer for as long as the cache is valid.
+        """
+        for topic_partition in keys:
+            self._view.invalidate(topic_partition.topic)
 
 
 def by_topic(values: Mapping[TopicPartition, V]) -> dict[str, dict[TopicPartition, V]]:

@@ -274,11 +274,11 @@ class ClusterView:
             problems = find_problems(known)
             if not problems:
                 return known
+            for topic, _ in problems:
+                self.invalidate(topic)
             worst = min((problem for _, problem in problems), key=lambda problem: problem.kind)
             if not backoff.pause(patience.ends_for(worst)):
                 raise naming_principal(worst.error, connections.settings)
-            for topic, _ in problems:
-                self.invalidate(topic)
 
     def _cached(self, topics: Collection[str]) -> dict[str, TopicMetadata]:
         oldest = time.monotonic() - self._connections.settings.metadata_max_age_ms / 1000

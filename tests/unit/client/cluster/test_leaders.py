@@ -7,7 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.client.cluster.log_offsets import list_offsets, list_offsets_each
-from penstock.errors import PenstockError, UnknownTopicOrPartitionError
+from penstock.client.cluster.metadata import cluster_view
+from penstock.client.settings import ConnectionSettings
+from penstock.errors import BrokerUnavailableError, PenstockError, UnknownTopicOrPartitionError
 from penstock.testing import Close, FakeKafka
 from penstock.testing.fake.control import Action, SeenRequest
 from penstock.types import LogEnd, TopicPartition
@@ -57,6 +59,22 @@ def test_what_the_cluster_says_of_a_topic_is_the_error(
     with pytest.raises(kind, match="t"):
         list_offsets(client.connections, {HERE: LogEnd.LATEST}, timeout_ms=500)
     assert client.count("Metadata") > 2
+
+
+def test_a_leader_that_is_elected_after_one_question_is_found_by_the_next_at_once(kafka: FakeKafka) -> None:
+    """The time of a question may be shorter than the pause before its second attempt."""
+    client = InProcess(kafka, ConnectionSettings(("fake:1",), "fake", retry_backoff_ms=10_000))
+    view = cluster_view(client.connections)
+    for ask in (
+        lambda: list_offsets(client.connections, {HERE: LogEnd.LATEST}, timeout_ms=20),
+        lambda: view.leaders_of([HERE], timeout_ms=20),
+    ):
+        kafka.move_leader("t", 0, -1)
+        view.invalidate("t")
+        with pytest.raises(BrokerUnavailableError, match="no leader"):
+            ask()
+        kafka.move_leader("t", 0, 1)
+        assert HERE in ask()
 
 
 def test_no_answer_of_the_cluster_does_not_hide_why_it_was_asked_again(kafka: FakeKafka) -> None:
