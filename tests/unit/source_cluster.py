@@ -20,7 +20,7 @@ from penstock.source.kafka_lookup import KafkaOffsetLookup
 from penstock.testing.fake._batches import Batch
 from penstock.testing.fake._log import PartitionLog
 from penstock.testing.fake._state import Topic
-from penstock.testing.fake.control import Control, Refuse, SeenRequest
+from penstock.testing.fake.control import Action, Control, SeenRequest
 from penstock.types import TopicPartition
 from tests.scenarios.cluster import batch
 from tests.unit.in_process import InProcess, kafka_without_sockets
@@ -207,16 +207,17 @@ class SourceCluster:
         for topic_partition in self.leaderless:
             self.find_leader(topic_partition)
 
-    def refuse(self, api: str, error_code: int, topic_partition: TopicPartition) -> Control:
-        """Refuse the requests to the leader of a topic partition, until the control is ended.
+    def control_leader(self, topic_partition: TopicPartition, api: str, action: Action) -> Control:
+        """Control the requests to the leader of a topic partition, until the control is ended.
 
         With several brokers they lead the partitions of a topic in turn. So the others are served.
         """
         leader_id = self.kafka.leader_of(*topic_partition)
-        refusal = Refuse(error_code)
-        return self.kafka.control(
-            api, lambda seen: refusal if seen.node_id == leader_id else None, times=None
-        )
+
+        def choose(seen: SeenRequest) -> Action | None:
+            return action if seen.node_id == leader_id else None
+
+        return self.kafka.control(api, choose, times=None)
 
     @contextmanager
     def without(self, topic: str) -> Iterator[None]:

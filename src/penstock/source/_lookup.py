@@ -1,4 +1,4 @@
-"""The questions of planning to a Kafka cluster, as a protocol: so planning is tested without a broker.
+"""The questions of planning to a Kafka cluster, as a protocol. `kafka_lookup` answers them.
 
 Runs on the driver. Invariant: each topic partition that was asked for has a value or an error, unless a
 method says otherwise. A topic partition without an answer does not hide the others.

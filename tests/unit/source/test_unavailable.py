@@ -7,17 +7,28 @@ from collections.abc import Collection, Mapping
 import pytest
 
 from penstock import KafkaOffsetsInitializer, KafkaSource
+from penstock.client.net import error_codes as codes
 from penstock.errors import BrokerUnavailableError, TopicPartitionsRemovedError
 from penstock.flink import PartitionOffsetsRetriever
 from penstock.options.config import OffsetsSpec, TopicPattern
 from penstock.options.parse import parse_read
 from penstock.source.checkpoint_offset import SourceOffset
 from penstock.source.enumerator import SplitEnumerator
+from penstock.testing import Close, Refuse
+from penstock.testing.fake.control import Action, SeenRequest
 from penstock.types import Time, TopicPartition
 from tests.unit.planning import EARLIEST, LATEST, at, ranges, source_config, through_json, tp
 from tests.unit.source_cluster import Log, SourceCluster
 
 pytestmark = pytest.mark.usefixtures("virtual_time")
+
+
+FAULTS: dict[str, tuple[Action, str]] = {
+    "the request takes too long": (Refuse(codes.REQUEST_TIMED_OUT), "RequestTimedOutError (7)"),
+    "another broker leads it": (Refuse(codes.NOT_LEADER_OR_FOLLOWER), "NotLeaderForPartitionError (6)"),
+    "its disk is broken": (Refuse(codes.KAFKA_STORAGE_ERROR), "KafkaStorageError (56)"),
+    "the connection breaks": (Close(), "Broker 2 has closed the connection"),
+}
 
 
 class SaysAll(KafkaOffsetsInitializer):
@@ -37,6 +48,41 @@ class TestUnavailable:
         end = enumerator.latest_offset(SourceOffset({tp(0): 2, tp(1): 3}), None)
         assert end.positions == {tp(0): 10, tp(1): 3}
         assert "t-1 did not answer and is left for the next batch: t-1 has no leader" in caplog.text
+
+    @pytest.mark.parametrize(("action", "error"), FAULTS.values(), ids=FAULTS)
+    def test_a_broker_that_does_not_serve_a_log_delays_only_this_log(
+        self, action: Action, error: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        cluster = SourceCluster({tp(0): Log(0, 10), tp(1): Log(0, 10)}, brokers=2)
+        fault = cluster.control_leader(tp(1), "ListOffsets", action)
+        enumerator = SplitEnumerator(source_config(), cluster.lookup)
+        first = enumerator.latest_offset(SourceOffset({tp(0): 2, tp(1): 3}), None)
+        assert first.positions == {tp(0): 10, tp(1): 3}
+        assert "t-1 did not answer and is left for the next batch" in caplog.text
+        assert error in caplog.text
+        assert len(fault.seen) > 1, "it was asked again"
+        fault.end()
+        second = enumerator.latest_offset(first, None)
+        assert ranges(enumerator.plan(first, second)) == {tp(1): [(3, 10)]}
+
+    def test_a_log_that_moves_to_another_leader_is_read_in_the_same_batch(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        cluster = SourceCluster({tp(0): Log(0, 10), tp(1): Log(0, 10)}, brokers=2)
+        enumerator = SplitEnumerator(source_config(), cluster.lookup)
+        first = enumerator.latest_offset(SourceOffset({tp(0): 2, tp(1): 3}), 2)
+        moves = iter([1])
+
+        def move(_: SeenRequest) -> None:
+            for node_id in moves:
+                cluster.kafka.move_leader("t", 1, node_id)
+
+        asked = cluster.count("ListOffsets")
+        cluster.kafka.control("ListOffsets", move, times=None)
+        second = enumerator.latest_offset(first, None)
+        assert second.positions == {tp(0): 10, tp(1): 10}
+        assert cluster.count("ListOffsets") - asked == 3, "the former leader has refused"
+        assert not caplog.records
 
     @pytest.mark.parametrize("restarts", [True, False])
     @pytest.mark.parametrize(

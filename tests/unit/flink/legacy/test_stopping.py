@@ -14,6 +14,7 @@ from penstock.options.parse import parse_read
 from penstock.options.python_objects import DESERIALIZER
 from penstock.source.checkpoint_offset import SourceOffset
 from penstock.source.enumerator import SplitEnumerator
+from penstock.testing import Refuse
 from penstock.testing.fake.control import SeenRequest
 from tests.unit.planning import tp
 from tests.unit.source_cluster import Log, SourceCluster, append
@@ -149,7 +150,7 @@ def test_deleted_records_are_passed_over() -> None:
 def test_a_topic_partition_without_an_answer_is_an_error() -> None:
     cluster = cluster_of(b"a", b"b", brokers=2)
     planned = query(consumer(), cluster)
-    starts_of_1 = cluster.refuse("ListOffsets", codes.REQUEST_TIMED_OUT, tp(1))
+    starts_of_1 = cluster.control_leader(tp(1), "ListOffsets", Refuse(codes.REQUEST_TIMED_OUT))
     with pytest.raises(OptionError, match=r"Where t-1 starts could not be looked up.*Nothing was read"):
         planned.initial_offset()
     assert len(starts_of_1.seen) > 1, "it was asked again"
