@@ -10,12 +10,17 @@ from unittest.mock import MagicMock
 import pytest
 from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]  # it has no types
 
-from penstock.errors import PenstockError, SqlError
+from penstock.errors import PenstockError, SqlError, UnknownTopicOrPartitionError
+from penstock.source._subscriber import Discovery
+from penstock.sql.language.statements import Options
+from penstock.sql.plan.nodes import Source as ReadSource
 from penstock.sql.run import _jobs as jobs
 from penstock.sql.run import job as module
+from penstock.sql.run._topics import TablesOfTopics
 from penstock.sql.run.job import Job, Part, Result
-from penstock.sql.shell.run import Shell, progress
+from penstock.sql.shell.run import Shell, StoppedError, failures, progress
 from penstock.sql.shell.select import Output
+from tests.unit.sql.planning import catalog_of
 
 WAIT_S = 10
 
@@ -169,6 +174,54 @@ def test_the_shell_stops_all_jobs_at_the_same_time(stopped: list[Any]) -> None:
         "The batch did not end within 0 s, so it is cut off.",
     ]
     assert shell.stop_after_batch(5), "nothing runs any more"
+
+
+def missing(*topics: str) -> str:
+    """Return the message of a read that does not find its topics."""
+    with pytest.raises(UnknownTopicOrPartitionError) as found:
+        Discovery(frozenset(), tuple(f"topic {each!r}" for each in topics)).raise_if_missing(MagicMock())
+    return found.value.message
+
+
+def test_a_topic_that_is_missing_is_told_with_the_tables_that_read_it() -> None:
+    of = "(id INT) WITH ('connector' = 'kafka', 'format' = 'raw', 'properties.bootstrap.servers' = 'b:1', 'topic' = '{}')"
+    made = [
+        f"CREATE TABLE {name} {of.format(topic)}" for name, topic in (("a", "x"), ("b", "y;z"), ("c", "y"))
+    ]
+    catalog = catalog_of(";\n".join([*made, "CREATE VIEW v AS SELECT id FROM a"]))
+    topics, source = TablesOfTopics(), ReadSource(None, "", is_stream=True)
+    names: tuple[tuple[tuple[str, ...], Options], ...] = (
+        (("a",), (("topic", "w"),)), (("b",), ()), (("default_database", "c"), ()), (("v",), ()), (("gone",), ()),
+    )  # fmt: skip
+    topics.add(dict.fromkeys(names, source), catalog)
+    told = {topic: topics.named(missing(topic)).removeprefix(missing(topic)) for topic in "xyzw"}
+    b, c = "the table 'b' (CREATE TABLE in line 2)", "the table 'default_database.c' (CREATE TABLE in line 3)"
+    assert told == {
+        "x": "",
+        "y": f" Topic 'y' is read by {b} and {c}.",
+        "z": f" Topic 'z' is read by {b}.",
+        "w": " Topic 'w' is read by the table 'a' (CREATE TABLE in line 1).",
+    }
+    assert topics.named("Offset 7 of topic 'y' is not JSON.") == "Offset 7 of topic 'y' is not JSON."
+
+
+def test_a_failure_of_a_job_is_told_with_what_the_session_knows() -> None:
+    def explain(text: str) -> str:
+        return f"{text} It is table t."
+
+    error = Failure(f"penstock.errors.UnknownTopicOrPartitionError: {missing('x')}")
+    job = Job("j", [query(active=False, error=error)], explain=explain)
+    assert job.error == f"{missing('x')} It is table t."
+    shell = Shell(MagicMock(explained_failure=explain), Output(print), print)
+    shell.session.run.side_effect = error  # type: ignore[attr-defined]  # a mock
+    with pytest.raises(StoppedError, match=r"A job failed: Not on .* It is table t\.") as found, failures():
+        shell.run("SHOW JOBS")
+    assert found.value.status == 1
+    one = query()
+    one.awaitTermination.side_effect = error
+    with pytest.raises(StoppedError, match=r"It is table t\.") as found, failures():
+        shell.wait([Job("a", [one])])
+    assert found.value.status == 1
 
 
 def test_only_an_insert_with_a_checkpoint_continues() -> None:

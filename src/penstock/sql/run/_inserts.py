@@ -283,7 +283,8 @@ class Inserts:
             message = reason(error)
             if message is None:
                 raise
-            raise source.failure(f"the INSERT failed: {message}", write.offset) from error
+            said = self._queries.topics.named(message)
+            raise source.failure(f"the INSERT failed: {said}", write.offset) from error
 
     def _write_batch(self, write: Write) -> None:
         connector = write.table.connector
@@ -315,7 +316,8 @@ class Inserts:
             found = reason(error)
             if found is None:
                 raise
-            raise source.failure(f"the INSERT cannot start: {found}", write.offset) from error
+            said = self._queries.topics.named(found)
+            raise source.failure(f"the INSERT cannot start: {said}", write.offset) from error
 
     def _start_writer(self, write: Write, folder: str | None) -> Any:
         connector = write.table.connector

@@ -34,6 +34,7 @@ from penstock.sql.run._options import located
 from penstock.sql.run._planned import Planner
 from penstock.sql.run._rows import RowTraits
 from penstock.sql.run._states import TemporaryFolders, beside
+from penstock.sql.run._topics import TablesOfTopics
 from penstock.sql.run._views import SparkViews
 from penstock.sql.run.catalog import Catalog
 from penstock.sql.run.settings import Settings
@@ -74,6 +75,7 @@ class Queries:
         self._opened: dict[Any, str] = {}
         """The views of tables of this statement."""
         self._temporary = TemporaryFolders()
+        self.topics = TablesOfTopics()
 
     def in_its_zone(self, work: Callable[[], T]) -> T:
         """Return what `work` gives: in the zone of the session, or in UTC if a query needs it.
@@ -127,6 +129,7 @@ class Queries:
             raise located(error, (source, fragment.offset)) from None
         frame = self._frame(sql, source, fragment.offset)
         note_plan(notes, plan, planner.reads, traits, source, self._settings.ttl)
+        self.topics.add(planner.reads, self._catalog)
         if planner.has_interval_join or _has_interval_join(plan, traits):
             self._check_join_keys(frame, source, fragment.offset)
         if self.views.foreign_zone is not None:

@@ -54,7 +54,23 @@ class Job:
         started_at: when the job was started.
     """
 
-    def __init__(self, name: str, queries: list[Any], parts: Sequence[Part] = ()) -> None:
+    def __init__(
+        self,
+        name: str,
+        queries: list[Any],
+        parts: Sequence[Part] = (),
+        *,
+        explain: Callable[[str], str] = str,
+    ) -> None:
+        """Take queries that run.
+
+        Args:
+            name: of the job.
+            queries: Spark's queries.
+            parts: the inserts, in the same order; () if they have the name of the job.
+            explain: adds to why a query failed what the session knows of it.
+        """
+        self._explain = explain
         self.name = name
         self.queries = queries
         self.parts = parts or [Part(name, name) for _ in queries]
@@ -77,7 +93,7 @@ class Job:
     @property
     def error(self) -> str:
         """Return why the job failed, in one line; "" if it did not fail."""
-        return next((each for each in map(error_line, self.queries) if each), "")
+        return self._explain(next((each for each in map(error_line, self.queries) if each), ""))
 
     @property
     def is_active(self) -> bool:

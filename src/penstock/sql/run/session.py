@@ -213,6 +213,10 @@ class Session:
     def _found(self, query: Fragment, source: Source) -> QueryRows:
         return self._queries.in_its_zone(lambda: self._queries.query(query, source))
 
+    def explained_failure(self, message: str) -> str:
+        """Return why a job failed, with the tables of the topics that it does not find."""
+        return self._queries.topics.named(message)
+
     # ---- statements
 
     def select(self, statement: Select, source: Source) -> Result:
@@ -236,7 +240,7 @@ class Session:
         self._warn(*streams)
         started = self._inserts.start(writes, source, in_set=in_set)
         queries, parts = [query for query, _ in started], [part for _, part in started]
-        job = Job(self._inserts.job_name(writes), queries, parts)
+        job = Job(self._inserts.job_name(writes), queries, parts, explain=self.explained_failure)
         if job.queries:
             self.jobs.append(job)
             job.watch(self.on_failure)

@@ -52,6 +52,8 @@ def failures() -> Iterator[None]:
     """
     try:
         yield
+    except StoppedError:
+        raise
     except KeyboardInterrupt:
         raise StoppedError(_STOPPED, INTERRUPTED) from None
     except SqlFailedError as error:
@@ -103,7 +105,8 @@ class Shell:
         source, statements = Source(text), parse_script(text)
         for number, parsed in enumerate(statements, start=1):
             try:
-                self._run(parsed, source, explain=explain)
+                with self._failures_of_jobs():
+                    self._run(parsed, source, explain=explain)
             except BaseException:
                 if left := len(statements) - number:
                     were = "1 statement behind it was" if left == 1 else f"{left} statements behind it were"
@@ -140,12 +143,25 @@ class Shell:
         """
         together = Job("all", [query for job in jobs for query in job.queries])
         shown_at = time.monotonic()
-        while not together.wait(1.0, stops_on_ctrl_c=False):
-            if time.monotonic() - shown_at >= _PROGRESS_S:
-                shown_at = time.monotonic()
-                for job in jobs:
-                    for text in progress(job):
-                        self.note(text)
+        with self._failures_of_jobs():
+            while not together.wait(1.0, stops_on_ctrl_c=False):
+                if time.monotonic() - shown_at >= _PROGRESS_S:
+                    shown_at = time.monotonic()
+                    for job in jobs:
+                        for text in progress(job):
+                            self.note(text)
+
+    @contextmanager
+    def _failures_of_jobs(self) -> Iterator[None]:
+        """Turn errors of Spark into `StoppedError`, with the tables of the topics that they name."""
+        try:
+            yield
+        except Exception as error:
+            message = _of_spark(error)
+            if message is None:
+                raise
+            _log.debug("a job failed", exc_info=error)
+            raise StoppedError(self.session.explained_failure(message), FAILED) from error
 
     def stop_after_batch(self, timeout_ms: int) -> bool:
         """Stop all jobs after their batches, and say so. Return False if a batch has to be cut off.
