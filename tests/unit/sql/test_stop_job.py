@@ -212,7 +212,7 @@ def test_a_failure_of_a_job_is_told_with_what_the_session_knows() -> None:
     error = Failure(f"penstock.errors.UnknownTopicOrPartitionError: {missing('x')}")
     job = Job("j", [query(active=False, error=error)], explain=explain)
     assert job.error == f"{missing('x')} It is table t."
-    shell = Shell(MagicMock(explained_failure=explain), Output(print), print)
+    shell = Shell(MagicMock(topics=MagicMock(named=explain)), Output(print), print)
     shell.session.run.side_effect = error  # type: ignore[attr-defined]  # a mock
     with pytest.raises(StoppedError, match=r"A job failed: Not on .* It is table t\.") as found, failures():
         shell.run("SHOW JOBS")

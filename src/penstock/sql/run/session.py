@@ -115,6 +115,8 @@ class Session:
         self._catalog = Catalog()
         self._views = SparkViews(spark)
         self._queries = Queries(self._views, self._catalog, self._settings)
+        self.topics = self._queries.topics
+        """Adds to why a job failed which tables read a topic that is missing."""
         self._inserts = Inserts(spark, self._catalog, self._settings, self._queries, emit)
 
     def _begin(self) -> None:
@@ -213,10 +215,6 @@ class Session:
     def _found(self, query: Fragment, source: Source) -> QueryRows:
         return self._queries.in_its_zone(lambda: self._queries.query(query, source))
 
-    def explained_failure(self, message: str) -> str:
-        """Return why a job failed, with the tables of the topics that it does not find."""
-        return self._queries.topics.named(message)
-
     # ---- statements
 
     def select(self, statement: Select, source: Source) -> Result:
@@ -240,7 +238,7 @@ class Session:
         self._warn(*streams)
         started = self._inserts.start(writes, source, in_set=in_set)
         queries, parts = [query for query, _ in started], [part for _, part in started]
-        job = Job(self._inserts.job_name(writes), queries, parts, explain=self.explained_failure)
+        job = Job(self._inserts.job_name(writes), queries, parts, explain=self.topics.named)
         if job.queries:
             self.jobs.append(job)
             job.watch(self.on_failure)

@@ -161,7 +161,7 @@ class Shell:
             if message is None:
                 raise
             _log.debug("a job failed", exc_info=error)
-            raise StoppedError(self.session.explained_failure(message), FAILED) from error
+            raise StoppedError(self.session.topics.named(message), FAILED) from error
 
     def stop_after_batch(self, timeout_ms: int) -> bool:
         """Stop all jobs after their batches, and say so. Return False if a batch has to be cut off.
