@@ -5,6 +5,7 @@ from __future__ import annotations
 from penstock.sql.language.parse import parse_statement
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import CreateTable
+from penstock.sql.plan.nodes import Output, Values
 from penstock.sql.run._cuts import Notes
 from penstock.sql.run._queries import QueryRows
 from penstock.sql.run._rows import INSERTS
@@ -16,7 +17,7 @@ KAFKA = f"'connector' = 'kafka', 'format' = 'json', {TOPIC}"
 UPSERT = f"'connector' = 'upsert-kafka', 'key.format' = 'json', 'value.format' = 'json', {TOPIC}"
 FILES = "'connector' = 'filesystem', 'path' = '/x', 'format' = 'csv'"
 JDBC = "'connector' = 'jdbc', 'url' = 'jdbc:sqlite:x', 'table-name' = 'x'"
-FOUND = QueryRows(None, INSERTS, "", "", {}, {}, Notes())
+FOUND = QueryRows(None, INSERTS, "", "", {}, {}, Notes(), Output(Values((), ()), (), ()))
 """A query of append-only rows, of which nothing else is known."""
 
 

@@ -11,10 +11,11 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from penstock.errors import SqlError
+from penstock.errors import PenstockError, SqlError
+from penstock.spark.continuous import ContinuousQuery
 from penstock.spark.local_checkpoints import quick_local_checkpoints
 from penstock.spark.one_thread import planned_in_one_thread
 from penstock.spark.process.short_errors import short_errors_of_batches
@@ -32,6 +33,7 @@ from penstock.sql.plan.hidden import HIDDEN, KIND
 from penstock.sql.run import _checkpoints
 from penstock.sql.run import _tables as tables
 from penstock.sql.run._changing import written_as
+from penstock.sql.run._continuous import ContinuousInsert, continuous_insert
 from penstock.sql.run._lines import line
 from penstock.sql.run._options import WRONG, is_about, located
 from penstock.sql.run._queries import Queries, QueryRows
@@ -48,7 +50,7 @@ from penstock.sql.run._sinks import (
 from penstock.sql.run._views import spark_message
 from penstock.sql.run.catalog import DEFAULT_DATABASE, Catalog, Key, Table, stored_columns
 from penstock.sql.run.job import Part
-from penstock.sql.run.settings import CHANGED, FOLDER, NAME, Settings
+from penstock.sql.run.settings import CHANGED, CONTINUOUS, FOLDER, NAME, Settings
 
 Emit = Callable[[str], None]
 _SHOWN_KIND = "+I"
@@ -67,6 +69,8 @@ class Write:
     found: QueryRows
     is_in_utc: bool = False
     """Whether it runs in UTC although the session is in another zone."""
+    continuous: ContinuousInsert | None = None
+    """It, if it runs without micro-batches."""
 
     @property
     def name(self) -> str:
@@ -144,7 +148,27 @@ class Inserts:
         except WRONG as error:
             here, there = (source, insert.table.offset), (table.source, table.definition.name.offset)
             raise located(error, *([] if is_about(error, dict(insert.hints)) else [there]), here) from None
-        return Write(key, rows, table, insert, found, is_in_utc=self._queries.views.foreign_zone is not None)
+        is_in_utc = self._queries.views.foreign_zone is not None
+        write = Write(key, rows, table, insert, found, is_in_utc=is_in_utc)
+        return replace(write, continuous=self._continuous(write, source))
+
+    def _continuous(self, write: Write, source: Source) -> ContinuousInsert | None:
+        """Return a write as a continuous query, if the session wants it so."""
+        if not self._settings.is_continuous:
+            return None
+        if self._settings.is_batch or not write.rows.isStreaming:
+            raise source.error(
+                f"'{CONTINUOUS}' is 'true', and the INSERT is a batch. Nothing was started. RESET "
+                f"'{CONTINUOUS}', or read a table of Kafka in the mode 'streaming'.",
+                write.offset,
+            )
+        if write.is_in_utc:
+            raise source.error(
+                "a continuous query takes no INSERT that runs in UTC while the session is in another zone. "
+                "Nothing was started. SET 'table.local-time-zone' = 'UTC'.",
+                write.offset,
+            )
+        return continuous_insert(write.found.tree, write.table, write.rows.schema, write.insert, source)
 
     @contextmanager
     def _changes_first(self, insert: Insert, key: Key, folder: str | None, source: Source) -> Iterator[None]:
@@ -172,7 +196,7 @@ class Inserts:
         Raises:
             SqlError: a stream has no folder for its checkpoints, or Spark refuses it. Nothing runs then.
         """
-        streams = [write for write in writes if write.rows.isStreaming]
+        streams = [write for write in writes if write.rows.isStreaming and write.continuous is None]
         folders = [self._folder(write, source, in_set=in_set) for write in streams]
         self._check_free(streams, folders, source)
         self._claim(streams, folders, source)
@@ -181,7 +205,10 @@ class Inserts:
                 with self._zone_of(write):
                     self._run_batch(write, source)
         queries: list[Any] = []
+        endless = [write for write in writes if write.continuous is not None]
+        started: list[ContinuousQuery] = []
         try:
+            started += (self._start_continuous(each, source, in_set=in_set) for each in endless)
             for write, folder in zip(streams, folders, strict=True):
                 in_one_thread = has_operators(write.found.states)
                 planned = planned_in_one_thread(self._spark) if in_one_thread else nullcontext()
@@ -193,13 +220,27 @@ class Inserts:
                 if folder is not None:
                     self._started[folder] = queries[-1]
         except BaseException:
+            for query in started:
+                query.stop()
             stop_soon(queries, _STOP_MS)
             raise
         parts = [
             Part(write.name, self._label(write, in_set=in_set), folder)
             for write, folder in zip(streams, folders, strict=True)
         ]
-        return list(zip(queries, parts, strict=True))
+        parts += [Part(write.name, self._label(write, in_set=in_set)) for write in endless]
+        return list(zip([*queries, *started], parts, strict=True))
+
+    def _start_continuous(self, write: Write, source: Source, *, in_set: bool) -> ContinuousQuery:
+        settings, label = self._settings, self._label(write, in_set=in_set)
+        assert write.continuous is not None  # noqa: S101 - the caller has asked
+        try:
+            return write.continuous.start(self._spark, label, settings.interval_ms, settings.parallelism)
+        except WRONG as error:
+            here = (source, write.offset)
+            raise located(error, (write.table.source, write.table.definition.name.offset), here) from None
+        except PenstockError as error:
+            raise source.failure(f"the INSERT cannot start: {error.message}", write.offset) from error
 
     def _label(self, write: Write, *, in_set: bool) -> str:
         """Return the name that a query reports with: that of its own table, also in a set."""

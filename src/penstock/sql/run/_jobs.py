@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from penstock.errors import PenstockError
 from penstock.security.location import without_secrets
+from penstock.spark.continuous import ContinuousQuery
 from penstock.spark.stop_after_batch import can_stop_after_batch
 from penstock.sql.run.job import RUNNING, Job, Result, error_line
 
@@ -45,7 +46,7 @@ def described(job: Job) -> Result:
     rows = []
     for query, part in zip(job.queries, job.parts, strict=True):
         last = query.lastProgress if query.isActive else None
-        batch = "" if last is None else str(last["batchId"])
+        batch = "" if last is None else str(last.get("batchId", ""))  # a continuous query has none
         rows.append((part.target, batch, _shown_folder(part.folder), error_line(query)))
     return Result(columns=("insert into", "last batch", "checkpoint", "error"), rows=tuple(rows))
 
@@ -72,14 +73,17 @@ def stopped(job: Job, *, with_savepoint: bool) -> Result:
         if not job.error:
             raise
         raise PenstockError(f"The job '{job.name}' failed before it could stop: {job.error}") from error
-    said = (
-        f"The job '{job.name}' has stopped between two batches. It continues from there when it runs again."
-    )
+    where = "where it had committed" if _is_continuous(job) else "between two batches"
+    said = f"The job '{job.name}' has stopped {where}. It continues from there when it runs again."
     if not with_savepoint:
         return Result(said)
     # A checkpoint stays where it is, so it is also what Flink calls a savepoint.
     rows = tuple((_shown_folder(part.folder),) for part in job.parts)
     return Result(said, columns=("savepoint path",), rows=rows)
+
+
+def _is_continuous(job: Job) -> bool:
+    return all(isinstance(query, ContinuousQuery) for query in job.queries)
 
 
 def _shown_folder(folder: str | None) -> str:

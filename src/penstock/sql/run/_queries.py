@@ -54,6 +54,7 @@ class QueryRows:
         definitions: of the views, tables and functions that the query uses, by their names.
         states: what each operator with a state does, by its id.
         notes: of its plan, for EXPLAIN and warnings.
+        tree: its plan.
     """
 
     frame: Any
@@ -63,6 +64,7 @@ class QueryRows:
     definitions: Mapping[str, str]
     states: Mapping[str, str]
     notes: Notes
+    tree: Output
 
 
 class Queries:
@@ -136,7 +138,7 @@ class Queries:
             frame = local_rows(frame)
         states = {} if self._settings.is_batch else states_of(plan, traits)
         return QueryRows(
-            frame, _rows_of(plan, traits), sql, shown(plan, traits), planner.definitions, states, notes
+            frame, _rows_of(plan, traits), sql, shown(plan, traits), planner.definitions, states, notes, plan
         )
 
     def fields(self, name: Name) -> list[Any]:

@@ -29,7 +29,7 @@ from penstock.sql.plan.texts import literal, quoted
 from penstock.sql.run._changing import check_changing
 from penstock.sql.run.catalog import Table, stored_columns
 
-_METADATA_TYPES = {
+METADATA_TYPES = {
     "topic": "STRING",
     "partition": "INT",
     "headers": "MAP<STRING, BINARY>",
@@ -149,7 +149,7 @@ def declared_types(table: CreateTable) -> list[tuple[str, str, dict[str, str]]]:
             parts.append((column.name, _declared(column.type, column.name), {}))
         elif isinstance(column, MetadataColumn):
             key = column.metadata_key
-            declared = _METADATA_TYPES.get(key) or _declared(column.type, column.name)
+            declared = METADATA_TYPES.get(key) or _declared(column.type, column.name)
             parts.append((column.name, declared, {MARK: key}))
     return parts
 
@@ -222,7 +222,7 @@ def stored_texts(table: Table) -> list[str]:
     texts = []
     for column in table.definition.columns:
         name = quoted(column.name)
-        if isinstance(column, MetadataColumn) and column.metadata_key in _METADATA_TYPES:
+        if isinstance(column, MetadataColumn) and column.metadata_key in METADATA_TYPES:
             texts.append(f"CAST({name} AS {_declared(column.type, column.name)}) AS {name}")
         elif not isinstance(column, ComputedColumn):
             texts.append(name)

@@ -18,6 +18,7 @@ from typing import Any
 from penstock.errors import CheckpointError
 from penstock.source.checkpoint_offset import SourceOffset, parse_reported
 from penstock.source.stopping import is_reached
+from penstock.spark.continuous import ContinuousQuery
 from penstock.spark.java_process import until_answered
 from penstock.spark.stop_after_batch import check_stop_after_batch, stop_all_after_batch
 from penstock.sql.connectors.datagen.offset import made_offset
@@ -214,14 +215,20 @@ class Job:
 def stop_jobs_after_batch(jobs: Iterable[Job], timeout_ms: int | None = None) -> bool:
     """Stop several jobs at the same time, as `Job.stop_after_batch` does."""
     active = [job for job in jobs if job.is_active]
-    queries = [query for job in active for query in job.queries]
+    given = [query for job in active for query in job.queries]
+    continuous = [query for query in given if isinstance(query, ContinuousQuery)]
+    queries = [query for query in given if not isinstance(query, ContinuousQuery)]
     for query in queries:
         check_stop_after_batch(query)
     has_stopped = False
     try:
         for job in active:
             job._end_watch()  # noqa: SLF001 - of the same module
+        for query in continuous:  # it has no batches, and goes on where it has committed
+            query.stop()
         has_stopped = stop_all_after_batch(queries, timeout_ms)
+        for query in continuous:
+            query.awaitTermination(0)  # raises if it has failed
     finally:
         if not has_stopped:  # the time was up, Ctrl-C, or an error: queries may still run
             for job in active:
@@ -284,13 +291,13 @@ def is_read(progress: Mapping[str, Any] | None) -> bool:
 
     The last batch has to begin there: only then is the batch that reached the ends in Spark's commit log.
     """
-    sources = progress["sources"] if progress is not None else []
+    sources = progress.get("sources", []) if progress is not None else []
     return bool(sources) and all(_is_at_end(source["startOffset"], source["endOffset"]) for source in sources)
 
 
 def is_nearly_read(progress: Mapping[str, Any] | None) -> bool:
     """Return whether the last batch came to the ends, so that the next batch shows it; False if unknown."""
-    sources = progress["sources"] if progress is not None else []
+    sources = progress.get("sources", []) if progress is not None else []
     return bool(sources) and all(_is_at_end(source["endOffset"], source["endOffset"]) for source in sources)
 
 

@@ -23,6 +23,7 @@ IDLE = "table.exec.source.idle-timeout"
 RESULT_MODE = "sql-client.execution.result-mode"
 RESULT_ROWS = "sql-client.execution.max-table-result.rows"
 CHANGED = "penstock.changed-query"
+CONTINUOUS = "penstock.continuous"
 TTL = "table.exec.state.ttl"
 DUPLICATES = "table.exec.source.cdc-events-duplicate"
 
@@ -41,6 +42,7 @@ _SERVED = {
     DUPLICATES: "'true': events of a table for change data may come twice, and its PRIMARY KEY finds them",
     STRATEGY: "'TRY_RESOLVE' (default): functions such as NOW() over a changelog are refused. 'IGNORE': "
     "they run with a warning, and their tables may be wrong",
+    CONTINUOUS: "'true': INSERT without a state, from a topic to a topic, runs without micro-batches",
     CHANGED: "'continue': a changed query continues from the checkpoint of its name; 'fail' (default)",
 }
 _SYNONYMS = {
@@ -102,6 +104,7 @@ _FIXED = {
 _ALLOWED = {
     MODE: ("streaming", "batch"),
     CHANGED: ("fail", "continue"),
+    CONTINUOUS: ("true", "false"),
     SYNC: ("true", "false"),
     DUPLICATES: ("true", "false"),
     STRATEGY: ("try_resolve", "ignore"),
@@ -172,6 +175,17 @@ class Settings:
     def is_batch(self) -> bool:
         """Return whether queries run as batches."""
         return self.values.get(MODE, "streaming").lower() == "batch"
+
+    @property
+    def is_continuous(self) -> bool:
+        """Return whether INSERTs run without micro-batches."""
+        return self.values.get(CONTINUOUS) == "true"
+
+    @property
+    def parallelism(self) -> int | None:
+        """Return how many tasks a query has; None for as many as Spark takes."""
+        text = self.values.get(PARALLELISM)
+        return None if text is None else int(text)
 
     @property
     def idle_timeout(self) -> str | None:

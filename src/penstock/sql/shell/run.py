@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.errors import OptionError, PenstockError, SchemaError, SqlError, SqlFailedError
+from penstock.spark.continuous import ContinuousQuery
 from penstock.spark.java_process import is_of_ended_java, java_gone
 from penstock.spark.one_thread import left_to_the_start
 from penstock.spark.stop_after_batch import can_stop_after_batch
@@ -32,6 +33,7 @@ _PROGRESS_S = 10.0
 STOP_TIMEOUT_MS = 60_000
 _STOPPED = "Stopped."
 _CONTINUES = "Each INSERT continues from its checkpoint when the script runs again."
+_GOES_ON = "An INSERT without micro-batches continues where it had committed."
 _CUT_OFF = "A batch may be cut off: start the same script once more before you change it."
 _log = logging.getLogger(__name__)
 
@@ -183,17 +185,23 @@ class Shell:
         return has_stopped
 
     def stopped(self, *, is_cut_off: bool) -> str:
-        """Return what the user has to know after a stop. Only an INSERT with a checkpoint continues."""
-        if not any(part.folder for job in self.session.jobs for part in job.parts):
-            return _STOPPED
-        return " ".join([_STOPPED, _CONTINUES, *([_CUT_OFF] if is_cut_off else [])])
+        """Return what the user has to know after a stop: an INSERT continues if it has a position."""
+        said = [_STOPPED]
+        if any(part.folder for job in self.session.jobs for part in job.parts):
+            said += [_CONTINUES, *([_CUT_OFF] if is_cut_off else [])]
+        if any(isinstance(query, ContinuousQuery) for job in self.session.jobs for query in job.queries):
+            said.append(_GOES_ON)
+        return " ".join(said)
 
 
 def progress(job: Job) -> Iterator[str]:
     """Return a line for each query of a job: its batch with the rows, rows a second, and the time it took."""
     for query, part in zip(job.queries, job.parts, strict=True):
         last: Any = query.lastProgress
-        if last is not None:
+        if isinstance(query, ContinuousQuery) and last is not None:
+            rate = float(last["inputRowsPerSecond"])
+            yield f"{part.label}: {rate:,.0f} rows/s, {last['numTransactions']:,} transactions"
+        elif last is not None:
             count, rate = int(last["numInputRows"]), float(last["processedRowsPerSecond"] or 0)
             rows = "1 row" if count == 1 else f"{count:,} rows"
             took_ms = last["durationMs"].get("triggerExecution", 0)

@@ -1,0 +1,156 @@
+"""Expressions over Arrow, as a continuous query computes them, beside what Flink has answered. Without Spark.
+
+`tests/spark/test_sql_continuous.py` compares each function with Spark, over extreme values.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from penstock.errors import RowError, SqlError
+from penstock.sql.emit.arrow import ArrowPlan, NotServedError, arrow_type
+from penstock.sql.emit.arrow_values import Constant, Value
+from penstock.sql.plan.expressions import Call, Column, Expression, Literal, rewritten, walk
+from penstock.sql.plan.nodes import Output, Project
+from tests.judges.sql.corpus import DATA
+from tests.unit.sql.planning import How, RecordedViews, planned
+
+ANYTHING = How(views=RecordedViews(knows_all=False))
+REFUSED: dict[str, str] = json.loads((DATA / "refused.json").read_text())
+"""What fails in Spark and not in Flink."""
+LEAST_JUDGED = 58
+"""How many of Flink's answers are compared at least. Raise it with the functions that are served."""
+SERVED = {
+    "=", "<>", "<", "<=", ">", ">=", "AND", "OR", "NOT", "IS NULL", "IS TRUE", "IS FALSE", "IS DISTINCT FROM",
+    "BETWEEN", "IN", "COALESCE", "IFNULL", "NULLIF", "IF", "CASE", "||", "CONCAT", "CHAR_LENGTH",
+    "CHARACTER_LENGTH", "TRIM", "CAST", "TRY_CAST", "+", "-", "*",
+}  # fmt: skip
+
+
+def expression_of(text: str) -> Expression | None:
+    """Return a recorded expression as binding gives it; None if it needs Spark, or is refused."""
+    try:
+        plan: Output = planned(f"SELECT {text} AS x", ANYTHING).plan
+    except SqlError:
+        return None
+    node = plan.input
+    return node.outputs[0].expression if isinstance(node, Project) else None
+
+
+@cache
+def recorded() -> list[tuple[str, Any, str | None, Expression]]:
+    """Return text, value, error and expression of what Flink has answered."""
+    found = []
+    for each in json.loads((DATA / "flink_expressions.json").read_text()):
+        expression = expression_of(each["expression"])
+        if expression is not None:
+            found.append((each["expression"], each.get("value"), each.get("error"), expression))
+    return found
+
+
+def served() -> Iterator[tuple[str, Any, str | None, Expression, Value]]:
+    for text, value, error, expression in recorded():
+        try:
+            yield text, value, error, expression, ArrowPlan().value(expression)
+        except NotServedError:
+            continue
+
+
+ONE_ROW = pa.RecordBatch.from_pydict({"any": [1]})
+
+
+def plain(value: Any) -> Any:
+    """Return a value as the recorded answers have it."""
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+def over_columns(expression: Expression) -> tuple[Value, pa.RecordBatch] | None:
+    """Return an expression whose constants are columns, and three rows of them, with NULLs between."""
+    columns: dict[str, pa.Array] = {}
+
+    def replaced(part: Expression) -> Expression | None:
+        if not isinstance(part, Literal) or part.text == "NULL":
+            return None
+        constant = ArrowPlan().value(part)
+        assert isinstance(constant, Constant)
+        name = f"c{len(columns)}"
+        value = constant.value
+        columns[name] = pa.array([value.as_py(), None, value.as_py()], value.type)
+        return Column(len(columns) - 1, name, part.type)
+
+    try:
+        value = ArrowPlan().value(rewritten(expression, replaced))
+    except NotServedError:  # it wants a constant
+        return None
+    return (value, pa.RecordBatch.from_pydict(columns)) if columns else None
+
+
+def test_what_is_served_has_the_value_that_flink_gave() -> None:
+    wrong, judged, names = {}, 0, set()
+    for text, wanted, error, expression, value in served():
+        names |= {each.name for each in walk(expression) if isinstance(each, Call)}
+        if error is not None or text in REFUSED:  # an overflow, which is an error in Spark, too
+            with pytest.raises(RowError, match="does not fit its type"):
+                value.of(ONE_ROW)
+            continue
+        found = value.of(ONE_ROW)
+        assert found.type == value.type, text
+        rows = [found[0].as_py()]
+        if (of_columns := over_columns(expression)) is not None:
+            copied = pickle.loads(pickle.dumps(of_columns[0]))  # noqa: S301 - it travels to executors so
+            array = copied.of(of_columns[1])
+            rows += [array[0].as_py(), array[2].as_py()]
+        judged += 1
+        if any(plain(each) != wanted for each in rows):
+            wrong[text] = (rows, wanted)
+    assert wrong == {}
+    assert judged >= LEAST_JUDGED
+    assert names <= SERVED
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "UPPER('a')", "LOWER('a')", "7 / 2", "7 % 2", "CAST('1' AS INT)", "CAST(1 AS DOUBLE) > 0",
+        "CAST(1 AS DOUBLE) = 1", "'a' LIKE 'a%'", "CAST(300 AS TINYINT)", "SUBSTRING('abc', 2)", "RAND()",
+        "CAST('a' AS CHAR(3))", "CAST('abc' AS VARCHAR(2))", "CURRENT_TIMESTAMP", "ABS(-1)",
+    ],
+)  # fmt: skip
+def test_what_could_differ_is_refused_by_its_name(text: str) -> None:
+    expression = expression_of(text)
+    assert expression is not None
+    with pytest.raises(NotServedError, match="which a continuous query does not serve"):
+        ArrowPlan().value(expression)
+
+
+def test_a_part_of_case_is_computed_only_where_it_is_needed() -> None:
+    expression = expression_of(
+        "CASE WHEN 2147483647 > 5 THEN 0 ELSE 2147483647 + 1 END + COALESCE(0, 2147483647 + 1)"
+    )
+    assert expression is not None
+    assert ArrowPlan().value(expression).of(ONE_ROW).to_pylist() == [0]
+    guarded = expression_of("(1 > 2 AND 2147483647 + 1 > 0) OR (1 < 2 OR 2147483647 + 1 > 0)")
+    assert guarded is not None
+    assert ArrowPlan().value(guarded).of(ONE_ROW).to_pylist() == [True]
+
+
+def test_an_overflow_names_its_place() -> None:
+    expression = expression_of("2147483647 + 1")
+    assert expression is not None
+    value = ArrowPlan(lambda offset: f"Offset {offset}: ").value(expression)
+    with pytest.raises(RowError, match=r"^Offset 7: \+: a number does not fit its type int32"):
+        value.of(ONE_ROW)
+
+
+def test_a_value_has_the_type_of_its_expression() -> None:
+    for text, _, _, expression, value in served():
+        assert value.type == arrow_type(expression.type), text
