@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, cast
 
 from kafka.protocol import admin, consumer, metadata
@@ -148,6 +149,7 @@ def _sleep(seconds: float) -> bool:
     return False
 
 
+@cache
 def _response_of(request: str) -> Any:
     name = request.replace("Request", "Response")
     return next(getattr(room, name) for room in (consumer, metadata, admin) if hasattr(room, name))

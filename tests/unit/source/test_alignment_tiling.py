@@ -19,7 +19,8 @@ from tests.unit.source_cluster import append
 
 pytestmark = pytest.mark.usefixtures("virtual_time")
 
-DRIFT_MS = 10
+DRIFT_MS = 20
+"""Less than the disorder of the times, so that a record may be too new that stands before older ones."""
 
 
 class InThisThread:

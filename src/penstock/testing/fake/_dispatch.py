@@ -45,6 +45,7 @@ class Dispatcher:
         self._state = state
         self._controls = controls
         self._served = served_apis(max_versions)
+        self._handlers = {each.api.name: each.handler for each in self._served.values()}
         self._late_lock = threading.Lock()
         self._late: list[tuple[str, Connection, bytes]] = []
         self.failures: list[BaseException] = []
@@ -111,7 +112,7 @@ class Dispatcher:
             self._state.expire()
             if seen.api == API_VERSIONS:
                 return api_versions(call, self._served)
-            fields = self._served[self._key_of(seen.api)].handler(call)
+            fields = self._handlers[seen.api](call)
             if seen.api == "SaslAuthenticate" and not fields["error_code"]:
                 connection.user = user_of(call, bytes(seen.body.auth_bytes))
             return fields
@@ -120,9 +121,6 @@ class Dispatcher:
         return Call(
             self._state, seen.api, seen.version, seen.body, seen.node_id, seen.principal, refused_with
         )
-
-    def _key_of(self, name: str) -> int:
-        return next(key for key, served in self._served.items() if served.api.name == name)
 
     def _answer(
         self, connection: Connection, frame: Frame, seen: SeenRequest, fields: Fields, action: Action | None
