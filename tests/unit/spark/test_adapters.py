@@ -265,14 +265,14 @@ def test_the_runner_of_a_stream_gets_a_reader_that_raises_what_is_wrong(
 def test_sigterm_lets_sparks_runner_stop_the_reader() -> None:
     """The runner's process: SIGTERM must lead to `finally: reader.stop()`, also when it comes twice."""
     code = """
-import sys, types, threading
+import sys, types
 spec = types.SimpleNamespace(name="pyspark.sql.streaming.python_streaming_source_runner")
 sys.modules["__main__"].__spec__ = spec
 from penstock.spark.process.begin import stop_in_order_on_sigterm
 stop_in_order_on_sigterm()
 try:
     print("ready", flush=True)
-    threading.Event().wait(60)
+    sys.stdin.readline()  # a line ends it, too, if the signal came just before the wait
 finally:
     sys.stdin.readline()
     print("stopped", flush=True)
