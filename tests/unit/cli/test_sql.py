@@ -19,7 +19,6 @@ from penstock.cli.app import app
 from penstock.cli.sql import Termination, _stopped
 from penstock.errors import SqlError
 from penstock.spark.java_process import java_gone
-from penstock.sql.run.job import Job, Part
 from penstock.sql.shell.run import Shell
 
 
@@ -53,7 +52,7 @@ class FakeShell:
 
     def __init__(self, outcome: Any) -> None:
         self.outcome = outcome
-        self.session = MagicMock(jobs=[Job("j", [], [Part("t", "t", "/checkpoint")])])
+        self.session = MagicMock(checkpoints=["/checkpoint"])
 
     stopped = Shell.stopped
 

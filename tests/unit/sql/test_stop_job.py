@@ -225,10 +225,10 @@ def test_a_failure_of_a_job_is_told_with_what_the_session_knows() -> None:
 
 
 def test_only_an_insert_with_a_checkpoint_continues() -> None:
-    jobs = [Job("select", [query()]), Job("print", [query()], [Part("p", "p")])]
-    shell = Shell(MagicMock(jobs=jobs), Output(print), print)
+    session = MagicMock(checkpoints=[])
+    shell = Shell(session, Output(print), print)
     assert shell.stopped(is_cut_off=True) == shell.stopped(is_cut_off=False) == "Stopped."
-    jobs[0].parts = [Part("t", "t", "/checkpoint")]
+    session.checkpoints.append("/checkpoint")
     continues = "Stopped. Each INSERT continues from its checkpoint when the script runs again."
     assert shell.stopped(is_cut_off=False) == continues
     assert shell.stopped(is_cut_off=True).startswith(f"{continues} A batch may be cut off")

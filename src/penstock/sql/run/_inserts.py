@@ -96,6 +96,8 @@ class Inserts:
         self._emit = emit
         self._started: dict[str, Any] = {}
         """The last query of each folder of checkpoints."""
+        self.checkpoints: list[str] = []
+        """The folders of all INSERTs that were about to start, also if the start was cut off."""
 
     def prepare(
         self, insert: Insert, source: Source, *, in_set: bool = False, is_explained: bool = False
@@ -240,7 +242,8 @@ class Inserts:
             here = (source, write.offset)
             raise located(error, (write.table.source, write.table.definition.name.offset), here) from None
         except PenstockError as error:
-            raise source.failure(f"the INSERT cannot start: {error.message}", write.offset) from error
+            said = self._queries.topics.named(error.message)
+            raise source.failure(f"the INSERT cannot start: {said}", write.offset) from error
 
     def _label(self, write: Write, *, in_set: bool) -> str:
         """Return the name that a query reports with: that of its own table, also in a set."""
@@ -287,6 +290,7 @@ class Inserts:
                 )
             except ValueError as error:
                 raise source.error(str(error), write.offset) from None
+        self.checkpoints += notes
         for folder, noted in notes.items():
             if noted is not None:
                 _checkpoints.note(folder, noted)

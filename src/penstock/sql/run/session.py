@@ -118,6 +118,8 @@ class Session:
         self.topics = self._queries.topics
         """Adds to why a job failed which tables read a topic that is missing."""
         self._inserts = Inserts(spark, self._catalog, self._settings, self._queries, emit)
+        self.checkpoints = self._inserts.checkpoints
+        """The folders of checkpoints of all INSERTs that were started."""
 
     def _begin(self) -> None:
         self._check_spark()

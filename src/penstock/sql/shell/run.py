@@ -187,7 +187,7 @@ class Shell:
     def stopped(self, *, is_cut_off: bool) -> str:
         """Return what the user has to know after a stop: an INSERT continues if it has a position."""
         said = [_STOPPED]
-        if any(part.folder for job in self.session.jobs for part in job.parts):
+        if self.session.checkpoints:
             said += [_CONTINUES, *([_CUT_OFF] if is_cut_off else [])]
         if any(isinstance(query, ContinuousQuery) for job in self.session.jobs for query in job.queries):
             said.append(_GOES_ON)

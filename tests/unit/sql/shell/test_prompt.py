@@ -13,7 +13,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from penstock.errors import SqlError
-from penstock.sql.run.job import Part, Result
+from penstock.sql.run.job import Result
 from penstock.sql.shell.prompt import HELP, _Completer, run_prompt
 from penstock.sql.shell.run import Shell
 
@@ -26,13 +26,13 @@ class FakeJob:
     is_active: bool = True
     error: str = "topic gone"
     is_stopping: bool = False
-    parts: tuple[Part, ...] = (Part("copy", "copy", "/checkpoint"),)
 
 
 @dataclass
 class FakeSession:
     jobs: list[FakeJob] = field(default_factory=list)
     on_failure: Any = None
+    checkpoints: tuple[str, ...] = ("/checkpoint",)
 
     def execute(self, text: str) -> list[Result]:
         assert text == "SHOW TABLES"
@@ -107,7 +107,7 @@ def test_ctrl_c_during_stop_job_does_not_say_that_the_job_has_stopped(tmp_path: 
 
 
 def test_a_batch_that_is_cut_off_and_a_job_that_fails_are_told(tmp_path: Path) -> None:
-    shell: Any = FakeShell(FakeSession([FakeJob("copy")]), stops=False)
+    shell: Any = FakeShell(stops=False)
     with create_pipe_input() as keys:
         keys.send_text(CTRL_D)
         run_prompt(shell, stop_timeout_ms=5, history=tmp_path / "history", input=keys, output=DummyOutput())
