@@ -21,6 +21,7 @@ from penstock.client.settings import ConnectionSettings
 from penstock.errors import RowError
 from penstock.sql.emit.arrow import ArrowPlan, ArrowQuery
 from penstock.sql.plan.types import text_of_spark
+from penstock.sql.shell.run import progress
 from penstock.types import TopicPartition
 from tests import judge
 from tests.fix_broker import MakeTopic
@@ -223,6 +224,10 @@ def test_an_insert_runs_without_micro_batches_stops_and_goes_on(
         [query] = job.queries
         assert penstock.continuous_queries(script.session.spark) == [query]
         wait_until(lambda: read() == 40, "the first records are copied")
+        wait_until(lambda: query.lastProgress, "a report")
+        [line] = progress(job)
+        assert line.startswith("insert-into_large: ")
+        assert line.endswith(" transactions")
         [shown] = script("SHOW JOBS")[0].rows
         assert shown[1:3] == ("insert-into_large", "RUNNING")
         assert script("DESCRIBE JOB 'insert-into_large'")[0].rows[0][:2] == ("large", "")

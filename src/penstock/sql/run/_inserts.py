@@ -230,7 +230,7 @@ class Inserts:
             Part(write.name, self._label(write, in_set=in_set), folder)
             for write, folder in zip(streams, folders, strict=True)
         ]
-        parts += [Part(write.name, self._label(write, in_set=in_set)) for write in endless]
+        parts += [Part(each.name, self._label(each, in_set=in_set), None, True) for each in endless]
         return list(zip([*queries, *started], parts, strict=True))
 
     def _start_continuous(self, write: Write, source: Source, *, in_set: bool) -> ContinuousQuery:

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 from penstock.errors import PenstockError
 from penstock.security.location import without_secrets
-from penstock.spark.continuous import ContinuousQuery
 from penstock.spark.stop_after_batch import can_stop_after_batch
 from penstock.sql.run.job import RUNNING, Job, Result, error_line
 
@@ -83,7 +82,7 @@ def stopped(job: Job, *, with_savepoint: bool) -> Result:
 
 
 def _is_continuous(job: Job) -> bool:
-    return all(isinstance(query, ContinuousQuery) for query in job.queries)
+    return all(part.is_continuous for part in job.parts)
 
 
 def _shown_folder(folder: str | None) -> str:

@@ -37,11 +37,13 @@ class Part:
         target: the table that it writes.
         label: the name that it reports with.
         folder: of its checkpoint; None without one.
+        is_continuous: whether it runs without micro-batches.
     """
 
     target: str
     label: str
     folder: str | None = None
+    is_continuous: bool = False
 
 
 class Job:

@@ -189,7 +189,7 @@ class Shell:
         said = [_STOPPED]
         if self.session.checkpoints:
             said += [_CONTINUES, *([_CUT_OFF] if is_cut_off else [])]
-        if any(isinstance(query, ContinuousQuery) for job in self.session.jobs for query in job.queries):
+        if any(part.is_continuous for job in self.session.jobs for part in job.parts):
             said.append(_GOES_ON)
         return " ".join(said)
 
