@@ -232,7 +232,8 @@ def test_only_an_insert_with_a_checkpoint_continues() -> None:
     continues = "Stopped. Each INSERT continues from its checkpoint when the script runs again."
     assert shell.stopped(is_cut_off=False) == continues
     assert shell.stopped(is_cut_off=True).startswith(f"{continues} A batch may be cut off")
-    jobs[0].parts = [Part("t", "t", is_continuous=True)]
+    session.checkpoints.clear()
+    session.jobs = [Job("t", [query()], [Part("t", "t", is_continuous=True)])]
     assert shell.stopped(is_cut_off=True) == (
         "Stopped. An INSERT without micro-batches continues where it had committed."
     )

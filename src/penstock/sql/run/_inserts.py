@@ -210,7 +210,8 @@ class Inserts:
         endless = [write for write in writes if write.continuous is not None]
         started: list[ContinuousQuery] = []
         try:
-            started += (self._start_continuous(each, source, in_set=in_set) for each in endless)
+            for each in endless:
+                started.append(self._start_continuous(each, source, in_set=in_set))
             for write, folder in zip(streams, folders, strict=True):
                 in_one_thread = has_operators(write.found.states)
                 planned = planned_in_one_thread(self._spark) if in_one_thread else nullcontext()
