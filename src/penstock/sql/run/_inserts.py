@@ -211,7 +211,8 @@ class Inserts:
         started: list[ContinuousQuery] = []
         try:
             for each in endless:
-                started.append(self._start_continuous(each, source, in_set=in_set))
+                query = self._start_continuous(each, source, in_set=in_set)
+                started.append(query)  # at once, so that it is stopped if the next one fails
             for write, folder in zip(streams, folders, strict=True):
                 in_one_thread = has_operators(write.found.states)
                 planned = planned_in_one_thread(self._spark) if in_one_thread else nullcontext()
@@ -223,8 +224,8 @@ class Inserts:
                 if folder is not None:
                     self._started[folder] = queries[-1]
         except BaseException:
-            for query in started:
-                query.stop()
+            for one in started:
+                one.stop()
             stop_soon(queries, _STOP_MS)
             raise
         parts = [
