@@ -34,7 +34,7 @@ from tests.compat import tables
 from tests.compat.releases import HERE, RELEASES
 from tests.examples import examples
 from tests.kafka.dying_materialize import AFTER, BEFORE, CHANGES
-from tests.unit.targets.changes import COLUMNS, Change, after, batch, rows_of
+from tests.unit.targets.changes import COLUMNS, QUERY, Change, after, batch, rows_of
 
 CHILD_TIMEOUT_S = 120
 psycopg = pytest.importorskip("psycopg", reason="no driver for PostgreSQL: pip install 'psycopg[binary]'")
@@ -394,8 +394,21 @@ def test_copy_writes_the_values_that_inserts_write(server: str, rows: list[tuple
     assert len(found[0]) == len(rows)
 
 
+@pytest.mark.parametrize("encoding", ["LATIN1", "EUC_JP", "SJIS", "GBK", "UTF8"])
+def test_copy_encodes_text_as_the_connection_does(server: str, encoding: str) -> None:
+    text = "é ü" if encoding == "LATIN1" else "表ソ日本"
+    table = f"encoded_{encoding.lower()}"
+    columns = pa.schema([("id", pa.string()), ("text", pa.string())])
+    rows = pa.table([[text], [text]], schema=columns)
+    target = SqlTable(table, lambda: psycopg.connect(f"{server} client_encoding={encoding}"))
+    assert target.apply(Batch(QUERY, 0, ("id",), LastRows(("id",), columns).last_rows(rows)))
+    with closing(psycopg.connect(server)) as connection:
+        found = connection.execute(f"SELECT id, text FROM {table}").fetchall()  # noqa: S608 - of the test
+    assert found == [(text, text)]
+
+
 def test_rows_that_copy_leaves_out_are_an_error(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sql, "copy_texts", lambda rows: iter([b"1\ta\t0\n"]))
+    monkeypatch.setattr(sql, "copy_texts", lambda rows: iter(["1\ta\t0\n"]))
     target = SqlTable("short", lambda: psycopg.connect(server))
     with pytest.raises(MaterializeError, match=r"took 1 of the 2 rows of batch 0 .* by COPY"):
         target.apply(batch(0, [(1, "a", "+I"), (2, "b", "+I")]))

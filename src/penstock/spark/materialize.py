@@ -21,9 +21,11 @@ from penstock.spark.connect import is_connect
 from penstock.spark.in_order import in_order
 from penstock.spark.map_rows import map_rows
 from penstock.spark.process.short_errors import short_errors_of_batches
+from penstock.spark.staging import AppliesStaged, runner_of, stage_of, staged_batch
 from penstock.spark.versions import to_arrow_schema
 from penstock.state.columns import check_columns
 from penstock.targets.batch import DELETED, Batch, LastRows
+from penstock.targets.staged import Stage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -55,12 +57,14 @@ def materialize(
     *,
     order_by: Sequence[str] | None = None,
     query_id: str | None = None,
+    staging: str | None = None,
 ) -> DataStreamWriter:
     """Return a writer that keeps a table equal to a changelog. Set its checkpoint and trigger, and start it.
 
     Each micro-batch is applied once, as a whole: the target remembers the query, the number and a digest of
     the last batch. +I and +U insert or update the row with their key, -D and -U delete it; the last row of
-    a key in a batch counts. The driver collects the last rows of a batch, so limit the size of batches.
+    a key in a batch counts. The driver collects the last rows of a batch, so limit the size of batches. With
+    `staging` the executors write the rows of large batches, and the files of the table.
 
     Args:
         df: a streaming changelog, such as that of `normalize`; without `row_kind` every row is +I.
@@ -69,6 +73,8 @@ def materialize(
         order_by: brings rows together with `in_order` first; without it the rows of each key have to be in
             one partition and in order.
         query_id: of the query, which changes only with the checkpoint. Only Spark Connect needs it.
+        staging: a folder that the driver and all executors reach, a path or a URI as of a state; None without
+            one. Only `IcebergTable` takes it. Executors need the extra `iceberg` then.
 
     Returns:
         A `DataStreamWriter` with its `foreachBatch` set.
@@ -76,7 +82,7 @@ def materialize(
     Raises:
         SchemaError: a column does not exist, or the table cannot hold it.
         MaterializeError: the table exists and has other columns. On Spark Connect the first batch finds this.
-        OptionError: `df` is not a stream, or no key is named.
+        OptionError: `df` is not a stream, no key is named, or the target does not take `staging`.
     """
     if not df.isStreaming:
         raise OptionError(
@@ -85,10 +91,15 @@ def materialize(
             option="df",
         )
     check_names("keys", keys)
+    if staging is not None and not isinstance(target, AppliesStaged):
+        raise OptionError(
+            f"`staging` is for an IcebergTable, and not for {target}. Nothing was started. Leave it out.",
+            option="staging",
+        )
     last_rows = last_rows_of(df, target, keys)
     if isinstance(target, ComparesColumns) and not is_connect(df):  # a client may not reach the table
         target.check_existing(last_rows.columns, keys)
-    function = Materializer(target, last_rows, tuple(order_by or ()), query_id)
+    function = Materializer(target, last_rows, tuple(order_by or ()), query_id, staging)
     return df.writeStream.foreachBatch(function)
 
 
@@ -144,6 +155,7 @@ class Materializer:
     last_rows: LastRows
     order_by: tuple[str, ...]
     query_id: str | None
+    staging: str | None = None
 
     @short_errors_of_batches
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
@@ -164,9 +176,21 @@ class Materializer:
             )
         if self.order_by:
             rows = in_order(rows, keys, order_by=self.order_by)
-        batch = _collected(rows, self.last_rows, query_id, batch_id)
+        if self.staging is None:
+            batch = _collected(rows, self.last_rows, query_id, batch_id)
+            batch.check_keys()
+            self.target.apply(batch)
+        else:
+            self._apply_staged(rows, query_id, stage_of(self.last_rows, self.staging, query_id, batch_id))
+
+    def _apply_staged(self, rows: DataFrame, query_id: str, stage: Stage) -> None:
+        batch = staged_batch(rows, stage, query_id)
         batch.check_keys()
-        self.target.apply(batch)
+        if isinstance(batch, Batch):
+            self.target.apply(batch)
+        elif isinstance(self.target, AppliesStaged):
+            self.target.apply_staged(batch, runner_of(rows))
+        stage.sweep()
 
 
 def _check_no_floats(columns: pa.Schema, keys: Sequence[str]) -> None:

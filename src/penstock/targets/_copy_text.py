@@ -24,7 +24,7 @@ _HEX = "\\\\x"
 """Begins bytes. PostgreSQL takes the first backslash for an escape."""
 
 
-def copy_texts(rows: pa.Table) -> Iterator[bytes]:
+def copy_texts(rows: pa.Table) -> Iterator[str]:
     """Yield rows as text, some thousand at a time. The last column, of the deleted rows, becomes 0 or 1.
 
     Raises:
@@ -36,7 +36,7 @@ def copy_texts(rows: pa.Table) -> Iterator[bytes]:
         columns = [_texts(one_array(part.column(name)), name) for name in names[:-1]]
         deleted = one_array(part.column(names[-1])).cast(pa.int8()).cast(pa.large_string())
         lines = pc.binary_join_element_wise(*columns, deleted, pa.scalar("\t", pa.large_string()))
-        yield "\n".join([*lines.to_pylist(), ""]).encode()
+        yield "\n".join([*lines.to_pylist(), ""])  # the driver of the database encodes it
 
 
 def _texts(values: pa.Array, name: str) -> pa.Array:

@@ -21,6 +21,7 @@ import pyarrow.types as kinds
 
 from penstock.extras import import_extra
 from penstock.state.columns import one_array
+from penstock.targets._iceberg_nulls import check_nulls
 from penstock.targets._iceberg_rows import (
     Keys,
     Positions,
@@ -40,7 +41,7 @@ _WITH_DELETES = 2
 
 
 @dataclass(frozen=True)
-class Changes:
+class FileChanges:
     """The files that the snapshot of a batch changes; see `_iceberg_deletes.Replaced`."""
 
     removed: list[Any] = field(default_factory=list)
@@ -69,32 +70,44 @@ def library(module: str) -> Any:
     return import_extra("iceberg", f"pyiceberg.{module}", "An Iceberg table", option="target")
 
 
-def changes_of(table: Any, batch: Batch) -> Changes:
+def changes_of(table: Any, batch: Batch, target: str) -> FileChanges:
     """Write the files of a batch, and return what a snapshot has to change.
 
     Args:
         table: of pyiceberg, as it was loaded.
         batch: with the columns of the table.
+        target: names the table in messages.
+
+    Raises:
+        RowError: pyiceberg would change a null of a row.
     """
-    work = _Work(table, _keys_of(table, batch))
-    if batch.rows.num_rows:
-        for task in table.scan(row_filter=_range_of(work.keys, batch.keys)).plan_files():
-            work.change(task)
-    work.add(as_stored(batch.upserted(), work.schema))
+    work = Work(table, keys_of(table, batch.keys, batch.rows))
+    upserted = batch.upserted()
+    check_nulls(upserted, target)
+    for task in touched_files(table, work.keys, batch.keys):
+        work.change(task)
+    work.add(upserted)
     work.write()
     return work.changes
+
+
+def keys_of(table: Any, names: Sequence[str], rows: pa.Table) -> Keys:
+    """Return the keys of rows as the table has them."""
+    found, schema = table.schema(), table.schema().as_arrow()
+    stored = pa.schema([schema.field(name) for name in names])
+    return Keys(as_stored(rows, stored), [found.find_field(name).field_id for name in names])
+
+
+def touched_files(table: Any, keys: Keys, names: Sequence[str]) -> list[Any]:
+    """Return a task of pyiceberg for each data file that may have rows with the keys."""
+    if not keys.rows.num_rows:
+        return []
+    return list(table.scan(row_filter=_range_of(keys, names)).plan_files())
 
 
 def as_stored(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """Return rows with the order of columns and the types of the table."""
     return rows.select(schema.names).cast(schema)
-
-
-def _keys_of(table: Any, batch: Batch) -> Keys:
-    found, schema = table.schema(), table.schema().as_arrow()
-    names = list(batch.keys)
-    stored = pa.schema([schema.field(name) for name in names])
-    return Keys(as_stored(batch.rows, stored), [found.find_field(name).field_id for name in names])
 
 
 def _range_of(keys: Keys, names: Sequence[str]) -> Any:
@@ -109,7 +122,7 @@ def _range_of(keys: Keys, names: Sequence[str]) -> Any:
     return reduce(found.And, conditions)
 
 
-class _Work:
+class Work:
     """What becomes of the files of a table.
 
     Args:
@@ -119,8 +132,8 @@ class _Work:
 
     def __init__(self, table: Any, keys: Keys) -> None:
         self.keys = keys
-        self.changes = Changes()
-        self.schema: pa.Schema = table.schema().as_arrow()
+        self.changes = FileChanges()
+        self._schema: pa.Schema = table.schema().as_arrow()
         self._table = table
         self._rows: list[pa.Table] = []
 
@@ -143,7 +156,7 @@ class _Work:
     def add(self, rows: pa.Table) -> None:
         """Write rows into the table, now or with the next ones."""
         if rows.num_rows:
-            self._rows.append(rows)
+            self._rows.append(as_stored(rows, self._schema))
         if sum(each.nbytes for each in self._rows) > _WRITTEN_AT_ONCE_BYTES:
             self.write()
 
@@ -161,7 +174,8 @@ class _Work:
 
     def _positions(self, task: Any) -> Positions | None:
         """Return the positions of the keys; None if only pyiceberg can read the file."""
-        if task.file.file_format != library("manifest").FileFormat.PARQUET:
+        parquet = library("manifest").FileFormat.PARQUET
+        if any(each.file_format != parquet for each in (task.file, *task.delete_files)):
             return None
         with self._table.io.new_input(task.file.file_path).open() as source:
             return positions_of(source, self.keys)
@@ -178,7 +192,7 @@ class _Work:
         scan = library("io.pyarrow").ArrowScan(
             self._table.metadata, self._table.io, self._table.schema(), library("expressions").AlwaysTrue()
         )
-        rows = as_stored(scan.to_table([task]), self.schema)
+        rows = as_stored(scan.to_table([task]), self._schema)
         stays = np.ones(rows.num_rows, bool)
         stays[self.keys.found_in(rows.select(self.keys.rows.column_names))] = False
         if not stays.all():

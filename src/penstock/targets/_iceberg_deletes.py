@@ -25,6 +25,7 @@ from pyiceberg.manifest import (
 from pyiceberg.table import Transaction
 from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.table.update.snapshot import _ManifestMergeManager, _OverwriteFiles
+from pyiceberg.typedef import Record
 
 from penstock.targets._iceberg_rows import PATH_ID
 
@@ -96,12 +97,16 @@ class Replaced(_OverwriteFiles):
     def _summary(self, snapshot_properties: Mapping[str, str] | None = None) -> Summary:
         """Count the files with deletes too. Their manifests are written by then."""
         data, removed = self._added_data_files, self._deleted_data_files
-        self._added_data_files = [*data, *self._deletes]
+        # pyiceberg takes added files to be of the newest partition spec, so deletes are counted without one.
+        self._added_data_files = [*data, *map(_counted, self._deletes)]
         self._deleted_data_files = {*removed, *self._dropped}
         try:
             return super()._summary(dict(snapshot_properties or {}))
         finally:
             self._added_data_files, self._deleted_data_files = data, removed
+
+    def _clean_all_uncommitted(self) -> None:
+        """Keep the manifests after a conflict: a commit whose first answer was lost may have landed."""
 
     def _process_manifests(self, manifests: list[ManifestFile]) -> list[ManifestFile]:
         data = _ManifestMergeManager(
@@ -165,6 +170,15 @@ class _DeletesWriter(ManifestWriterV2):
     @property
     def _meta(self) -> dict[str, str]:
         return {**super()._meta, "content": "deletes"}
+
+
+def _counted(deletes: DataFile) -> DataFile:
+    return DataFile.from_args(
+        content=deletes.content,
+        record_count=deletes.record_count,
+        file_size_in_bytes=deletes.file_size_in_bytes,
+        partition=Record(),
+    )
 
 
 def _as_existing(entry: ManifestEntry) -> ManifestEntry:

@@ -62,9 +62,12 @@ class Keys:
 
     def may_be_between(self, smallest: Any, largest: Any) -> bool:
         """Return whether a value of the first key column may be in a range of Parquet's statistics."""
-        if type(smallest) is not type(largest) or not isinstance(smallest, int | str):
+        known = self._sorted
+        if not known or not (type(smallest) is type(largest) is type(known[0])):
             return True
-        return bisect_left(self._sorted, smallest) < bisect_right(self._sorted, largest)
+        if not isinstance(smallest, int | str):
+            return True
+        return bisect_left(known, smallest) < bisect_right(known, largest)
 
     @cached_property
     def _sorted(self) -> list[Any]:
@@ -110,7 +113,11 @@ def _may_have(group: Any, name: str, keys: Keys) -> bool:
     statistics = next(each.statistics for each in columns if each.path_in_schema == name)
     if statistics is None or not statistics.has_min_max:
         return True
-    return keys.may_be_between(statistics.min, statistics.max)
+    try:
+        smallest, largest = statistics.min, statistics.max
+    except ValueError:  # another writer has cut a text within a character
+        return True
+    return keys.may_be_between(smallest, largest)
 
 
 def deleted_positions(source: Any, path: str) -> Positions:

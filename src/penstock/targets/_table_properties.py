@@ -10,14 +10,14 @@ import json
 from collections.abc import Mapping
 
 from penstock.errors import MaterializeError
-from penstock.targets.batch import Batch
+from penstock.targets.batch import Changes
 
 QUERY, KEYS, VERSION = "penstock.query", "penstock.keys", "penstock.format"
 """Names of the properties: the id of the query, the primary key as JSON, and the format of the marker."""
 _FORMAT = "1"
 
 
-def new_properties(batch: Batch) -> dict[str, str]:
+def new_properties(batch: Changes) -> dict[str, str]:
     """Return the properties of a table that a batch creates."""
     return {QUERY: batch.query_id, KEYS: json.dumps(batch.keys), VERSION: _FORMAT}
 

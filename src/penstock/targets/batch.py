@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date, time
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -87,6 +87,29 @@ class LastRows:
         return one_array(found.column("index_max")).sort()
 
 
+class Changes(Protocol):
+    """The changes of a micro-batch, wherever its rows are: a `Batch`, or a `Staged` one."""
+
+    @property
+    def query_id(self) -> str:
+        """Of the streaming query."""
+
+    @property
+    def batch_id(self) -> int:
+        """Spark's number of the batch."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The primary key."""
+
+    @property
+    def columns(self) -> pa.Schema:
+        """The columns of the table."""
+
+    def digest(self) -> str:
+        """Return a digest of the rows."""
+
+
 @dataclass(frozen=True)
 class Batch:
     """The changes of one micro-batch, to be applied to a target.
@@ -103,32 +126,18 @@ class Batch:
     keys: tuple[str, ...]
     rows: pa.Table
 
+    @property
+    def columns(self) -> pa.Schema:
+        """The columns of the table."""
+        return columns_of(self.rows.schema)
+
     def check_keys(self) -> None:
         """Raise RowError if two tasks gave a row of the same key, because their order is unknown."""
-        names = [f"key {i}" for i in range(len(self.keys))]  # a key may be named count_all
-        keys = self.rows.select(self.keys).rename_columns(names)
-        counted = keys.group_by(names).aggregate([([], "count_all")])
-        count = pc.sum(pc.greater(counted.column("count_all"), 1)).as_py()
-        if count:
-            raise RowError(
-                f"Rows of {count} keys of batch {self.batch_id} came from more than one task. Spark does not "
-                "order tasks, so it is unknown which row of a key is the newest. Nothing of the batch was "
-                "written. Bring the rows of each key together in their order before: "
-                "penstock.changelog.in_order(rows, <primary key>, order_by=[...]), for example with the "
-                "offset of the record.",
-                key_count=count,
-                batch_id=self.batch_id,
-            )
+        check_keys(self.rows.select(self.keys), self.batch_id)
 
     def digest(self) -> str:
         """Return a digest of the rows."""
-        rows = self.rows
-        for index, field in enumerate(rows.schema):
-            if pa.types.is_nested(field.type):
-                rows = rows.set_column(index, field.name, _texts(rows.column(index), field.name))
-        hashes = hash_columns(rows, [field.name for field in rows.schema if is_hashable(field.type)])
-        sums = (int(half.sum()) & _MASK for half in (hashes.high, hashes.low))
-        return f"{self.rows.num_rows}-{'-'.join(f'{one:016x}' for one in sums)}"
+        return digest_of([sums_of(self.rows)])
 
     def upserted(self) -> pa.Table:
         """Return the rows to insert or update."""
@@ -137,6 +146,57 @@ class Batch:
     def deleted(self) -> pa.Table:
         """Return the keys of the rows to delete."""
         return self.rows.filter(self.rows.column(DELETED)).select(list(self.keys))
+
+
+def columns_of(schema: pa.Schema) -> pa.Schema:
+    """Return the columns of the table, for the schema of rows of `LastRows`."""
+    return pa.schema([field for field in schema if field.name != DELETED])
+
+
+def check_keys(keys: pa.Table, batch_id: int) -> None:
+    """Raise RowError if two tasks gave a row of the same key, because their order is unknown.
+
+    Args:
+        keys: the key columns of the rows of all tasks.
+        batch_id: for the message.
+    """
+    names = [f"key {i}" for i in range(keys.num_columns)]  # a key may be named count_all
+    counted = keys.rename_columns(names).group_by(names).aggregate([([], "count_all")])
+    count = pc.sum(pc.greater(counted.column("count_all"), 1)).as_py()
+    if count:
+        raise RowError(
+            f"Rows of {count} keys of batch {batch_id} came from more than one task. Spark does not order "
+            "tasks, so it is unknown which row of a key is the newest. Nothing of the batch was written. "
+            "Bring the rows of each key together in their order before: "
+            "penstock.changelog.in_order(rows, <primary key>, order_by=[...]), for example with the "
+            "offset of the record.",
+            key_count=count,
+            batch_id=batch_id,
+        )
+
+
+class Sums(NamedTuple):
+    """What a digest says of some rows of a batch. Those of other rows add to it."""
+
+    row_count: int
+    high: int
+    low: int
+
+
+def sums_of(rows: pa.Table) -> Sums:
+    """Return the sums of some rows, which do not depend on their order."""
+    row_count = rows.num_rows
+    for index, field in enumerate(rows.schema):
+        if pa.types.is_nested(field.type):
+            rows = rows.set_column(index, field.name, _texts(rows.column(index), field.name))
+    hashes = hash_columns(rows, [field.name for field in rows.schema if is_hashable(field.type)])
+    return Sums(row_count, int(hashes.high.sum()) & _MASK, int(hashes.low.sum()) & _MASK)
+
+
+def digest_of(parts: Iterable[Sums]) -> str:
+    """Return the digest of a batch by the sums of its parts."""
+    counts, highs, lows = zip(*parts, strict=True)
+    return f"{sum(counts)}-{sum(highs) & _MASK:016x}-{sum(lows) & _MASK:016x}"
 
 
 def python_values(column: pa.Array | pa.ChunkedArray, name: str) -> list[Any]:

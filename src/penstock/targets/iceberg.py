@@ -10,21 +10,22 @@ wrote up to three for a batch. Only the last one has the marker, so a rollback b
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as kinds
 
-from penstock.errors import MaterializeError, OptionError, RowError, SchemaError
-from penstock.state.columns import one_array
+from penstock.errors import MaterializeError, OptionError, SchemaError
 from penstock.targets import _iceberg_changes
-from penstock.targets._iceberg_changes import library
+from penstock.targets._iceberg_changes import FileChanges, library
 from penstock.targets._iceberg_snapshots import last_marker, owner_of, properties_of
+from penstock.targets._iceberg_staged import staged_changes
 from penstock.targets._table_properties import QUERY, check_made_by_penstock, keys_of, new_properties
-from penstock.targets.batch import Batch
+from penstock.targets.batch import Batch, Changes
 from penstock.targets.marker import Marker, is_applied, marker_of, other_columns
+from penstock.targets.staged import Runner, Staged
 
 _RETRIES, _NO_RETRIES = "commit.retry.num-retries", "0"
 _ATTEMPTS = 10
@@ -88,6 +89,24 @@ class IcebergTable:
                 writers may have changed rows, or they commit all the time.
             RowError: pyiceberg would change a null of a row.
         """
+        return self._apply(batch, lambda table: _iceberg_changes.changes_of(table, batch, str(self)))
+
+    def apply_staged(self, batch: Staged, run: Runner) -> bool:
+        """Apply a batch whose rows are in files, with tasks that read and write the files of the table.
+
+        The tasks need pyiceberg too. The driver reads the keys of the batch, and commits.
+
+        Args:
+            batch: the rows.
+            run: runs tasks.
+
+        Raises:
+            MaterializeError: as of `apply`.
+            RowError: as of `apply`.
+        """
+        return self._apply(batch, lambda table: staged_changes(table, batch, str(self), run))
+
+    def _apply(self, batch: Changes, changes_of: Callable[[Any], FileChanges]) -> bool:
         conflict = library("exceptions").CommitFailedException
         with library("catalog").load_catalog(self.catalog, **(self.properties or {})) as catalog:
             for _ in range(_ATTEMPTS):
@@ -97,10 +116,10 @@ class IcebergTable:
                 is_taken = _may_take(table, batch)
                 if not is_taken and is_applied(self._stored(table, batch), new, str(self)):
                     return False
-                self._check_columns(table, batch.keys, batch.upserted().schema)
-                check_nulls(batch.upserted(), str(self))
+                self._check_columns(table, batch.keys, batch.columns)
+                changes = changes_of(table)
                 try:
-                    _commit(table, batch, new, new_properties(batch) if is_taken else {})
+                    _commit(table, changes, new, new_properties(batch) if is_taken else {})
                 except conflict as error:
                     if catalog.load_table(self.identifier).metadata_location == table.metadata_location:
                         raise
@@ -113,7 +132,7 @@ class IcebergTable:
             "again. Run compaction and other writers less often."
         ) from failed
 
-    def _open(self, catalog: Any, batch: Batch) -> Any:
+    def _open(self, catalog: Any, batch: Changes) -> Any:
         """Return the table as it is now. The first batch creates it if it is missing."""
         errors = library("exceptions")
         if not catalog.table_exists(self.identifier):
@@ -126,9 +145,7 @@ class IcebergTable:
             properties = {**new_properties(batch), _RETRIES: _NO_RETRIES}
             try:
                 # Another driver may create it at the same time, with the same properties.
-                catalog.create_table_if_not_exists(
-                    self.identifier, batch.upserted().schema, properties=properties
-                )
+                catalog.create_table_if_not_exists(self.identifier, batch.columns, properties=properties)
             except errors.NoSuchNamespaceError as error:
                 raise OptionError(
                     f"The catalog has no namespace for {self}. Nothing was written. Create it.",
@@ -147,7 +164,7 @@ class IcebergTable:
                 f"one of another driver. Nothing was written. Set it to {_NO_RETRIES}."
             )
 
-    def _stored(self, table: Any, batch: Batch) -> Marker | None:
+    def _stored(self, table: Any, batch: Changes) -> Marker | None:
         stored, query_id = last_marker(table, str(self)), table.properties[QUERY]
         return Marker(query_id, -1, "") if stored is None and query_id != batch.query_id else stored
 
@@ -159,23 +176,22 @@ class IcebergTable:
             raise other_columns(str(self), (keys, columns.names), (known, found.as_arrow().names), owner)
 
 
-def _may_take(table: Any, batch: Batch) -> bool:
+def _may_take(table: Any, batch: Changes) -> bool:
     """Return whether the batch is the first of its query, and the table an empty one of another query."""
     query_id = owner_of(table, table.properties[QUERY])
     is_of_another = batch.batch_id == 0 and query_id != batch.query_id
     return is_of_another and table.scan().count() == 0
 
 
-def _commit(table: Any, batch: Batch, new: Marker, properties: Mapping[str, str]) -> None:
+def _commit(table: Any, changes: FileChanges, new: Marker, properties: Mapping[str, str]) -> None:
     """Commit rows and marker of the batch, if the table has not changed since it was loaded.
 
     Args:
         table: as it was loaded.
-        batch: the one to apply.
-        new: its marker.
+        changes: the files.
+        new: the marker.
         properties: of the table, to be set with it.
     """
-    changes = _iceberg_changes.changes_of(table, batch)
     with table.transaction() as transaction:
         if properties:
             transaction.set_properties(dict(properties))
@@ -219,35 +235,3 @@ def _with_ids(schema: pa.Schema) -> Any:
 
 def _types(schema: Any) -> dict[str, pa.DataType]:
     return {one.name: one.type for one in schema.as_arrow()}
-
-
-def check_nulls(rows: pa.Table, target: str) -> None:
-    """Raise RowError if pyiceberg would write a null of these rows as an empty array or map.
-
-    pyiceberg 0.12 copies an array of structs, or a map whose values are structs, without its nulls
-    (apache/iceberg-python issue 3833). No reader could tell them from empty ones.
-    """
-    for name in rows.column_names:
-        if _is_changed(one_array(rows.column(name))):
-            raise RowError(
-                f"Column '{name}' has a null where its type has an array of structs, or a map of structs. "
-                f"pyiceberg would write an empty one to {target}. Nothing of the batch was written. Replace "
-                "the null, or store the column as text (to_json).",
-                column=name,
-            )
-
-
-def _is_changed(array: pa.Array) -> bool:
-    kind = array.type
-    if kinds.is_struct(kind):
-        there = array.filter(array.is_valid())
-        return any(_is_changed(there.field(index)) for index in range(kind.num_fields))
-    if kinds.is_map(kind):
-        pair = pa.struct([("key", kind.key_type), ("value", kind.item_type)])
-        array, element = array.cast(pa.list_(pair)), kind.item_type
-    elif kinds.is_list(kind) or kinds.is_large_list(kind):
-        element = kind.value_type
-    else:
-        return False
-    # Of other elements pyiceberg keeps the array as it is, with all that is in it.
-    return kinds.is_struct(element) and (array.null_count > 0 or _is_changed(array.flatten()))

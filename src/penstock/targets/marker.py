@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from penstock.errors import MaterializeError
 from penstock.state.identity import TOGETHER
-from penstock.targets.batch import Batch
+from penstock.targets.batch import Changes
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Marker:
     digest: str
 
 
-def marker_of(batch: Batch) -> Marker:
+def marker_of(batch: Changes) -> Marker:
     """Return the marker that a target has after the batch."""
     return Marker(batch.query_id, batch.batch_id, batch.digest())
 

@@ -115,7 +115,7 @@ def test_two_drivers_apply_a_batch_once(
         target.apply(batch(0, [(1, "a", "+I")]))
     waiting = [batch(number, changes)]
 
-    def other_first(table: Any, mine: Batch, new: Marker, properties: Any) -> None:
+    def other_first(table: Any, mine: Any, new: Marker, properties: Any) -> None:
         if waiting:
             assert target.apply(waiting.pop())
         commit(table, mine, new, properties)
@@ -162,10 +162,10 @@ def test_writers_that_never_stop_are_an_error(tmp_path: Path, monkeypatch: pytes
     target, changes_of = target_in(tmp_path), changing.changes_of
     target.apply(batch(0, [(1, "a", "+I")]))
 
-    def moved(loaded: Any, mine: Batch) -> Any:
+    def moved(loaded: Any, mine: Batch, shown: str) -> Any:
         with opened(tmp_path) as table, table.transaction() as transaction:
             add_compaction(transaction, table)
-        return changes_of(loaded, mine)
+        return changes_of(loaded, mine, shown)
 
     monkeypatch.setattr(changing, "changes_of", moved)
     with pytest.raises(MaterializeError, match="changed by other writers in each of 10 attempts"):

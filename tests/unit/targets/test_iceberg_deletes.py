@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,9 @@ from tests.unit.targets.test_iceberg import (
 )
 
 deleting: Any = pytest.importorskip("penstock.targets._iceberg_deletes")
+exceptions: Any = pytest.importorskip("pyiceberg.exceptions")
+manifest: Any = pytest.importorskip("pyiceberg.manifest")
+sql: Any = pytest.importorskip("pyiceberg.catalog.sql")
 
 WIDE = pa.schema([("id", pa.int64()), ("text", pa.string())])
 
@@ -221,3 +225,51 @@ def test_many_keys_of_a_large_table_take_seconds(tmp_path: Path) -> None:
     assert found.num_rows == 400_000
     assert len(pc.unique(found.column("id"))) == 400_000
     assert pc.sum(pc.equal(found.column("text"), "second")).as_py() == 100_000
+
+
+def test_a_commit_that_landed_and_is_called_a_conflict_leaves_a_readable_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a client of a catalog repeats a request whose answer was lost."""
+    target, commit = target_in(tmp_path), sql.SqlCatalog.commit_table
+    target.apply(batch(0, [(1, "a", "+I")]))
+
+    def twice(*arguments: Any, **named: Any) -> None:
+        commit(*arguments, **named)
+        raise exceptions.CommitFailedException("the branch has changed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sql.SqlCatalog, "commit_table", twice)
+        assert not target.apply(batch(1, [(1, "b", "+U"), (2, "c", "+I")]))
+    assert stored(tmp_path) == {1: "b", 2: "c"}
+    assert target.apply(batch(2, [(1, None, "-D")]))
+    assert stored(tmp_path) == {2: "c"}
+
+
+@pytest.mark.usefixtures("no_file_is_small")
+def test_a_large_file_of_an_older_partition_spec(tmp_path: Path) -> None:
+    target, true = target_in(tmp_path), dict[int, str | None]()
+    for number, field in enumerate(["na%me", "id", None]):
+        changes: list[Change] = [(10 * number + each, "a", "+I") for each in range(9)]
+        changes += [(10 * each, "b", "+U") for each in range(number)]
+        true = after(true, changes)
+        target.apply(batch(number, changes))
+        if field is not None:
+            with opened(tmp_path) as table, table.update_spec() as update:
+                update.add_field(field, "identity", f"by_{number}")
+    assert stored(tmp_path) == true
+    assert deletes_in(tmp_path) > 0
+
+
+def test_a_file_with_deletes_in_another_format_is_read_by_pyiceberg(
+    tmp_path: Path,
+) -> None:
+    """Its positions are unknown to us, so the data file is written again."""
+    target = target_in(tmp_path)
+    target.apply(batch(0, [(1, "a", "+I")]))
+    with opened(tmp_path) as table:
+        (task,) = table.scan().plan_files()
+        work = changing.Work(table, Keys(pa.table({"id": [1]}), [1]))
+        assert work._positions(task) is not None
+        deletes = SimpleNamespace(file_format=manifest.FileFormat.ORC)
+        assert work._positions(SimpleNamespace(file=task.file, delete_files=[deletes])) is None

@@ -1,0 +1,160 @@
+"""A batch whose rows executors have written into a folder, because they are too many for the driver.
+
+`Stage` runs on executors, `Staged` on the driver and on executors. Invariants: the digest is the one that
+the same rows have in a `Batch`, so a batch may be applied in one way and repeated in the other; only the
+files that the tasks of Spark's result name are read.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from penstock.state.files import open_files
+from penstock.targets.batch import Batch, LastRows, Sums, check_keys, columns_of, digest_of, sums_of
+
+RECEIPTS = "path STRING, rows BINARY, row_count BIGINT, high DECIMAL(20, 0), low DECIMAL(20, 0)"
+"""The columns of what a task says. `rows` are those of a task with few rows, and `path` is null then."""
+_RECEIPTS = pa.schema(
+    [
+        ("path", pa.string()),
+        ("rows", pa.binary()),
+        ("row_count", pa.int64()),
+        ("high", pa.decimal128(20, 0)),
+        ("low", pa.decimal128(20, 0)),
+    ]
+)
+_FEW_BYTES = 1 << 20
+
+
+class Runner(Protocol):
+    """Runs a function over items in tasks of Spark."""
+
+    def __call__(self, function: Any, items: Sequence[Any]) -> list[Any]:
+        """Return what the function returns for each item. Function and items are pickled."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Writes the last rows of a task. Pickled to the tasks.
+
+    Attributes:
+        last_rows: chooses them.
+        location: of the folder for all queries, a path or a URI as of a state.
+        folder: in it, of this query.
+        batch_id: begins the names of files.
+    """
+
+    last_rows: LastRows
+    location: str = field(repr=False)
+    folder: str
+    batch_id: int
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the receipt of a task; nothing if it has no rows."""
+        received = list(batches)
+        if received:
+            rows = self.last_rows.last_rows(pa.Table.from_batches(received)).combine_chunks()
+            few = _as_ipc(rows).to_pybytes() if rows.nbytes <= _FEW_BYTES else None
+            path = None if few is not None else self.write(rows)
+            sums = sums_of(rows)
+            values = (path, few, sums.row_count, sums.high, sums.low)
+            yield pa.RecordBatch.from_arrays(
+                [pa.array([value], kind.type) for value, kind in zip(values, _RECEIPTS, strict=True)],
+                schema=_RECEIPTS,
+            )
+
+    def write(self, rows: pa.Table) -> str:
+        """Write rows into a new file, and return its path in the location."""
+        path = f"{self.folder}/{self.batch_id}-{uuid.uuid4().hex}.arrow"
+        with open_files(self.location).create(path) as target:
+            target.write(_as_ipc(rows))
+        return path
+
+    def batch(self, query_id: str, receipts: pa.Table) -> Batch | Staged:
+        """Return the batch of what all tasks said: rows on the driver, or in files if a task wrote one."""
+        schema = self.last_rows.schema
+        few = [_from_ipc(one).read_all() for one in receipts.column("rows").to_pylist() if one is not None]
+        rows = pa.concat_tables([schema.empty_table(), *few])
+        paths = [one for one in receipts.column("path").to_pylist() if one is not None]
+        if not paths:
+            return Batch(query_id, self.batch_id, self.last_rows.keys, rows)
+        if rows.num_rows:
+            paths.append(self.write(rows))
+        columns = (receipts.column(name).to_pylist() for name in ("row_count", "high", "low"))
+        sums = tuple(Sums(count, int(high), int(low)) for count, high, low in zip(*columns, strict=True))
+        return Staged(query_id, self.batch_id, self.last_rows.keys, schema, self.location, tuple(paths), sums)
+
+    def sweep(self) -> None:
+        """Delete the files of this batch and of earlier ones. The target has them."""
+        files = open_files(self.location)
+        for name in files.names(self.folder):
+            if int(name.partition("-")[0]) <= self.batch_id:
+                files.delete(f"{self.folder}/{name}")
+
+
+@dataclass(frozen=True)
+class Staged:
+    """The changes of one micro-batch in files, to be applied to a target.
+
+    Attributes:
+        query_id: as in `Batch`, like the next two.
+        batch_id: see there.
+        keys: see there.
+        schema: of the rows, as `LastRows` gives them.
+        location: of the folder.
+        paths: of the files in it.
+        sums: of the rows of each task.
+    """
+
+    query_id: str
+    batch_id: int
+    keys: tuple[str, ...]
+    schema: pa.Schema
+    location: str = field(repr=False)
+    paths: tuple[str, ...]
+    sums: tuple[Sums, ...]
+
+    @property
+    def columns(self) -> pa.Schema:
+        """The columns of the table."""
+        return columns_of(self.schema)
+
+    def digest(self) -> str:
+        """Return the digest of the rows."""
+        return digest_of(self.sums)
+
+    def check_keys(self) -> None:
+        """Raise RowError if two tasks gave a row of the same key, because their order is unknown."""
+        check_keys(self.key_rows, self.batch_id)
+
+    @cached_property
+    def key_rows(self) -> pa.Table:
+        """The key columns of all rows."""
+        indices = [self.schema.get_field_index(key) for key in self.keys]
+        options = pa.ipc.IpcReadOptions(included_fields=sorted(indices))
+        return pa.concat_tables([self._read(path, options).select(list(self.keys)) for path in self.paths])
+
+    def rows(self, path: str) -> pa.Table:
+        """Return the rows of a file."""
+        return self._read(path, None)
+
+    def _read(self, path: str, options: Any) -> pa.Table:
+        return _from_ipc(open_files(self.location).read(path), options).read_all()
+
+
+def _as_ipc(rows: pa.Table) -> pa.Buffer:
+    with pa.BufferOutputStream() as stream:
+        options = pa.ipc.IpcWriteOptions(compression="zstd")
+        with pa.ipc.new_file(stream, rows.schema, options=options) as writer:
+            writer.write_table(rows)
+        return stream.getvalue()
+
+
+def _from_ipc(content: Any, options: Any = None) -> Any:
+    return pa.ipc.open_file(pa.BufferReader(content), options=options)

@@ -1,0 +1,209 @@
+"""Batches whose rows are in files are the same batches, and tasks write them into an Iceberg table once."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.errors import MaterializeError, RowError
+from penstock.state.files import open_files
+from penstock.targets import IcebergTable, staged
+from penstock.targets import _iceberg_changes as changing
+from penstock.targets import iceberg as ours
+from penstock.targets.batch import Batch, LastRows
+from penstock.targets.staged import Stage, Staged
+from tests.deaths import Death
+from tests.examples import examples
+from tests.unit.targets.changes import HISTORIES, LAST_ROWS, QUERY, Change, after, batch
+from tests.unit.targets.test_iceberg import (
+    VALUES,
+    add_compaction,
+    batches_in_snapshots,
+    opened,
+    stored,
+    target_in,
+)
+
+pytest.importorskip("pyiceberg.catalog.sql")
+
+
+@pytest.fixture(autouse=True)
+def each_task_writes_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staged, "_FEW_BYTES", -1)
+
+
+def run_here(function: Any, items: Sequence[Any]) -> list[Any]:
+    """Run as tasks do: with copies of the function and of the items."""
+    called = sent(function)
+    return [sent(called(sent(each))) for each in items]
+
+
+def sent(value: Any) -> Any:
+    """Return what arrives in another process."""
+    return pickle.loads(pickle.dumps(value))  # noqa: S301 - of this test
+
+
+def parts_of(rows: pa.Table, stage: Stage, task_of: Callable[[int], int]) -> pa.Table:
+    """Return the receipts of tasks that get the rows, in order."""
+    tasks: dict[int, list[int]] = {}
+    for index in range(rows.num_rows):
+        tasks.setdefault(task_of(index), []).append(index)
+    receipts = [each for found in tasks.values() for each in stage.run(rows.take(found).to_batches())]
+    return pa.Table.from_batches(receipts, staged._RECEIPTS)
+
+
+def stage_in(folder: Path, number: int, last_rows: LastRows = LAST_ROWS) -> Stage:
+    return Stage(last_rows, str(folder / "staging"), QUERY, number)
+
+
+def in_files(folder: Path, number: int, changes: Sequence[Change], tasks: int = 3) -> Batch | Staged:
+    """Return a batch of which each task has all rows of some keys."""
+    names = ("id", "na%me", "row_kind")
+    schema = LAST_ROWS.columns.append(pa.field("row_kind", pa.string()))
+    rows = pa.Table.from_pylist([dict(zip(names, each, strict=True)) for each in changes], schema=schema)
+    stage = stage_in(folder, number)
+    return stage.batch(QUERY, parts_of(rows, stage, lambda index: changes[index][0] % tasks))
+
+
+def apply(target: IcebergTable, found: Batch | Staged, run: Any = run_here) -> bool:
+    return target.apply(found) if isinstance(found, Batch) else target.apply_staged(found, run)
+
+
+@pytest.mark.parametrize("small_bytes", [0, 8 << 20])
+@settings(max_examples=examples(5), deadline=None)
+@given(HISTORIES, st.lists(st.sampled_from(["files", "driver"]), min_size=10, max_size=10))
+def test_either_way_may_follow_and_repeat_the_other(
+    tmp_path_factory: pytest.TempPathFactory, small_bytes: int, history: list[list[Change]], ways: list[str]
+) -> None:
+    folder = tmp_path_factory.mktemp("iceberg")
+    target, true = target_in(folder), dict[int, str | None]()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(changing, "SMALL_BYTES", small_bytes)
+        for number, changes in enumerate(history):
+            true = after(true, changes)
+            first, second = (
+                in_files(folder, number, changes) if way == "files" else batch(number, changes)
+                for way in ways[2 * number : 2 * number + 2]
+            )
+            assert first.digest() == second.digest()
+            assert apply(target, first)
+            assert not apply(target, second)
+            assert stored(folder) == true
+    assert batches_in_snapshots(folder) == list(range(len(history)))
+
+
+ROWS = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 3), st.sampled_from(["+I", "-D"])), max_size=20)
+
+
+@settings(max_examples=examples(20), deadline=None)
+@given(ROWS)
+def test_the_digest_of_all_types_does_not_depend_on_the_tasks(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[int, int, str]]
+) -> None:
+    columns = pa.schema([("id", pa.int64()), *((name, kind) for name, (kind, _) in VALUES.items())])
+    changed = [
+        {"id": number, "row_kind": kind} | {name: value for name, (_, value) in VALUES.items() if number % 3}
+        for number, _, kind in rows
+    ]
+    table = pa.Table.from_pylist(changed, pa.schema([*columns, ("row_kind", pa.string())]))
+    last_rows = LastRows(("id",), columns)
+    stage = stage_in(tmp_path_factory.mktemp("stage"), 0, last_rows)
+    task = {number: task for number, task, _ in rows}  # a key has one task
+    found = stage.batch(QUERY, parts_of(table, stage, lambda index: task[rows[index][0]]))
+    whole = Batch(QUERY, 0, ("id",), last_rows.last_rows(table))
+    assert found.digest() == whole.digest()
+    if isinstance(found, Staged):
+        read = pa.concat_tables([found.rows(path) for path in found.paths])
+        assert read.sort_by("id").equals(whole.rows.sort_by("id").combine_chunks())
+        assert sorted(found.key_rows.column("id").to_pylist()) == sorted(task)
+
+
+def test_few_rows_stay_with_the_driver_and_join_the_files_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = LAST_ROWS.columns
+    few = pa.table([[1, 2], ["a", "b"]], schema=schema)
+    many = pa.table([range(10, 1010), ["x" * 100] * 1000], schema=schema)
+    monkeypatch.setattr(staged, "_FEW_BYTES", 1000)
+    stage = stage_in(tmp_path, 0)
+    alone = stage.batch(QUERY, pa.Table.from_batches(stage.run(few.to_batches())))
+    assert isinstance(alone, Batch)
+    receipts = [each for rows in (few, many) for each in stage.run(rows.to_batches())]
+    both = stage.batch(QUERY, pa.Table.from_batches(receipts))
+    assert isinstance(both, Staged)
+    assert len(both.paths) == 2
+    target = target_in(tmp_path)
+    assert apply(target, both)
+    assert stored(tmp_path) == {1: "a", 2: "b"} | dict.fromkeys(range(10, 1010), "x" * 100)
+
+
+def test_rows_of_a_key_from_two_tasks_are_an_error(tmp_path: Path) -> None:
+    stage = stage_in(tmp_path, 0)
+    rows = pa.table([[1, 2, 1], ["a", "b", "c"]], schema=LAST_ROWS.columns)
+    found = stage.batch(QUERY, parts_of(rows, stage, lambda index: index))
+    with pytest.raises(RowError, match="Rows of 1 keys of batch 0 came from more than one task"):
+        found.check_keys()
+
+
+@pytest.mark.parametrize("step", ["in a task", "before the commit", "after the commit"])
+def test_a_driver_that_dies_applies_the_batch_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    monkeypatch.setattr(changing, "SMALL_BYTES", 0)
+    target = target_in(tmp_path)
+    first: list[Change] = [(number, "a", "+I") for number in range(9)]
+    changes: list[Change] = [(1, "b", "+U"), (5, None, "-D"), (20, "c", "+I")]
+    assert apply(target, in_files(tmp_path, 0, first))
+    commit = ours._commit
+
+    def die(*arguments: Any) -> None:
+        if step == "after the commit":
+            commit(*arguments)
+        raise Death
+
+    def die_in_a_task(function: Any, items: Sequence[Any]) -> list[Any]:
+        run_here(function, items[:1])
+        raise Death
+
+    with monkeypatch.context() as patched:
+        if step != "in a task":
+            patched.setattr(ours, "_commit", die)
+        with pytest.raises(Death):
+            apply(target, in_files(tmp_path, 1, changes), die_in_a_task if step == "in a task" else run_here)
+    assert apply(target, in_files(tmp_path, 1, changes)) == (step != "after the commit")
+    assert stored(tmp_path) == after(dict.fromkeys(range(9), "a"), changes)
+    assert batches_in_snapshots(tmp_path) == [0, 1]
+
+
+def test_a_compaction_while_tasks_work_is_a_conflict_and_all_is_done_again(tmp_path: Path) -> None:
+    target, waiting = target_in(tmp_path), [1]
+    assert apply(target, in_files(tmp_path, 0, [(1, "a", "+I"), (2, "b", "+I")]))
+
+    def run(function: Any, items: Sequence[Any]) -> list[Any]:
+        found = run_here(function, items)
+        if waiting:
+            waiting.pop()
+            with opened(tmp_path) as table, table.transaction() as transaction:
+                add_compaction(transaction, table)
+        return found
+
+    assert apply(target, in_files(tmp_path, 1, [(1, "c", "+U")]), run)
+    assert stored(tmp_path) == {1: "c", 2: "b"}
+    other = in_files(tmp_path, 1, [(1, "d", "+U")])
+    with pytest.raises(MaterializeError, match="with other rows"):
+        apply(target, other)
+
+
+def test_files_of_batches_that_are_done_are_swept(tmp_path: Path) -> None:
+    for number in (3, 4, 12):
+        in_files(tmp_path, number, [(1, "a", "+I")])
+    stage_in(tmp_path, 4).sweep()
+    (left,) = open_files(str(tmp_path / "staging")).names(QUERY)
+    assert left.startswith("12-")
