@@ -147,6 +147,7 @@ def both(spark: SparkSession, query: str) -> tuple[str, ArrowQuery]:
     return found.sql, arrow.query(columns)
 
 
+@pytest.mark.promise
 def test_each_function_has_the_values_of_spark(spark: SparkSession) -> None:
     rows = extreme_rows()
     show_rows(spark, rows)
@@ -207,6 +208,7 @@ INSERT = """INSERT INTO large SELECT id, CASE WHEN shop IN ('s0', 's1') THEN sho
     TIMESTAMP '2026-01-02 03:04:05.678', CAST(NULL AS INT) FROM orders WHERE id >= 10"""
 
 
+@pytest.mark.promise
 def test_an_insert_runs_without_micro_batches_stops_and_goes_on(
     script: Script, bootstrap: str, make_topic: MakeTopic
 ) -> None:

@@ -28,8 +28,8 @@ class QueryFigures:
 
     @property
     def has_planned(self) -> bool:
-        """Return whether there are positions. The first plan is made before the query has a handle."""
-        return self._supervisor.plan is not None
+        """Return whether there are positions: they come with the first plan."""
+        return bool(self._supervisor.progress.positions)
 
     @property
     def not_ready(self) -> str:

@@ -244,9 +244,14 @@ def _begin(spark: Any, settings: QuerySettings, name: str | None, tasks_max: int
             )
         names = {"id": query_id, "runId": run_id, "name": name}
         at_end = ExitStack()
-        supervisor = Supervisor(PlanDriver(settings), start_job, tasks_max, names, at_end.close)
+        driver = PlanDriver(settings)
+        supervisor = Supervisor(driver, start_job, tasks_max, names, at_end.close)
         if settings.source.metrics is not None:
-            at_end.callback(_show(settings, supervisor))
+            try:
+                at_end.callback(_show(settings, supervisor))
+            except BaseException:
+                driver.close()  # nothing has begun
+                raise
         supervisor.start()
         query = ContinuousQuery(supervisor, query_id, run_id, name)
         if not _running:
