@@ -85,11 +85,17 @@ def test_text_has_a_line_for_each_finding(bootstrap: str) -> None:
     assert all(line.startswith("good     ") for line in result.stdout.splitlines())
 
 
-def test_a_missing_topic(bootstrap: str, topic_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_topic(
+    bootstrap: str, topic_name: str, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(gather, "_TIMEOUT_MS", 1_000)  # so long it waits for a topic to appear
-    report = doctor(bootstrap, "--topic", topic_name)
-    assert "does not exist" in report.bad[f"topic {topic_name}"]
-    assert report.exit_code == 2
+    there = make_topic(suffix="-there")
+    for others in ((), ("--topic", there), ("--target", there)):
+        report = doctor(bootstrap, "--topic", topic_name, *others)
+        assert "does not exist" in report.bad[f"topic {topic_name}"]
+        about = {each["subject"] for each in report.told["findings"]}
+        assert (f"topic {there}" in about) == bool(others)
+        assert report.exit_code == 2
 
 
 def test_a_group_with_members(bootstrap: str, make_topic: MakeTopic) -> None:
@@ -210,6 +216,8 @@ def test_missing_rights(troubled: DevCluster, tmp_path: Path) -> None:
     assert "lacks the right WRITE" in report.bad[f"topic {TOPIC}"]
     assert "lacks the right READ" in report.bad["consumer group g"]
     assert "Grant WRITE on the transactional ids that begin with 'p-'" in report.bad["prefix p"]
+    source = doctor(troubled.bootstrap_servers_of("SASL"), *arguments, "--target", "other")
+    assert "WRITE" not in str(source.bad.get(f"topic {TOPIC}")), "it is only read"
     unknown = report.of("warning")
     assert "DESCRIBE_CONFIGS" in unknown["transaction time-outs"]
     assert "DESCRIBE on the cluster" in unknown["clock"]
@@ -288,6 +296,5 @@ def test_rights_that_a_continuous_query_lacks(troubled: DevCluster, tmp_path: Pa
 
 def test_options_that_need_each_other(bootstrap: str) -> None:
     assert "needs --group" in doctor(bootstrap, "--continuous").bad["options"]
-    assert "--target is for --continuous" in doctor(bootstrap, "--target", "t").bad["options"]
     log = ("--continuous", "--group", "g", "--log-topic", "t")
     assert "no decision log" in doctor(bootstrap, *log).bad["options"]

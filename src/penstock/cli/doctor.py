@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 def doctor(  # noqa: PLR0913, PLR0917 - each is an option of the command
-    topic: Annotated[str | None, typer.Option(help="A topic that the query reads or writes.")] = None,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(help="A topic that the query reads; or writes, without --target. May be repeated."),
+    ] = None,
     group: Annotated[str | None, typer.Option(help="The consumer group that the query commits to.")] = None,
     prefix: Annotated[str | None, typer.Option(help="The query's sink.transactional-id-prefix.")] = None,
     log_topic: Annotated[
@@ -34,7 +37,7 @@ def doctor(  # noqa: PLR0913, PLR0917 - each is an option of the command
     ] = False,
     target: Annotated[
         list[str] | None,
-        typer.Option(help="With --continuous: a topic that it writes, or that of its dead letters."),
+        typer.Option(help="A topic that the query writes, or that of its dead letters. May be repeated."),
     ] = None,
     bootstrap_server: OptionalServers = None,
     name: ClusterName = None,
@@ -71,7 +74,7 @@ def doctor(  # noqa: PLR0913, PLR0917 - each is an option of the command
 
 
 def _subjects(
-    topic: str | None,
+    topic: list[str] | None,
     group: str | None,
     prefix: str | None,
     log_topic: str | None,
@@ -82,10 +85,9 @@ def _subjects(
     from penstock.doctor.gather import Subjects  # noqa: PLC0415 - lazy
     from penstock.errors import MissingOptionError, OptionError  # noqa: PLC0415 - lazy
 
+    topics, targets = tuple(topic or ()), tuple(target or ())
     if not is_continuous:
-        if target:
-            raise OptionError("--target is for --continuous. Use --topic.", option="--target")
-        return Subjects(topic, group, prefix, log_topic)
+        return Subjects(topics, group, prefix, log_topic, targets)
     if group is None:
         raise MissingOptionError(
             "--continuous needs --group: the offsets of this consumer group are the state of the query.",
@@ -95,7 +97,7 @@ def _subjects(
         raise OptionError(
             "A continuous query has no decision log. Leave --log-topic out.", option="--log-topic"
         )
-    return Subjects(topic, group, prefix, targets=tuple(target or ()), is_continuous=True)
+    return Subjects(topics, group, prefix, targets=targets, is_continuous=True)
 
 
 def _with_workers(facts: Facts) -> Facts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,7 +38,7 @@ def continuous_facts(
     connections: KafkaConnections,
     wanted: ContinuousSubjects,
     group: GroupFacts,
-    source: TopicFacts | None,
+    sources: Sequence[TopicFacts],
     topic_facts: Callable[[KafkaConnections, str], TopicFacts],
     transaction_timeout_ms: int | None,
     timeout_ms: int,
@@ -66,8 +66,7 @@ def continuous_facts(
         return transactions.refuses_late_writes(timeout_ms=timeout_ms)
 
     def has_offsets_of_stream() -> bool:
-        partitions = 0 if source is None else source.partition_count
-        places = [TopicPartition(source.topic, each) for each in range(partitions)] if source else []
+        places = [TopicPartition(one.topic, each) for one in sources for each in range(one.partition_count)]
         notes = committed_notes(connections, wanted.group_id, places, is_stable=False, timeout_ms=timeout_ms)
         return any(each.note == CHECKPOINT_NOTE for each in notes.values())
 

@@ -181,7 +181,8 @@ class Facts:
     certificate_expires_at: datetime | None = None
     wanted_timeout_ms: int | None = None
     brokers: tuple[BrokerFacts, ...] = ()
-    topic: TopicFacts | None = None
+    topics: tuple[TopicFacts, ...] = ()
+    targets: tuple[TopicFacts, ...] = ()
     group: GroupFacts | None = None
     prefix: PrefixFacts | None = None
     continuous: ContinuousFacts | None = None

@@ -65,9 +65,18 @@ _CONFIGS = frozenset((*BROKER_CONFIGS, *CONTINUOUS_CONFIGS))
 
 @dataclass(frozen=True)
 class Subjects:
-    """What the user asks about. A continuous query has a group, and `targets` that it writes."""
+    """What the user asks about. A continuous query has a group.
 
-    topic: str | None = None
+    Attributes:
+        topics: that are read, or all of them.
+        group_id: of the query.
+        prefix: of its transactional ids.
+        log_topic: of its decisions.
+        targets: that are written, if they are named apart.
+        is_continuous: whether it is a continuous query.
+    """
+
+    topics: tuple[str, ...] = ()
     group_id: str | None = None
     prefix: str | None = None
     log_topic: str | None = None
@@ -95,15 +104,18 @@ def gather(properties: KafkaProperties, wanted: Subjects) -> Facts:
             cluster = fetch_metadata(connections, [], timeout_ms=_TIMEOUT_MS)
         except PenstockError as error:
             return replace(about_us, connect_error=error.message)
-        topic = None if wanted.topic is None else topic_facts(connections, wanted.topic)
+        topics = tuple(topic_facts(connections, each) for each in wanted.topics)
         group = None if wanted.group_id is None else _group(connections, wanted.group_id)
         return replace(
             about_us,
             brokers=tuple(_broker(connections, cluster, node_id) for node_id in sorted(cluster.brokers)),
-            topic=topic,
+            topics=topics,
+            targets=()
+            if wanted.is_continuous
+            else tuple(topic_facts(connections, each) for each in wanted.targets),
             group=group,
             prefix=None if wanted.prefix is None or wanted.is_continuous else _prefix(connections, wanted),
-            continuous=_continuous(connections, wanted, group, topic, about_us.wanted_timeout_ms),
+            continuous=_continuous(connections, wanted, group, topics, about_us.wanted_timeout_ms),
             clock=_clock(connections),
         )
     finally:
@@ -241,13 +253,13 @@ def _continuous(
     connections: KafkaConnections,
     wanted: Subjects,
     group: GroupFacts | None,
-    topic: TopicFacts | None,
+    sources: tuple[TopicFacts, ...],
     timeout_ms: int | None,
 ) -> ContinuousFacts | None:
     if not wanted.is_continuous or group is None:
         return None
     subjects = ContinuousSubjects(group.group_id, wanted.prefix or group.group_id, wanted.targets)
-    return continuous_facts(connections, subjects, group, topic, topic_facts, timeout_ms, _TIMEOUT_MS)
+    return continuous_facts(connections, subjects, group, sources, topic_facts, timeout_ms, _TIMEOUT_MS)
 
 
 def _clock(connections: KafkaConnections) -> ClockFacts:

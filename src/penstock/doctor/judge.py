@@ -33,15 +33,7 @@ def _findings(facts: Facts) -> Iterator[Finding]:
         yield good("connection", f"{facts.servers} answered to {facts.login}.")
     for broker in facts.brokers:
         yield from broker_findings(broker, facts.now)
-    if facts.topic is not None:
-        brokers = len(facts.brokers)
-        yield from topic_findings(
-            facts.topic,
-            broker_count=brokers,
-            is_source=facts.group is not None,
-            is_target=facts.prefix is not None,
-        )
-        yield from holder_findings(facts.topic, facts.now)
+    yield from _topics(facts)
     if facts.continuous is not None:
         yield from group_findings(facts.continuous)
         yield from continuous_findings(facts, facts.continuous)
@@ -58,6 +50,17 @@ def _findings(facts: Facts) -> Iterator[Finding]:
         yield bad("Spark workers", f"the job that asks them failed: {facts.workers_error}", advice)
     elif facts.driver is not None and facts.workers is not None:
         yield from worker_findings(facts.driver, facts.workers)
+
+
+def _topics(facts: Facts) -> Iterator[Finding]:
+    brokers = len(facts.brokers)
+    is_source, is_target = facts.group is not None, facts.prefix is not None and not facts.targets
+    for topic in facts.topics:
+        yield from topic_findings(topic, broker_count=brokers, is_source=is_source, is_target=is_target)
+        yield from holder_findings(topic, facts.now)
+    for target in facts.targets:
+        yield from topic_findings(target, broker_count=brokers, is_source=False, is_target=True)
+        yield from holder_findings(target, facts.now)
 
 
 def _this_process(facts: Facts) -> Iterator[Finding]:

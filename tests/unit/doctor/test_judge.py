@@ -47,7 +47,7 @@ HEALTHY = Facts(
     servers="b1:9092",
     login="User:alice",
     brokers=BROKERS,
-    topic=TOPIC,
+    topics=(TOPIC,),
     group=GROUP,
     prefix=PREFIX,
     clock=ClockFacts(3, 2),
@@ -66,7 +66,7 @@ def test_a_healthy_cluster_is_good_in_every_line() -> None:
 
 
 def topic(**changes: Any) -> Facts:
-    return replace(HEALTHY, topic=replace(TOPIC, **changes))
+    return replace(HEALTHY, topics=(replace(TOPIC, **changes),))
 
 
 def topic_config(**changes: str) -> Facts:
@@ -125,7 +125,9 @@ WRONG: dict[str, tuple[Facts, Level, str]] = {
     "no right on any topic": (replace(topic(rights=NO_RIGHTS), group=None, prefix=None), BAD, "WRITE"),
     "one replica": (topic(replicas=1, config=CONFIG | {"min.insync.replicas": "1"}), BAD, "one replica"),
     "one replica of one broker": (
-        replace(ONE_BROKER, topic=replace(TOPIC, replicas=1, config=CONFIG | {"min.insync.replicas": "1"})),
+        replace(
+            ONE_BROKER, topics=(replace(TOPIC, replicas=1, config=CONFIG | {"min.insync.replicas": "1"}),)
+        ),
         NOTE,
         "cluster of one broker",
     ),
