@@ -25,7 +25,9 @@ from penstock.types import TopicPartition
 from tests.scenarios.cluster import batch
 from tests.unit.in_process import InProcess, kafka_without_sockets
 
-_SETTINGS = ConnectionSettings(("fake:1",), "test-planning", retry_backoff_ms=400)
+_SETTINGS = ConnectionSettings(
+    ("fake:1",), "test-planning", retry_backoff_ms=400, retry_backoff_max_ms=20_000
+)
 """Fewer retries than usual, because models look up thousands of topic partitions without a leader."""
 _PRODUCER = (7, 0)
 """The id and the epoch of the producer of open transactions."""
