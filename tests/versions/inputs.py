@@ -107,6 +107,11 @@ def _made(records: list[Record]) -> None:
     _equal([json.loads(record.value or b"")["id"] for record in records], list(range(50)))
 
 
+def _dear(records: list[Record]) -> None:
+    rows = [json.loads(record.value or b"") for record in records]
+    _equal([(row["id"], row["name"]) for row in rows], [(each, f"n{each}!") for each in range(80, 100)])
+
+
 OUTPUTS: dict[str, dict[str, Check]] = {
     "batch write": {"batch-write": each_once(100)},
     "batch write exactly-once": {"batch-once": each_once(100)},
@@ -116,6 +121,7 @@ OUTPUTS: dict[str, dict[str, Check]] = {
     "a planned batch comes again": {"again": each_once(400)},
     "foreachBatch exactly-once": {"foreach": each_once(300)},
     "aggregate": {"aggregate": _table_of(7)},
+    "sql without micro-batches": {"sql-continuous": _dear},
     "sql stream": {"sql": _table_of(3), "made": _made},
     "stop after the batch": {"stop": each_once(300)},
     "continuous exactly-once": {"continuous": each_once(300)},

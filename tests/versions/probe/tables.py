@@ -136,6 +136,31 @@ def wait_for(job: Any) -> None:
     job.wait()
 
 
+@case("sql without micro-batches")
+def _sql_continuous(probe: Probe) -> Any:
+    from penstock.sql import Session  # noqa: PLC0415 - an extra
+
+    session = Session(probe.spark, print)
+    group = {"properties_group_id": f"{probe.prefix}-sql-continuous"}
+    columns = "(id BIGINT, name STRING, price DECIMAL(10, 2))"
+    session.execute(
+        f"CREATE TABLE items {columns} {_with(probe, 'json', **group)};"
+        f"CREATE TABLE dear (id BIGINT, name STRING) {_with(probe, 'sql-continuous')};"
+        "SET 'penstock.continuous' = 'true'; SET 'parallelism.default' = '1'"
+    )
+    insert = "INSERT INTO dear SELECT id, COALESCE(name, '') || '!' FROM items WHERE price >= 20.00"
+    job: Any = session.execute(insert)[-1].job
+    [query] = job.queries
+    probe.until(query, lambda: query.lastProgress is not None and _read(query) == 100)
+    job.stop()
+    session.stop()
+    return {}
+
+
+def _read(query: Any) -> int:
+    return sum(sum(each.values()) for each in query.lastProgress["endOffset"].values())
+
+
 @case("sql stream")
 def _sql_stream(probe: Probe) -> Any:
     from penstock.sql import Session  # noqa: PLC0415 - an extra
