@@ -281,6 +281,8 @@ def test_what_a_continuous_insert_does_not_serve_is_named_before_it_starts(
         assert message.startswith("Line "), (text, message)
         assert words in message, (text, message)
     assert penstock.continuous_queries(script.session.spark) == []
+    script("SET 'execution.checkpointing.interval' = '2 min'")
+    assert "is '2 min', and a continuous query" in script.refusal("INSERT INTO ids SELECT id FROM orders")
     script("SET 'execution.runtime-mode' = 'batch'")
     assert "the INSERT is a batch" in script.refusal("INSERT INTO ids SELECT id FROM orders")
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _SPECULATION = "spark.speculation"
 _LANES_MAX = 5
-_INTERVAL_MAX_MS = 60_000
+INTERVAL_MAX_MS = 60_000
 _IDS = uuid.UUID("4a0f3f0e-6f0b-4c55-9a57-3d5f5a1f9a51")
 """The namespace of the ids of queries."""
 _AT_EXIT_S = 10.0
@@ -191,7 +191,7 @@ def continuous(  # noqa: PLR0913 - each is a keyword of its own
     check_pyspark(needs_sources=False)
     interval_ms = duration_ms("commit_interval", commit_interval)
     _check_number("lanes", lanes, _LANES_MAX)
-    _check_number("commit_interval", interval_ms, _INTERVAL_MAX_MS)
+    _check_number("commit_interval", interval_ms, INTERVAL_MAX_MS)
     if tasks is not None:
         _check_number("tasks", tasks, None)
     _check_no_speculation(spark)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.errors import PenstockError, SqlError
-from penstock.spark.continuous import ContinuousQuery
+from penstock.spark.continuous import INTERVAL_MAX_MS, ContinuousQuery
 from penstock.spark.local_checkpoints import quick_local_checkpoints
 from penstock.spark.one_thread import planned_in_one_thread
 from penstock.spark.process.short_errors import short_errors_of_batches
@@ -50,7 +50,7 @@ from penstock.sql.run._sinks import (
 from penstock.sql.run._views import spark_message
 from penstock.sql.run.catalog import DEFAULT_DATABASE, Catalog, Key, Table, stored_columns
 from penstock.sql.run.job import Part
-from penstock.sql.run.settings import CHANGED, CONTINUOUS, FOLDER, NAME, Settings
+from penstock.sql.run.settings import CHANGED, CONTINUOUS, FOLDER, INTERVAL, NAME, Settings
 
 Emit = Callable[[str], None]
 _SHOWN_KIND = "+I"
@@ -162,6 +162,12 @@ class Inserts:
             raise source.error(
                 f"'{CONTINUOUS}' is 'true', and the INSERT is a batch. Nothing was started. RESET "
                 f"'{CONTINUOUS}', or read a table of Kafka in the mode 'streaming'.",
+                write.offset,
+            )
+        if (self._settings.interval_ms or 0) > INTERVAL_MAX_MS:
+            raise source.error(
+                f"'{INTERVAL}' is '{self._settings.values[INTERVAL]}', and a continuous query ends a "
+                f"transaction after {INTERVAL_MAX_MS // 1000} s at most. Nothing was started. Set less.",
                 write.offset,
             )
         if write.is_in_utc:
