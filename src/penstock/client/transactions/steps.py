@@ -196,6 +196,7 @@ class Transactions:
 
         Raises:
             OptionError: the broker does not allow so long a time-out.
+            ProducerFencedError: another producer has taken the transactional id at the same moment.
             ClientError: refused, or no answer in time.
         """
 
@@ -503,4 +504,11 @@ def _init_error(
             value=transaction_timeout_ms,
             **facts,
         )
-    return error_from_code(error_code, where, **facts)
+    error = error_from_code(error_code, where, **facts)
+    if is_fencing(error_code):
+        return ProducerFencedError(
+            f"{error.message} Another producer has taken this transactional id at the same moment. Nothing "
+            "was written.",
+            **error.facts,
+        )
+    return error

@@ -79,7 +79,7 @@ def find_written(
         take: takes another prefix, so that a driver there that has looked before can no longer decide.
 
     Raises:
-        DecisionLogError: a log that has to be read is gone, or a later version wrote it.
+        DecisionLogError: a log that has to be read is gone, cannot be read now, or has a later version.
         PenstockError: no answer in time, or no permission to leave a marker.
     """
     others = _whereabouts(log, batch, siblings)

@@ -50,4 +50,7 @@ class LogStore(Protocol):
         """Return another topic of the same cluster."""
 
     def mentions(self, text: bytes) -> Iterator[tuple[str, bytes]]:
-        """Yield the keys that contain the text, in this and all other decision logs, with their topic."""
+        """Yield the keys that contain the text, in this and all other decision logs, with their topic.
+
+        DecisionLogError if a log cannot be read now. Logs that this user may not read are left out.
+        """

@@ -247,7 +247,11 @@ class DecisionLog:
         return True
 
     def locations_of(self, query_id: str) -> list[LogLocation]:
-        """Return the prefixes whose logs mention the query, in the logs that this user can read."""
+        """Return the prefixes whose logs mention the query, in the logs that this user may read.
+
+        Raises:
+            DecisionLogError: a log cannot be read now.
+        """
         found = set()
         for topic, key in self._store.mentions(json.dumps(query_id).encode()):
             prefix, found_id = decode_key(key)

@@ -228,7 +228,10 @@ class DecisionTopic:
     def mentions(self, text: bytes) -> Iterator[tuple[str, bytes]]:
         """Yield keys that contain the text, in this topic and in those with the name of a decision log.
 
-        Also uncommitted ones. A topic that cannot be read (by this user, or now) is skipped, with a warning.
+        Also uncommitted ones. A topic that this user may not read is skipped, with a warning.
+
+        Raises:
+            DecisionLogError: a topic cannot be read now.
         """
         return mentions(self._connections, self.topic, text, self._settings)
 
