@@ -1,4 +1,4 @@
-"""A driver and its tasks over the fake cluster, for the tests of the protocol."""
+"""A driver and its tasks over a cluster in memory, for the tests of the protocol."""
 
 from __future__ import annotations
 
@@ -18,15 +18,19 @@ from penstock.sink.exactly_once.driver_side import DriverSide
 from penstock.sink.exactly_once.log import DecisionLog
 from penstock.sink.exactly_once.mandate import Mandate, TaskPlan
 from penstock.sink.exactly_once.names import TransactionNames
-from tests.unit.fake_transactions import TARGET, FakeCluster
+from tests.unit.sink_cluster import LOG, TARGET, SinkCluster, decision_topic
 
 PREFIX = "app"
 QUERY = "query-1"
 BOTH = pytest.mark.parametrize("protocol", list(TransactionProtocol))
 
 
-def driver(cluster: FakeCluster, prefix: str = PREFIX) -> DriverSide:
-    return DriverSide(TransactionNames(prefix), cluster, cluster)
+def driver(
+    cluster: SinkCluster, prefix: str = PREFIX, log: str = LOG, *, fails_on_new_query: bool = False
+) -> DriverSide:
+    """Return the driver's half of the sink, as a new process has it."""
+    names, store = TransactionNames(prefix), decision_topic(cluster.client, log)
+    return DriverSide(names, cluster.transactions, store, fails_on_new_query=fails_on_new_query)
 
 
 def rows_of(batch_id: int, spark_partition_id: int) -> list[str]:
@@ -38,7 +42,7 @@ def digest_of(rows: list[str]) -> RecordDigest:
 
 
 def run_task(
-    cluster: FakeCluster,
+    cluster: SinkCluster,
     mandate: Mandate,
     batch_id: int,
     spark_partition_id: int,
@@ -48,7 +52,7 @@ def run_task(
     rows: list[str] | None = None,
     process: ReusedIds | None = None,
 ) -> TaskReport:
-    """Do the work of a sink task, over the fake cluster; `process` has the ids of its worker process."""
+    """Do the work of a sink task, over a cluster in memory; `process` has the ids of its worker process."""
     rows = rows_of(batch_id, spark_partition_id) if rows is None else rows
     plan = mandate.plan(query_id, batch_id, spark_partition_id)
     report = TaskReport(query_id, batch_id, spark_partition_id, mandate.session)
@@ -64,26 +68,26 @@ def run_task(
 
 
 def begin_transaction(
-    cluster: FakeCluster, mandate: Mandate, process: ReusedIds, spark_partition_id: int, attempt: int
+    cluster: SinkCluster, mandate: Mandate, process: ReusedIds, spark_partition_id: int, attempt: int
 ) -> TransactionIdentity:
     """Do the same as `_open_transaction.begin_transaction`, without a look whether the id is free."""
     is_first = attempt == 0
-    identity = process.take(mandate, cluster.describe) if is_first else None
+    identity = process.take(mandate, cluster.transactions.describe) if is_first else None
     if identity is not None:
         return identity
     numbers = (process.new_name(mandate) if is_first else None) or (spark_partition_id, attempt)
-    return cluster.init_producer(
+    return cluster.transactions.init_producer(
         TransactionNames(mandate.prefix).data_id(*numbers),
         transaction_timeout_ms=mandate.transaction_timeout_ms,
         protocol=mandate.protocol,
     )
 
 
-def run_tasks(cluster: FakeCluster, mandate: Mandate, batch_id: int, count: int = 3) -> list[TaskReport]:
+def run_tasks(cluster: SinkCluster, mandate: Mandate, batch_id: int, count: int = 3) -> list[TaskReport]:
     return [run_task(cluster, mandate, batch_id, at) for at in range(count)]
 
 
-def drain(cluster: FakeCluster, reports: list[TaskReport]) -> None:
+def drain(cluster: SinkCluster, reports: list[TaskReport]) -> None:
     """Commit the replay of a batch that is written: it is accepted, and nothing new is written."""
     committed = list(cluster.committed)
     assert not any(report.committable for report in reports)
@@ -95,13 +99,13 @@ def expected(batch_ids: range, count: int = 3) -> Counter[str]:
     return Counter(row for batch_id in batch_ids for at in range(count) for row in rows_of(batch_id, at))
 
 
-def decision_of(cluster: FakeCluster) -> Decision:
-    log = DecisionLog(cluster, PREFIX)
+def decision_of(cluster: SinkCluster) -> Decision:
+    log = DecisionLog(cluster.log_store, PREFIX)
     log.open(create=False)
     return log.catch_up()[QUERY]
 
 
-def resolve(cluster: FakeCluster, *, is_taken: bool) -> None:
+def resolve(cluster: SinkCluster, *, is_taken: bool) -> None:
     """Do the same as `penstock transactions abort --resolution`."""
-    tools = TransactionTools(TransactionNames(PREFIX), cluster, cluster)
+    tools = TransactionTools(TransactionNames(PREFIX), cluster.transactions, cluster.log_store)
     tools.resolve(QUERY, Resolution.TAKE_AS_WRITTEN if is_taken else Resolution.WRITE_AGAIN)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, cast
 
-from kafka.protocol import admin, consumer, metadata
+from kafka.protocol import admin, consumer, metadata, producer
 from kafka.protocol.broker_version_data import BrokerVersionData
 
 from penstock.client.net.backoff import Backoff
@@ -29,7 +29,7 @@ from penstock.testing.fake.control import Action, Controls, SeenRequest
 _QUICK = ConnectionSettings(("fake:1",), "fake", retry_backoff_ms=1, retry_backoff_max_ms=5)
 
 
-class _Connection(Connection):
+class BrokerSide(Connection):
     """The broker's side of one request."""
 
     def __init__(self, node_id: int) -> None:
@@ -39,7 +39,7 @@ class _Connection(Connection):
         self.answer: bytes | None = None
 
     def send(self, data: bytes) -> None:
-        self.answer = data
+        self.answer = None if self.is_mute else data
 
     def close(self) -> None:
         self.answer = None
@@ -102,7 +102,7 @@ class Client:
     def send(self, request: Any, node_id: int, timeout_ms: int | None = None) -> PendingResponse:
         name = type(request).__name__
         pending = PendingResponse(name, 1_000)
-        connection = _Connection(node_id)
+        connection = BrokerSide(node_id)
         version = self._versions.api_version(request)
         request.API_VERSION = version
         request.with_header(correlation_id=1)
@@ -113,7 +113,7 @@ class Client:
             gone = BrokerUnavailableError(f"Broker {node_id} has closed the connection.")
             pending.fail(self.closed_by or gone)
         else:
-            pending.succeed(_response_of(name).decode(connection.answer[4:], version=version, header=True))
+            pending.succeed(response_of(name).decode(connection.answer[4:], version=version, header=True))
         return pending
 
 
@@ -150,6 +150,7 @@ def _sleep(seconds: float) -> bool:
 
 
 @cache
-def _response_of(request: str) -> Any:
+def response_of(request: str) -> Any:
+    """Return the class of the answer to a request, by the name of the request's class."""
     name = request.replace("Request", "Response")
-    return next(getattr(room, name) for room in (consumer, metadata, admin) if hasattr(room, name))
+    return next(getattr(room, name) for room in (consumer, metadata, admin, producer) if hasattr(room, name))

@@ -12,7 +12,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from penstock.options.parse import parse_write
 from penstock.spark._exactly_once import ExactlyOnceWriter
 from tests.unit.fake_driver import driver, expected, run_tasks
-from tests.unit.fake_transactions import FakeCluster
+from tests.unit.sink_cluster import SinkCluster
 
 OPTIONS = {
     "kafka.bootstrap.servers": "broker:9092",
@@ -24,7 +24,7 @@ OPTIONS = {
 }
 
 
-def begun_writer(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> tuple[ExactlyOnceWriter, Any]:
+def begun_writer(cluster: SinkCluster, monkeypatch: pytest.MonkeyPatch) -> tuple[ExactlyOnceWriter, Any]:
     """Return a writer that was sent to its tasks, and its mandate."""
     monkeypatch.setattr(ExactlyOnceWriter, "_driver_side", driver(cluster))
     columns = StructType([StructField("value", StringType())])
@@ -33,7 +33,7 @@ def begun_writer(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> tuple
 
 
 def test_transactions_of_a_failed_batch_are_aborted(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     writer, mandate = begun_writer(cluster, monkeypatch)
     run_tasks(cluster, mandate, 0)
     assert cluster.open_ids()
@@ -47,7 +47,7 @@ def test_transactions_of_a_failed_batch_are_aborted(monkeypatch: pytest.MonkeyPa
 def test_a_newer_driver_keeps_the_prefix_when_tasks_of_an_older_one_fail(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     writer, _ = begun_writer(cluster, monkeypatch)
     newer = driver(cluster)
     reports = run_tasks(cluster, newer.recover(), 0)
@@ -57,7 +57,7 @@ def test_a_newer_driver_keeps_the_prefix_when_tasks_of_an_older_one_fail(
 
 
 def test_a_writer_that_no_task_got_leaves_all_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     newer = driver(cluster)
     reports = run_tasks(cluster, newer.recover(), 0)
     monkeypatch.setattr(ExactlyOnceWriter, "_driver_side", driver(cluster))

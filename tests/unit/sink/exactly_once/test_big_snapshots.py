@@ -14,26 +14,27 @@ from penstock.sink.exactly_once import log_topic
 from penstock.sink.exactly_once._log_records import NO_QUERY, decode_snapshot, key_of
 from penstock.sink.exactly_once.log_topic import DecisionTopic
 from tests.unit.fake_driver import PREFIX, driver, expected, run_tasks
-from tests.unit.fake_transactions import FakeCluster
+from tests.unit.sink_cluster import SinkCluster
 
 KEY = key_of(PREFIX, NO_QUERY)
 
 
-def snapshot_count(cluster: FakeCluster) -> int:
+def snapshot_count(cluster: SinkCluster) -> int:
     return sum(each.key == KEY and decode_snapshot(each.value) is not None for each in cluster.log)
 
 
 def test_start_goes_on_without_a_snapshot_that_is_too_big_and_writes_it_once_it_fits(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     monkeypatch.setattr(decision_log, "SNAPSHOT_EVERY_OFFSETS", 3)
-    monkeypatch.setattr(cluster, "fits", lambda key, _: key != KEY)
+    monkeypatch.setattr(DecisionTopic, "fits", lambda _, key, __: key != KEY)
     for batch_id in range(4):
         driver(cluster).commit(run_tasks(cluster, driver(cluster).recover(), batch_id))
     assert snapshot_count(cluster) == 0
     assert "too large for one record, so none was written. Nothing is lost" in caplog.text
-    monkeypatch.setattr(cluster, "fits", lambda *_: True)
+    monkeypatch.undo()
+    monkeypatch.setattr(decision_log, "SNAPSHOT_EVERY_OFFSETS", 3)
     driver(cluster).commit(run_tasks(cluster, driver(cluster).recover(), 4))
     assert snapshot_count(cluster) == 1
     assert Counter(cluster.committed) == expected(range(5))

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 import random
 from collections import Counter
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.client.cluster.metadata import NO_LEADER
 from penstock.client.transactions.steps import TransactionIdentity, TransactionProtocol
 from penstock.errors import DecisionLogError
-from penstock.sink.exactly_once import _log_search as decision_log_search
 from penstock.sink.exactly_once._log_contents import LogContents
 from penstock.sink.exactly_once._log_records import (
     NO_QUERY,
@@ -35,7 +30,6 @@ from penstock.sink.exactly_once.committable import Committable
 from penstock.sink.exactly_once.decision import BATCH_WRITE_PREFIX, Decision, DecisionStatus, Outcome, decide
 from penstock.sink.exactly_once.digest import RecordDigest
 from penstock.sink.exactly_once.log import DecisionLog
-from penstock.sink.exactly_once.log_topic import DecisionTopicSettings
 from tests.examples import examples
 
 OURS = "app"
@@ -288,36 +282,3 @@ def test_start_knows_what_a_reading_from_the_beginning_knows(seed: int) -> None:
         if dice.random() < 0.2:
             assert running.catch_up() == check_same(topic).decisions
     check_same(topic)
-
-
-# ----- the search through other logs
-
-
-def test_log_without_a_leader_is_left_out_at_once_and_named(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def a_topic(leader_id: int) -> SimpleNamespace:
-        return SimpleNamespace(partitions={0: SimpleNamespace(leader_id=leader_id)})
-
-    topics = {"gone-decisions": a_topic(NO_LEADER), "there-decisions": a_topic(1), "orders": a_topic(1)}
-    asked: list[str] = []
-
-    def offsets(connections: Any, wanted: dict[Any, int], *, timeout_ms: int) -> SimpleNamespace:
-        asked.extend(each.topic for each in wanted)
-        return SimpleNamespace(values=dict.fromkeys(wanted, 0), errors={})
-
-    def fetched(*_: Any, **__: Any) -> list[pa.RecordBatch]:
-        keys = pa.array([key_of("theirs", "query")], pa.binary())
-        return [pa.record_batch({"key": keys})]
-
-    monkeypatch.setattr(
-        decision_log_search, "fetch_metadata", lambda *_, **__: SimpleNamespace(topics=topics)
-    )
-    monkeypatch.setattr(decision_log_search, "list_offsets_each", offsets)
-    monkeypatch.setattr(decision_log_search, "fetch_range", fetched)
-    search: Any = DecisionTopicSettings()
-    found = list(decision_log_search.mentions(object(), "own-log", b"query", search))  # type: ignore[arg-type]
-    assert found == [("there-decisions", key_of("theirs", "query"))]
-    assert set(asked) == {"there-decisions"}
-    (warning,) = [each for each in caplog.records if each.levelno == logging.WARNING]
-    assert warning.getMessage() == "cannot look for decisions in topic gone-decisions: it has no leader"

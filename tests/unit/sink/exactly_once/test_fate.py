@@ -6,10 +6,10 @@ import logging
 import pickle
 from collections import Counter
 from collections.abc import Collection
+from contextlib import ExitStack
 
 import pytest
 
-from penstock.client.transactions.append import ProducerSession
 from penstock.client.transactions.steps import EndResult, TransactionIdentity, TransactionProtocol
 from penstock.errors import (
     DecidedError,
@@ -19,11 +19,13 @@ from penstock.errors import (
 )
 from penstock.sink.exactly_once._probes import Step, observe
 from penstock.sink.exactly_once.decision import BATCH_WRITE_PREFIX, NAMED_WRITE_PREFIX
+from penstock.testing.fake.control import LoseRequest
 from tests.unit.fake_driver import BOTH, PREFIX, QUERY, driver, expected, rows_of, run_task, run_tasks
-from tests.unit.fake_transactions import FakeCluster
+from tests.unit.sink_cluster import SinkCluster
 
 WRITE = f"{BATCH_WRITE_PREFIX}w"
 NAMED = f"{NAMED_WRITE_PREFIX}load-1"
+COMMITTER = f"{PREFIX}-committer"
 COMMAND = rf"`penstock transactions recover --prefix {PREFIX} --bootstrap-server HOST:PORT --yes`"
 
 
@@ -38,16 +40,18 @@ COMMAND = rf"`penstock transactions recover --prefix {PREFIX} --bootstrap-server
 def test_a_decided_batch_that_cannot_be_finished_says_that_it_is_decided(
     query_id: str, words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     reports = [run_task(cluster, driver(cluster).recover(), 0, 0, query_id=query_id)]
-    cluster.loses_answer = lambda what: what == "end app-0-0"
-    with caplog.at_level(logging.ERROR), pytest.raises(DecidedError, match=words) as raised:
+    with (
+        cluster.lose_answers("EndTxn", "app-0-0"),
+        caplog.at_level(logging.ERROR),
+        pytest.raises(DecidedError, match=words) as raised,
+    ):
         driver(cluster).commit(reports)
     assert "no answer" in raised.value.message
     assert raised.value.message in caplog.text
     assert raised.value.facts["is_decided"] is True
     assert pickle.loads(pickle.dumps(raised.value)).facts == raised.value.facts  # noqa: S301 - own bytes
-    cluster.loses_answer = lambda what: False
     driver(cluster).abort(reports)
     driver(cluster).recover()
     assert Counter(cluster.committed) == Counter(rows_of(0, 0))
@@ -55,13 +59,14 @@ def test_a_decided_batch_that_cannot_be_finished_says_that_it_is_decided(
 
 @BOTH
 def test_a_decision_whose_answer_is_lost_is_found_to_be_decided(protocol: TransactionProtocol) -> None:
-    cluster = FakeCluster(protocol)
+    cluster = SinkCluster(protocol)
     reports = run_tasks(cluster, driver(cluster).recover(), 0)
-    cluster.loses_answer = lambda what: what == "append"
-    with pytest.raises(DecidedError, match="is decided") as raised:
+    with (
+        cluster.lose_answers("EndTxn", COMMITTER, is_commit=True),
+        pytest.raises(DecidedError, match="is decided") as raised,
+    ):
         driver(cluster).commit(reports)
     assert raised.value.facts["is_decided"] is True
-    cluster.loses_answer = lambda what: False
     driver(cluster).abort(reports)
     driver(cluster).recover()
     assert Counter(cluster.committed) == expected(range(1))
@@ -69,13 +74,14 @@ def test_a_decision_whose_answer_is_lost_is_found_to_be_decided(protocol: Transa
 
 @BOTH
 def test_a_decision_that_can_be_made_no_more_is_said_to_be_none(protocol: TransactionProtocol) -> None:
-    cluster = FakeCluster(protocol)
+    cluster = SinkCluster(protocol)
     reports = run_tasks(cluster, driver(cluster).recover(), 0)
-    cluster.loses_answer = lambda what: what == "append before its end"
-    with pytest.raises(RequestTimeoutError, match=r"^no answer to the write This attempt .* not decided"):
+    with (
+        cluster.lose_answers("Produce", COMMITTER),
+        pytest.raises(RequestTimeoutError, match=r"^ProduceRequest: no answer .* not decided"),
+    ):
         driver(cluster).commit(reports)
-    assert f"{PREFIX}-committer" not in cluster.open_ids()
-    cluster.loses_answer = lambda what: False
+    assert COMMITTER not in cluster.open_ids()
     driver(cluster).abort(reports)
     assert cluster.committed == []
     driver(cluster).commit(run_tasks(cluster, driver(cluster).recover(), 0))
@@ -84,27 +90,30 @@ def test_a_decision_that_can_be_made_no_more_is_said_to_be_none(protocol: Transa
 
 @pytest.mark.parametrize("is_decided", [True, False])
 @pytest.mark.parametrize("query_id", [QUERY, WRITE])
-def test_a_decision_of_which_nothing_can_be_known_is_not_denied(
-    monkeypatch: pytest.MonkeyPatch, query_id: str, is_decided: bool
-) -> None:
-    cluster = FakeCluster()
+def test_a_decision_of_which_nothing_can_be_known_is_not_denied(query_id: str, is_decided: bool) -> None:
+    cluster = SinkCluster()
     reports = [run_task(cluster, driver(cluster).recover(), 0, 0, query_id=query_id)]
-    lost = {"append" if is_decided else "append before its end", "end app-committer"}
-    cluster.loses_answer = lambda what: what in lost
-    with pytest.raises(DecidedError, match=r"^It is unknown whether batch .*: no answer") as raised:
-        driver(cluster).commit(reports)
+    with cluster.lose_answers("EndTxn", COMMITTER), ExitStack() as also:
+        if not is_decided:
+            also.enter_context(cluster.lose_answers("Produce", COMMITTER))
+        with pytest.raises(DecidedError, match=r"^It is unknown whether batch .*: .*no answer") as raised:
+            driver(cluster).commit(reports)
     assert raised.value.facts["is_decided"] is None
     assert ("Do not run it again yet" in raised.value.message) == (query_id == WRITE)
 
 
 def test_a_defect_after_the_decision_says_so_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     reports = run_tasks(cluster, driver(cluster).recover(), 0)
 
     def broken(identities: Collection[TransactionIdentity], *, is_commit: bool) -> dict[object, EndResult]:
         raise KeyError("a defect")
 
-    observe(lambda step: monkeypatch.setattr(cluster, "end", broken) if step is Step.DECIDED else None)
+    observe(
+        lambda step: (
+            monkeypatch.setattr(cluster.transactions, "end", broken) if step is Step.DECIDED else None
+        )
+    )
     with pytest.raises(DecidedError, match=r"is decided.*KeyError: 'a defect'"):
         driver(cluster).commit(reports)
     observe(None)
@@ -114,9 +123,9 @@ def test_a_defect_after_the_decision_says_so_too(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_doubt_keeps_its_class_and_says_that_the_batch_is_decided() -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     reports = [run_task(cluster, driver(cluster).recover(), 0, 0, query_id=WRITE)]
-    cluster.is_witness_gone = True
+    cluster.delete_target_records()
     observe(lambda step: cluster.expire("app-0-0") if step is Step.DECIDED else None)
     with pytest.raises(TransactionsInDoubtError, match="Do not run it again") as raised:
         driver(cluster).commit(reports)
@@ -124,14 +133,10 @@ def test_a_doubt_keeps_its_class_and_says_that_the_batch_is_decided() -> None:
     assert raised.value.facts["is_decided"] is True
 
 
-def test_no_error_before_the_decision_says_that_it_is_decided(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = FakeCluster()
+def test_no_error_before_the_decision_says_that_it_is_decided() -> None:
+    cluster = SinkCluster()
     reports = run_tasks(cluster, driver(cluster).recover(), 0)
-
-    def no_append(session: ProducerSession, key: bytes, value: bytes | None) -> ProducerSession:
-        raise RequestTimeoutError("nothing was sent")
-
-    monkeypatch.setattr(cluster, "append", no_append)
+    cluster.lose("Produce", COMMITTER, LoseRequest())
     with pytest.raises(PenstockError, match="not decided") as raised:
         driver(cluster).commit(reports)
     assert not isinstance(raised.value, DecidedError)

@@ -1,8 +1,8 @@
-"""Several drivers at once that stand still, go on and die between any two calls to Kafka.
+"""Several drivers at once that stand still, go on and die before and after each request to Kafka.
 
-The other model (test_model.py) kills drivers at the protocol's steps, one driver at a time. Here two or three
-are at work, with the memory that a worker process keeps from batch to batch, under prefixes that change,
-beside batch writes and operators, over a log that is compacted.
+The other model (test_model.py) has one driver at a time. Here two or three are at work, with the connections
+and the memory that a worker process keeps from batch to batch, under prefixes that change, beside batch
+writes and operators, over a log that is compacted.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -28,14 +29,25 @@ from penstock.sink.exactly_once.by_hand import Resolution, TransactionTools
 from penstock.sink.exactly_once.committable import Committable, TaskReport
 from penstock.sink.exactly_once.decision import BATCH_WRITE_PREFIX, NAMED_WRITE_PREFIX
 from penstock.sink.exactly_once.driver_side import DriverSide
+from penstock.sink.exactly_once.kafka import KafkaSinkTransactions
 from penstock.sink.exactly_once.mandate import Mandate, TaskPlan
 from penstock.sink.exactly_once.names import TransactionNames
+from penstock.testing.fake.control import Action, LoseAnswer, LoseRequest, SeenRequest, Twice
 from tests.examples import examples
+from tests.unit.compaction import compact
 from tests.unit.fake_driver import PREFIX, QUERY, digest_of, expected, rows_of
-from tests.unit.interleaved_cluster import InterleavedCluster, Turns
+from tests.unit.sink_cluster import LOG, PATIENCE_MS, SinkClient, SinkCluster, decision_topic, write
+from tests.unit.turns import Turns
+from tests.unit.virtual_time import VIRTUAL
 
 PREFIXES = (PREFIX, "other", "third")
 TASKS, BATCHES, TURNS = 2, 5, 100
+LONGEST_MS = (1 << 31) - 1
+"""A time-out that never passes: a test says which transactions time out."""
+FAULTY = (
+    "AddPartitionsToTxn", "DescribeTransactions", "EndTxn", "InitProducerId", "ListOffsets",
+    "ListTransactions", "Produce",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -72,6 +84,7 @@ class TaskProcess:
     """A worker process with the transactional ids that it uses again; it runs one task at a time."""
 
     prefix: str
+    client: SinkClient
     is_busy: bool = False
     ids: ReusedIds = field(default_factory=ReusedIds)
 
@@ -90,12 +103,48 @@ class History:
     def __post_init__(self) -> None:
         self.chance = random.Random(self.seed)
         self.turns = Turns()
-        self.cluster = InterleavedCluster(self.protocol, self.turns, self.chance)
+        self.cluster = SinkCluster(self.protocol)
+        for api in FAULTY:
+            self.cluster.kafka.control(api, self.fault, times=None)
+        self.cluster.kafka._state.properties["transaction.max.timeout.ms"] = str(LONGEST_MS)
+        self.is_calm = self.is_at_once = False
+        self.unreachable_until_ms = 0
         self.workers: list[Worker] = []
         self.processes: list[TaskProcess] = []
 
     def happens(self, probability: float) -> bool:
-        return not self.cluster.is_calm and self.chance.random() < probability
+        return not self.is_calm and self.chance.random() < probability
+
+    def process(self) -> SinkClient:
+        """Return the connections of a new process. It makes a pause before and after each request."""
+        client = SinkClient(self.cluster.kafka)
+        client.moment = self.moment
+        return client
+
+    def moment(self, request: Any) -> None:
+        if not self.is_at_once:
+            self.turns.pause()
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Let no other go on meanwhile."""
+        before, self.is_at_once = self.is_at_once, True
+        try:
+            yield
+        finally:
+            self.is_at_once = before
+
+    def fault(self, seen: SeenRequest) -> Action | None:
+        """Of the network."""
+        if self.is_calm:
+            return None
+        if VIRTUAL.now_ms() < self.unreachable_until_ms:
+            return LoseAnswer()
+        if not self.happens(0.01):
+            return None
+        if self.chance.random() < 0.5:
+            self.unreachable_until_ms = VIRTUAL.now_ms() + PATIENCE_MS
+        return self.chance.choice((LoseRequest(), LoseAnswer(), Twice()))
 
     @contextmanager
     def worker(self) -> Iterator[DriverSide]:
@@ -106,8 +155,9 @@ class History:
             worker = self.chance.choice(kept)
             worker.is_busy = True
         else:
-            side = DriverSide(TransactionNames(prefix), self.cluster, self.cluster)
-            worker = Worker(prefix, side)
+            client, names = self.process(), TransactionNames(prefix)
+            kafka, log = KafkaSinkTransactions(client.connections), decision_topic(client)
+            worker = Worker(prefix, DriverSide(names, kafka, log))
             self.workers.append(worker)
         try:
             yield worker.side
@@ -142,30 +192,32 @@ class History:
         report = TaskReport(query_id, batch_id, at, mandate.session)
         if mandate.plan(query_id, batch_id, at) is TaskPlan.DRAIN:
             return replace(report, drained=digest_of(rows))
-        process = self.process(mandate.prefix)
-        identity = process.ids.take(mandate, self.cluster.describe)
+        process = self.task_process(mandate.prefix)
+        kafka = KafkaSinkTransactions(process.client.connections)
+        identity = process.ids.take(mandate, kafka.describe)
         if identity is None:
-            numbers = process.ids.new_name(mandate) or (at, self.free_attempt(mandate.prefix, at))
-            name = TransactionNames(mandate.prefix).data_id(*numbers)
-            timeout_ms = mandate.transaction_timeout_ms
-            identity = self.cluster.init_producer(
-                name, transaction_timeout_ms=timeout_ms, protocol=mandate.protocol
-            )
-        self.turns.pause()
-        witness = self.cluster.write(identity, rows)
+            # A task looks for a free id and takes it at once: in between it may abort what is decided, which
+            # is told as a loss (docs/exactly-once.md) and not looked for here.
+            with self.at_once():
+                numbers = process.ids.new_name(mandate) or (at, self.free_attempt(mandate.prefix, at))
+                name = TransactionNames(mandate.prefix).data_id(*numbers)
+                timeout_ms = mandate.transaction_timeout_ms
+                identity = kafka.init_producer(
+                    name, transaction_timeout_ms=timeout_ms, protocol=mandate.protocol
+                )
+        witness = write(process.client, identity, rows)
         process.ids.give_back(mandate, identity)
         process.is_busy = False
-        self.turns.pause()
         committable = Committable(identity, at, len(rows), str(digest_of(rows)), witness)
         return replace(report, committable=committable, topics=(self.cluster.target(),))
 
-    def process(self, prefix: str) -> TaskProcess:
+    def task_process(self, prefix: str) -> TaskProcess:
         """Return a process for a task; one whose task failed or died is not used again."""
         idle = [each for each in self.processes if each.prefix == prefix and not each.is_busy]
         if idle and self.happens(0.9):
             process = self.chance.choice(idle)
         else:
-            process = TaskProcess(prefix)
+            process = TaskProcess(prefix, self.process())
             self.processes.append(process)
         process.is_busy = True
         return process
@@ -215,7 +267,7 @@ class History:
 
     def operator(self) -> None:
         names = TransactionNames(self.chance.choice(self.cast.prefixes))
-        tools = TransactionTools(names, self.cluster, self.cluster)
+        tools = self.tools(names)
         commands: list[Callable[[], object]] = [tools.recover, tools.abort, tools.open_transactions]
         if not self.cast.has_timeouts:  # what is lost in part may be resolved, by a wrong word too
             commands += [partial(tools.resolve, QUERY, each) for each in Resolution]
@@ -236,11 +288,21 @@ class History:
                 self.prefix = self.chance.choice(self.cast.prefixes)
             self.turns.spawn("stream", self.stream)
 
+    def compact(self) -> None:
+        """Leave of each key the newest record, up to some offset."""
+        if not self.cluster.has_log:
+            return
+        records = self.cluster.log
+        newest = {record.key: record.offset for record in records}
+        end = self.chance.randint(0, records[-1].offset + 1 if records else 0)
+        with self.cluster.kafka.log(LOG) as log:
+            compact(log, set(newest.values()), end)
+
     def meddle(self) -> None:
         if self.happens(0.02):
             self.turns.kill(self.chance.choice(self.turns.actors))
         if self.happens(0.02):
-            self.cluster.compact()
+            self.compact()
         open_ids = sorted(self.cluster.open_ids())
         if self.cast.has_timeouts and open_ids and self.happens(0.03):
             self.cluster.time_out(self.chance.choice(open_ids))
@@ -255,20 +317,24 @@ class History:
             self.meddle()
             if actors:
                 actor = self.chance.choice(actors)
-                for _ in range(self.chance.choice((1, 1, 2, 5, 20, 60))):
+                for _ in range(self.chance.choice((1, 2, 5, 20, 60, 180))):
                     if not actor.is_done:
                         self.turns.run(actor)
         self.turns.kill_all()
         self.end_in_peace()
 
     def end_in_peace(self) -> None:
-        self.cluster.is_calm = True
+        self.is_calm = True
         for _ in range(0 if self.cast.writes else 4 * BATCHES):
             if self.spark_commits >= BATCHES:
                 break
             self.turns.run_to_the_end(self.turns.spawn("last", self.stream))
         for prefix in self.cast.prefixes:
-            TransactionTools(TransactionNames(prefix), self.cluster, self.cluster).recover()
+            self.tools(TransactionNames(prefix)).recover()
+
+    def tools(self, names: TransactionNames) -> TransactionTools:
+        client = self.process()
+        return TransactionTools(names, KafkaSinkTransactions(client.connections), decision_topic(client))
 
 
 def rows_of_write(query_id: str, at: int) -> list[str]:
@@ -287,7 +353,7 @@ CASTS = {
 
 
 @pytest.mark.parametrize("who", CASTS)
-@settings(max_examples=examples(15), deadline=None)
+@settings(max_examples=examples(4), deadline=None)
 @given(seed=st.integers(0, 2**32), protocol=st.sampled_from(TransactionProtocol))
 def test_every_row_once_whoever_stands_still(who: str, seed: int, protocol: TransactionProtocol) -> None:
     history = History(seed, protocol, CASTS[who])

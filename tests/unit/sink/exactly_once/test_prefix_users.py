@@ -13,16 +13,15 @@ from penstock.sink.exactly_once._probes import Step, observe
 from penstock.sink.exactly_once.decision import BATCH_WRITE_PREFIX, NAMED_WRITE_PREFIX, DecisionStatus
 from penstock.sink.exactly_once.driver_side import DriverSide
 from penstock.sink.exactly_once.mandate import KnownBatch
-from penstock.sink.exactly_once.names import TransactionNames
 from tests.deaths import Death, die_at
 from tests.unit.fake_driver import PREFIX, driver, run_task
-from tests.unit.fake_transactions import FakeCluster
+from tests.unit.sink_cluster import SinkCluster
 
 FINISHED = DecisionStatus.FINISHED
 
 
 def run_batch(
-    cluster: FakeCluster,
+    cluster: SinkCluster,
     query_id: str,
     batch_id: int,
     *,
@@ -42,7 +41,7 @@ def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_new_checkpoint_under_a_known_prefix_is_told_once_before_it_is_visible(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     for batch_id in range(3):
         run_batch(cluster, "older", batch_id)
     assert not warnings_of(caplog)
@@ -65,7 +64,7 @@ def test_new_checkpoint_under_a_known_prefix_is_told_once_before_it_is_visible(
 
 
 def test_warning_names_the_newest_of_several_older_queries(caplog: pytest.LogCaptureFixture) -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     for at, query_id in enumerate(["b", "c", "a"]):
         run_batch(cluster, query_id, 10 + at)
     assert "another query has written under it: c, whose batch 11 is finished" in warnings_of(caplog)[-1]
@@ -85,14 +84,14 @@ def test_warning_names_the_newest_of_several_older_queries(caplog: pytest.LogCap
 def test_batch_writes_neither_warn_nor_count_as_older_queries(
     caplog: pytest.LogCaptureFixture, first: str, second: str
 ) -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     run_batch(cluster, first, 0)
     run_batch(cluster, second, 0)
     assert not warnings_of(caplog)
 
 
 def test_query_that_comes_from_another_prefix_is_not_new(caplog: pytest.LogCaptureFixture) -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     run_batch(cluster, "older", 0, prefix="b")
     run_batch(cluster, "moving", 0, prefix="a")
     run_batch(cluster, "moving", 1, prefix="b")
@@ -100,7 +99,7 @@ def test_query_that_comes_from_another_prefix_is_not_new(caplog: pytest.LogCaptu
 
 
 def test_batch_of_a_changed_prefix_is_refused_and_not_warned_of(caplog: pytest.LogCaptureFixture) -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     run_batch(cluster, "older", 0, prefix="b")
     run_batch(cluster, "moving", 0, prefix="a")
     with pytest.raises(PrefixChangedError):
@@ -108,14 +107,14 @@ def test_batch_of_a_changed_prefix_is_refused_and_not_warned_of(caplog: pytest.L
     assert not warnings_of(caplog)
 
 
-def strict(cluster: FakeCluster) -> DriverSide:
-    return DriverSide(TransactionNames(PREFIX), cluster, cluster, fails_on_new_query=True)
+def strict(cluster: SinkCluster) -> DriverSide:
+    return driver(cluster, fails_on_new_query=True)
 
 
 def test_a_new_query_on_a_known_prefix_may_fail_each_time_and_writes_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     run_batch(cluster, "older", 0, side=strict(cluster))
     written = len(cluster.committed)
     for _ in range(2):
@@ -135,11 +134,11 @@ def test_a_new_query_on_a_known_prefix_may_fail_each_time_and_writes_nothing(
 
 def test_a_start_that_failed_under_another_prefix_makes_no_query_known() -> None:
     """It leaves a trace in its log, because it searches for the query. A trace does not count."""
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     run_batch(cluster, "older", 0)
     run_batch(cluster, "other", 0, prefix="b")
     for prefix in ("b", PREFIX, "b"):
-        side = DriverSide(TransactionNames(prefix), cluster, cluster, fails_on_new_query=True)
+        side = driver(cluster, prefix, fails_on_new_query=True)
         reports = [run_task(cluster, side.recover(), 0, 0, query_id="newer")]
         with pytest.raises(NewQueryError):
             side.commit(reports)
@@ -148,7 +147,7 @@ def test_a_start_that_failed_under_another_prefix_makes_no_query_known() -> None
 
 
 def test_what_does_not_warn_does_not_fail() -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     run_batch(cluster, f"{BATCH_WRITE_PREFIX}1", 0, side=strict(cluster))
     run_batch(cluster, "stream", 0, side=strict(cluster))
     run_batch(cluster, f"{NAMED_WRITE_PREFIX}1", 0, side=strict(cluster))
@@ -159,7 +158,7 @@ def test_what_does_not_warn_does_not_fail() -> None:
 # ----- who has taken the prefix
 
 
-def taken(cluster: FakeCluster, query_id: str, batch_id: int, *, by: str, its_batch: int) -> PrefixTakenError:
+def taken(cluster: SinkCluster, query_id: str, batch_id: int, *, by: str, its_batch: int) -> PrefixTakenError:
     """A batch that another writer overtakes between its tasks and its commit."""
     side = driver(cluster)
     reports = [run_task(cluster, side.recover(), batch_id, 0, query_id=query_id)]
@@ -170,7 +169,7 @@ def taken(cluster: FakeCluster, query_id: str, batch_id: int, *, by: str, its_ba
 
 
 def test_other_query_is_named_by_the_one_that_it_stops() -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     run_batch(cluster, "mine", 0)
     error = taken(cluster, "mine", 1, by="other", its_batch=7)
     assert (
@@ -182,7 +181,7 @@ def test_other_query_is_named_by_the_one_that_it_stops() -> None:
 
 
 def test_other_query_is_named_in_the_first_batch_too() -> None:
-    error = taken(FakeCluster(), "mine", 0, by="other", its_batch=7)
+    error = taken(SinkCluster(), "mine", 0, by="other", its_batch=7)
     assert "Either two queries use the same sink.transactional-id-prefix: query other, whose batch 7" in str(
         error
     )
@@ -191,7 +190,7 @@ def test_other_query_is_named_in_the_first_batch_too() -> None:
 
 @pytest.mark.parametrize("its_batch", [1, 2])
 def test_another_driver_of_the_query_is_told_from_another_query(its_batch: int) -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     run_batch(cluster, "mine", 0)
     run_batch(cluster, "older", 5)
     error = taken(cluster, "mine", 1, by="mine", its_batch=its_batch)
@@ -201,7 +200,7 @@ def test_another_driver_of_the_query_is_told_from_another_query(its_batch: int) 
 
 
 def test_own_decision_is_not_taken_for_another_drivers() -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     side = driver(cluster)
     reports = [run_task(cluster, side.recover(), 0, 0, query_id="mine")]
 
@@ -218,7 +217,7 @@ def test_own_decision_is_not_taken_for_another_drivers() -> None:
 
 
 def test_start_that_is_overtaken_tells_who_wrote_last() -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     run_batch(cluster, "other", 0)
     die_at(Step.DECIDED)
     with pytest.raises(Death):
@@ -230,7 +229,7 @@ def test_start_that_is_overtaken_tells_who_wrote_last() -> None:
         driver(cluster).recover()
 
 
-def _recover(cluster: FakeCluster) -> None:
+def _recover(cluster: SinkCluster) -> None:
     observe(None)
     driver(cluster).recover()
 

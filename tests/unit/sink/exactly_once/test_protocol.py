@@ -41,12 +41,12 @@ from tests.unit.fake_driver import (
     run_task,
     run_tasks,
 )
-from tests.unit.fake_transactions import FakeCluster
+from tests.unit.sink_cluster import TARGET, SinkCluster
 
 
 @BOTH
 def test_batches_are_committed_once(protocol: TransactionProtocol) -> None:
-    cluster = FakeCluster(protocol)
+    cluster = SinkCluster(protocol)
     recovering, committing = driver(cluster), driver(cluster)
     for batch_id in range(3):
         committing.commit(run_tasks(cluster, recovering.recover(), batch_id))
@@ -57,7 +57,7 @@ def test_batches_are_committed_once(protocol: TransactionProtocol) -> None:
 @BOTH
 @pytest.mark.parametrize("step", [step for step in Step if not step.name.startswith("TASK_")])
 def test_death_at_each_step(step: Step, protocol: TransactionProtocol) -> None:
-    cluster = FakeCluster(protocol)
+    cluster = SinkCluster(protocol)
     is_in_recovery = step in (
         Step.TAKEN_PREFIX,
         Step.BEFORE_FINISHING_OLD,
@@ -80,7 +80,7 @@ def test_death_at_each_step(step: Step, protocol: TransactionProtocol) -> None:
 
 
 def test_replay_of_a_written_batch_is_drained() -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     driver(cluster).commit(run_tasks(cluster, driver(cluster).recover(), 0))
     reports = run_tasks(cluster, driver(cluster).recover(), 0)
     drain(cluster, reports)
@@ -89,7 +89,7 @@ def test_replay_of_a_written_batch_is_drained() -> None:
 
 @BOTH
 def test_lost_transaction_is_written_again(protocol: TransactionProtocol) -> None:
-    cluster = FakeCluster(protocol)
+    cluster = SinkCluster(protocol)
     reports = run_tasks(cluster, driver(cluster).recover(), 0)
     die_at(Step.DECIDED)
     with pytest.raises(Death):
@@ -105,7 +105,7 @@ def test_lost_transaction_is_written_again(protocol: TransactionProtocol) -> Non
 
 def test_later_batch_is_refused_while_a_lost_part_waits_for_its_replay() -> None:
     """A function of foreachBatch that swallows the error would have its loss forgotten."""
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     reports = run_tasks(cluster, driver(cluster).recover(), 0)
     observe(lambda step: cluster.time_out("app-1-0") if step is Step.DECIDED else None)
     with pytest.raises(TransactionsLostError):
@@ -119,7 +119,7 @@ def test_later_batch_is_refused_while_a_lost_part_waits_for_its_replay() -> None
 
 
 def test_loss_found_in_commit_fails_the_batch_and_the_replay_repairs_it() -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     reports = run_tasks(cluster, driver(cluster).recover(), 0)
     observe(lambda step: cluster.time_out("app-2-0") if step is Step.DECIDED else None)
     with pytest.raises(TransactionsLostError, match=r"1 of 3 transactions.*replays the batch") as raised:
@@ -133,7 +133,7 @@ def test_loss_found_in_commit_fails_the_batch_and_the_replay_repairs_it() -> Non
 
 @pytest.mark.parametrize("epochs", [1, 2])  # Kafka 4.0 raises it twice (KAFKA-19367)
 def test_transactions_lost_before_the_decision_fail_the_batch_whole(epochs: int) -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     reports = run_tasks(cluster, driver(cluster).recover(), 0)
     cluster.time_out("app-2-0", epochs)
     with pytest.raises(TransactionsLostError, match=r"before the batch .* app-2-0.*timeout\.ms' passed"):
@@ -147,7 +147,7 @@ def test_transactions_lost_before_the_decision_fail_the_batch_whole(epochs: int)
 
 
 def test_decision_is_withdrawn_when_nothing_was_committed() -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     reports = run_tasks(cluster, driver(cluster).recover(), 0)
     die_at(Step.DECIDED)
     with pytest.raises(Death):
@@ -177,7 +177,7 @@ def test_decision_is_withdrawn_when_nothing_was_committed() -> None:
 def test_replay_that_is_not_the_same_stops_the_query(
     change: Callable[[list[TaskReport]], list[TaskReport]], words: str
 ) -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     reports = run_tasks(cluster, driver(cluster).recover(), 0)
     die_at(Step.DECIDED)
     with pytest.raises(Death):
@@ -204,7 +204,7 @@ def _rewritten(report: TaskReport, record_count: int) -> TaskReport:
 
 
 def test_queries_of_other_prefixes_are_left_alone() -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     foreign = driver(cluster, "app-2").recover()
     foreign_report = run_task(cluster, foreign, 0, 1, query_id="query-2")
     driver(cluster).recover()
@@ -216,7 +216,7 @@ def test_queries_of_other_prefixes_are_left_alone() -> None:
 
 
 def test_other_attempts_are_aborted_when_their_batch_is_finished() -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     mandate = driver(cluster).recover()
     reports = run_tasks(cluster, mandate, 0)
     run_task(cluster, mandate, 0, 0, attempt=1)  # a speculative loser
@@ -226,7 +226,7 @@ def test_other_attempts_are_aborted_when_their_batch_is_finished() -> None:
 
 
 def test_failed_batch_is_aborted() -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     reports = run_tasks(cluster, driver(cluster).recover(), 0)
     driver(cluster).abort(reports[:2])
     assert not cluster.open_ids()
@@ -234,42 +234,41 @@ def test_failed_batch_is_aborted() -> None:
 
 
 def test_abort_after_a_decision_does_nothing() -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     reports = run_tasks(cluster, driver(cluster).recover(), 0)
-    cluster.loses_answer = lambda what: what == "end app-1-0"
-    with pytest.raises(DecidedError):
+    with cluster.lose_answers("EndTxn", "app-1-0"), pytest.raises(DecidedError):
         driver(cluster).commit(reports)
-    cluster.loses_answer = lambda what: False
     driver(cluster).abort(reports)
     driver(cluster).recover()
     assert Counter(cluster.committed) == expected(range(1))
 
 
-@pytest.mark.parametrize("lost", ["append", "append before its end"])
+@pytest.mark.parametrize("lost", ["EndTxn", "Produce"])
 def test_decision_with_a_lost_answer_is_settled_by_abort(lost: str) -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     reports = run_tasks(cluster, driver(cluster).recover(), 0)
-    cluster.loses_answer = lambda what: what == lost
-    with pytest.raises(DecidedError if lost == "append" else RequestTimeoutError):
+    error = DecidedError if lost == "EndTxn" else RequestTimeoutError
+    with cluster.lose_answers(lost, f"{PREFIX}-committer", is_commit=True), pytest.raises(error):
         driver(cluster).commit(reports)
-    cluster.loses_answer = lambda what: False
     driver(cluster).abort(reports)
     driver(cluster).commit(run_tasks(cluster, driver(cluster).recover(), 0))
     assert Counter(cluster.committed) == expected(range(1))
 
 
 def test_empty_batch_decides_nothing() -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     mandate = driver(cluster).recover()
     reports = [run_task(cluster, mandate, 0, at, rows=[]) for at in range(3)]
-    cluster.calls.clear()
+    cluster.client.sent.clear()
     driver(cluster).commit(reports)
     driver(cluster).commit([])
-    assert cluster.calls == []
+    assert cluster.changes == []
+    assert not cluster.metadata_count(TARGET.topic)
+    assert not cluster.metadata_count(None), "no other log is looked through"
 
 
 def test_new_checkpoint_counts_from_zero_again() -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     for batch_id in range(5):
         driver(cluster).commit(run_tasks(cluster, driver(cluster).recover(), batch_id))
     mandate = driver(cluster).recover()
@@ -281,7 +280,7 @@ def test_new_checkpoint_counts_from_zero_again() -> None:
 
 
 def test_batch_that_is_written_under_another_prefix_is_not_written_again() -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     for batch_id in range(2):
         driver(cluster).commit(run_tasks(cluster, driver(cluster).recover(), batch_id))
     renamed = driver(cluster, "renamed")
@@ -301,14 +300,14 @@ def test_batch_that_is_written_under_another_prefix_is_not_written_again() -> No
 
 
 def test_two_sinks_of_one_query_have_prefixes_of_their_own() -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     for prefix, siblings in (("app", []), ("other", ["app"])):
         driver(cluster, prefix).commit(run_tasks(cluster, driver(cluster, prefix).recover(), 0), siblings)
     assert Counter(cluster.committed) == expected(range(1)) + expected(range(1))
 
 
 def test_older_checkpoint_is_refused() -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     stale = driver(cluster).recover()
     for batch_id in range(3):
         driver(cluster).commit(run_tasks(cluster, driver(cluster).recover(), batch_id))
@@ -321,27 +320,27 @@ def test_older_checkpoint_is_refused() -> None:
 
 
 def test_outcome_hidden_from_the_coordinator_is_read_from_the_log() -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     reports = run_tasks(cluster, driver(cluster).recover(), 0)
     die_at(Step.FINISHED)
     with pytest.raises(Death):
         driver(cluster).commit(reports)
     # Somebody takes the ids before the end was written down.
     for at in range(3):
-        cluster.init_producer(f"app-{at}-0", transaction_timeout_ms=1, protocol=TransactionProtocol.V2)
+        cluster.take(f"app-{at}-0")
     cluster.expire("app-2-0")
     assert driver(cluster).recover().known[QUERY].status is DecisionStatus.FINISHED
     assert Counter(cluster.committed) == expected(range(1))
 
 
 def test_outcome_that_nothing_tells_is_in_doubt() -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     reports = run_tasks(cluster, driver(cluster).recover(), 0)
     die_at(Step.FINISHED)
     with pytest.raises(Death):
         driver(cluster).commit(reports)
     cluster.expire("app-2-0")
-    cluster.is_witness_gone = True
+    cluster.delete_target_records()
     with pytest.raises(TransactionsInDoubtError, match="app-2-0"):
         driver(cluster).recover()
     with pytest.raises(TransactionsInDoubtError):
@@ -351,32 +350,32 @@ def test_outcome_that_nothing_tells_is_in_doubt() -> None:
 @BOTH
 @pytest.mark.parametrize("is_committed", [True, False])
 def test_coordinator_tells_where_the_log_cannot(is_committed: bool, protocol: TransactionProtocol) -> None:
-    cluster = FakeCluster(protocol)
+    cluster = SinkCluster(protocol)
     reports = run_tasks(cluster, driver(cluster).recover(), 0)
     die_at(Step.DECIDED)
     with pytest.raises(Death):
         driver(cluster).commit(reports)
-    cluster.is_witness_gone = True
+    cluster.delete_target_records()
     identities = [report.committable.identity for report in reports if report.committable]
-    cluster.end(identities, is_commit=is_committed)
+    cluster.transactions.end(identities, is_commit=is_committed)
     status = driver(cluster).recover().known[QUERY].status
     assert status is (DecisionStatus.FINISHED if is_committed else DecisionStatus.WITHDRAWN)
 
 
 def test_unreadable_record_stops_everything() -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     reports = run_tasks(cluster, driver(cluster).recover(), 0)
     driver(cluster).commit(reports)
-    key, value = cluster.log[-1].key, cluster.log[-1].value
-    assert value is not None
-    newer = value.replace(b'"version":1', b'"version":2')
-    cluster.log[-1] = cluster.log[-1]._replace(key=key, value=newer)
+    last = cluster.log[-1]
+    assert last.key is not None
+    assert last.value is not None
+    cluster.log_store.append_plainly(last.key, last.value.replace(b'"version":1', b'"version":2'))
     with pytest.raises(DecisionLogError, match="version 2, while this is version 1"):
         driver(cluster).recover()
 
 
 def test_batch_writes_are_finished_and_forgotten() -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     mandate = driver(cluster).recover()
     reports = [run_task(cluster, mandate, 0, at, query_id="batch:1") for at in range(2)]
     die_at(Step.DECIDED)
@@ -389,7 +388,7 @@ def test_batch_writes_are_finished_and_forgotten() -> None:
 
 
 def test_batch_writes_that_the_broker_has_aborted_whole_are_forgotten() -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     mandate = driver(cluster).recover()
     reports = [run_task(cluster, mandate, 0, at, query_id="batch:1") for at in range(2)]
     die_at(Step.DECIDED)
@@ -403,7 +402,7 @@ def test_batch_writes_that_the_broker_has_aborted_whole_are_forgotten() -> None:
 
 
 def test_reports_of_two_mandates_are_refused() -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     first = run_task(cluster, driver(cluster).recover(), 0, 0)
     second = run_task(cluster, driver(cluster).recover(), 0, 1)
     with pytest.raises(ExactlyOnceError, match="reports of one batch, got"):
@@ -411,8 +410,9 @@ def test_reports_of_two_mandates_are_refused() -> None:
 
 
 def test_too_long_a_time_out_is_refused_before_anything_is_taken() -> None:
-    cluster = FakeCluster()
-    side = DriverSide(TransactionNames(PREFIX), cluster, cluster, wanted_timeout_ms=900_001)
+    cluster = SinkCluster()
+    names, kafka, log = TransactionNames(PREFIX), cluster.transactions, cluster.log_store
+    side = DriverSide(names, kafka, log, wanted_timeout_ms=900_001)
     with pytest.raises(OptionError, match=r"Option 'transaction\.timeout\.ms' is 900001"):
         side.recover()
-    assert cluster.calls == []
+    assert cluster.changes == []

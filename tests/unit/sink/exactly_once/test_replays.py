@@ -27,15 +27,15 @@ from tests.unit.fake_driver import (
     run_task,
     run_tasks,
 )
-from tests.unit.fake_transactions import FakeCluster
+from tests.unit.sink_cluster import SinkCluster
 
 
-def written(cluster: FakeCluster, batch_count: int = 1) -> None:
+def written(cluster: SinkCluster, batch_count: int = 1) -> None:
     for batch_id in range(batch_count):
         driver(cluster).commit(run_tasks(cluster, driver(cluster).recover(), batch_id))
 
 
-def replay(cluster: FakeCluster, rows: list[list[str]], batch_id: int = 0) -> list[TaskReport]:
+def replay(cluster: SinkCluster, rows: list[list[str]], batch_id: int = 0) -> list[TaskReport]:
     mandate = driver(cluster).recover()
     return [run_task(cluster, mandate, batch_id, at, rows=each) for at, each in enumerate(rows)]
 
@@ -54,7 +54,7 @@ OTHERS: dict[str, tuple[list[list[str]], str]] = {
 def test_replay_that_is_not_what_is_written_is_an_error_and_lost_to_nobody(
     name: str, at_death: Step | None
 ) -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     reports = run_tasks(cluster, driver(cluster).recover(), 0)
     if at_death is None:
         driver(cluster).commit(reports)
@@ -79,7 +79,7 @@ def test_replay_that_is_not_what_is_written_is_an_error_and_lost_to_nobody(
 
 
 def test_replay_of_another_parallelism_is_the_same_batch() -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     written(cluster)
     everything = [*rows_of(0, 2), *rows_of(0, 0), *rows_of(0, 1)]
     drain(cluster, replay(cluster, [everything]))
@@ -87,7 +87,7 @@ def test_replay_of_another_parallelism_is_the_same_batch() -> None:
 
 
 def test_different_replay_is_taken_once_when_a_human_says_so() -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     written(cluster)
     more, _ = OTHERS["more"]
     with pytest.raises(TransactionsInDoubtError, match="take-as-written"):
@@ -110,7 +110,7 @@ def test_different_replay_is_taken_once_when_a_human_says_so() -> None:
 
 
 def test_batch_is_written_whole_when_a_human_says_so() -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     written(cluster)
     others, _ = OTHERS["others"]
     with pytest.raises(TransactionsInDoubtError, match="write-again"):
@@ -122,7 +122,7 @@ def test_batch_is_written_whole_when_a_human_says_so() -> None:
 
 
 def test_drained_rows_of_a_batch_that_a_human_had_written_again_meanwhile_are_not_lost() -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     written(cluster)
     drained = replay(cluster, [rows_of(0, at) for at in range(3)])
     with pytest.raises(TransactionsInDoubtError):
@@ -138,7 +138,7 @@ def test_drained_rows_of_a_batch_that_a_human_had_written_again_meanwhile_are_no
 
 @BOTH
 def test_new_rows_in_a_committed_partition_of_a_lost_batch_are_noticed(protocol: TransactionProtocol) -> None:
-    cluster = FakeCluster(protocol)
+    cluster = SinkCluster(protocol)
     reports = run_tasks(cluster, driver(cluster).recover(), 0)
     die_at(Step.DECIDED)
     with pytest.raises(Death):
@@ -158,9 +158,9 @@ def test_new_rows_in_a_committed_partition_of_a_lost_batch_are_noticed(protocol:
 
 @pytest.mark.parametrize("name", ["more", "others"])
 def test_batch_that_0_1_0_has_finished_is_held_to_its_count(name: str) -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     written(cluster)
-    log = DecisionLog(cluster, PREFIX)
+    log = DecisionLog(cluster.log_store, PREFIX)
     session = driver(cluster).recover().session
     log.open(create=False)
     log.append(session, replace(log.catch_up()[QUERY], digest=None, topics=()))
@@ -173,7 +173,7 @@ def test_batch_that_0_1_0_has_finished_is_held_to_its_count(name: str) -> None:
 
 
 def test_empty_batches_leave_no_decision_and_their_numbers_are_free() -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     written(cluster)
     for _ in range(2):
         driver(cluster).commit(replay(cluster, [[], []], 1))
@@ -184,7 +184,7 @@ def test_empty_batches_leave_no_decision_and_their_numbers_are_free() -> None:
 
 
 def test_stale_driver_does_not_note_its_doubt() -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     written(cluster)
     stale = replay(cluster, OTHERS["more"][0])
     driver(cluster).recover()

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection
 
 import pytest
 
-from penstock.client.transactions.append import KeyValue, ProducerSession
+from penstock.client.net.error_codes import PRODUCER_FENCED
 from penstock.client.transactions.steps import (
-    EndResult,
-    TransactionDescription,
     TransactionIdentity,
-    TransactionListing,
     TransactionProtocol,
 )
 from penstock.errors import (
     DecisionLogError,
     PrefixTakenError,
-    ProducerFencedError,
     RequestTimeoutError,
     TransactionsLostError,
 )
-from penstock.sink.exactly_once._log_records import LogRecord
 from penstock.sink.exactly_once._probes import Step, observe
+from penstock.sink.exactly_once.committable import TaskReport
 from penstock.sink.exactly_once.decision import BATCH_WRITE_PREFIX
 from penstock.sink.exactly_once.mandate import TaskPlan
+from penstock.testing.fake.control import Action, LoseRequest, Refuse, SeenRequest
 from tests.deaths import Death, die_at
 from tests.unit.fake_driver import (
     BOTH,
@@ -37,7 +33,7 @@ from tests.unit.fake_driver import (
     run_task,
     run_tasks,
 )
-from tests.unit.fake_transactions import FakeCluster
+from tests.unit.sink_cluster import LOG, SinkCluster
 
 
 @pytest.mark.parametrize("it_does", ["nothing", "write", "write and abort"])
@@ -45,15 +41,15 @@ from tests.unit.fake_transactions import FakeCluster
 def test_transactional_id_taken_by_an_older_task_is_told_so(
     it_does: str, protocol: TransactionProtocol
 ) -> None:
-    cluster = FakeCluster(protocol)
-    older = driver(cluster).recover()
+    cluster = SinkCluster(protocol)
+    driver(cluster).recover()
     reports = run_tasks(cluster, driver(cluster).recover(), 0)
     cluster.time_out("app-0-0")
-    taken = cluster.init_producer("app-1-0", transaction_timeout_ms=60_000, protocol=older.protocol)
+    taken = cluster.take("app-1-0")
     if it_does != "nothing":
         cluster.write(taken, ["of the older"])
     if it_does == "write and abort":
-        cluster.end([taken], is_commit=False)
+        cluster.transactions.end([taken], is_commit=False)
     with pytest.raises(TransactionsLostError, match=r"2 of 3 .*has taken the transactional id of app-1-0"):
         driver(cluster).commit(reports)
     driver(cluster).abort(reports)
@@ -63,7 +59,7 @@ def test_transactional_id_taken_by_an_older_task_is_told_so(
 
 @BOTH
 def test_older_driver_is_fenced_and_says_so(protocol: TransactionProtocol) -> None:
-    cluster = FakeCluster(protocol)
+    cluster = SinkCluster(protocol)
     old_reports = run_tasks(cluster, driver(cluster).recover(), 0)
     new_reports = run_tasks(cluster, driver(cluster).recover(), 0)
     with pytest.raises(PrefixTakenError, match="two queries use the same"):
@@ -74,7 +70,7 @@ def test_older_driver_is_fenced_and_says_so(protocol: TransactionProtocol) -> No
 
 
 def test_driver_that_is_overtaken_while_it_recovers_says_so() -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     reports = run_tasks(cluster, driver(cluster).recover(), 0)
     die_at(Step.DECIDED)
     with pytest.raises(Death):
@@ -88,23 +84,20 @@ def test_driver_that_is_overtaken_while_it_recovers_says_so() -> None:
 @BOTH
 @pytest.mark.parametrize("query_id", [QUERY, f"{BATCH_WRITE_PREFIX}1"])
 def test_driver_that_stood_still_while_it_recovered_aborts_nothing_of_the_newer(
-    monkeypatch: pytest.MonkeyPatch, query_id: str, protocol: TransactionProtocol
+    query_id: str, protocol: TransactionProtocol
 ) -> None:
     """It has read the log before the newer one decided, and lists what is open afterwards."""
-    cluster = FakeCluster(protocol)
-    list_open = cluster.list_open
+    cluster = SinkCluster(protocol)
 
-    def overtaken(is_wanted: Callable[[str], bool]) -> list[TransactionListing]:
-        monkeypatch.setattr(cluster, "list_open", list_open)
+    def overtake() -> None:
         mandate = driver(cluster).recover()
         reports = [run_task(cluster, mandate, 0, at, query_id=query_id) for at in range(3)]
         die_at(Step.DECIDED)
         with pytest.raises(Death):
             driver(cluster).commit(reports)
-        return list_open(is_wanted)
 
     driver(cluster).recover()
-    monkeypatch.setattr(cluster, "list_open", overtaken)
+    cluster.once_before("ListTransactions", overtake)
     with pytest.raises(
         PrefixTakenError, match=r"starting a batch.*No transaction of the other writer was aborted"
     ):
@@ -115,7 +108,7 @@ def test_driver_that_stood_still_while_it_recovered_aborts_nothing_of_the_newer(
 
 
 def test_older_driver_without_common_ids_is_fenced_at_its_decision() -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     old_reports = [run_task(cluster, driver(cluster).recover(), 0, 0)]
     observe(lambda step: _recover_elsewhere(cluster) if step is Step.BEFORE_DECISION else None)
     with pytest.raises(
@@ -137,39 +130,38 @@ def test_older_driver_without_common_ids_is_fenced_at_its_decision() -> None:
     ],
 )
 def test_decision_that_was_made_before_the_take_over_is_not_denied(
-    monkeypatch: pytest.MonkeyPatch, query_id: str, log_is: str, words: str
+    query_id: str, log_is: str, words: str
 ) -> None:
     """Its answer got lost, and the repeated request was fenced."""
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     report = run_task(cluster, driver(cluster).recover(), 0, 0, query_id=query_id)
-    append = cluster.append
 
-    def append_and_be_overtaken(session: ProducerSession, *records: KeyValue) -> ProducerSession:
-        append(session, *records)
-        monkeypatch.undo()
-        at = len(cluster.log) - 1
+    def be_overtaken(is_answered: bool) -> None:
+        """Before the commit of the decision is sent a second time."""
+        if is_answered:
+            cluster.once_before("EndTxn", lambda: be_overtaken(is_answered=False))
+            return
+        lost.end()
+        decided_at = cluster.log[-1].offset
         driver(cluster).recover()
         if log_is == "compacted":
-            cluster.log[at] = LogRecord(at, b'{"prefix": "other", "query_id": ""}', None)
+            with cluster.kafka.log(LOG) as log:
+                log.batches = [each for each in log.batches if each.base_offset != decided_at]
         elif log_is == "cut back":
-            cluster.log.clear()
+            cluster.cut_log_back()
         elif log_is == "silent":
-            monkeypatch.setattr(cluster, "stable_end", _no_answer)
-        raise ProducerFencedError("fenced")
+            cluster.kafka.control("ListOffsets", LoseRequest(), times=None)
 
-    monkeypatch.setattr(cluster, "append", append_and_be_overtaken)
+    lost = cluster.lose_answers("EndTxn", f"{PREFIX}-committer")
+    cluster.once_before("EndTxn", lambda: be_overtaken(is_answered=True))
     with pytest.raises(PrefixTakenError, match=words) as raised:
         driver(cluster).commit([report])
     assert ("Do not run it again" in raised.value.message) == (query_id != QUERY)
     assert Counter(cluster.committed) == Counter(rows_of(0, 0))
 
 
-def _no_answer(*_: object, **__: object) -> int:
-    raise RequestTimeoutError("no answer")
-
-
 def test_older_driver_whose_batch_the_newer_decides_at_the_same_time_says_so() -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     old_report = run_task(cluster, driver(cluster).recover(), 0, 0)
 
     def overtake(step: Step) -> None:
@@ -186,7 +178,7 @@ def test_older_driver_whose_batch_the_newer_decides_at_the_same_time_says_so() -
 @pytest.mark.parametrize("batches", [1, 2])
 def test_older_driver_that_is_overtaken_before_it_commits_says_so(batches: int) -> None:
     """It is neither a bug of penstock nor an older checkpoint."""
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     old_reports = run_tasks(cluster, driver(cluster).recover(), 0)
     for batch_id in range(batches):
         driver(cluster).commit(run_tasks(cluster, driver(cluster).recover(), batch_id))
@@ -195,74 +187,64 @@ def test_older_driver_that_is_overtaken_before_it_commits_says_so(batches: int) 
     assert Counter(cluster.committed) == expected(range(batches))
 
 
-def test_abort_settles_the_decision_though_nothing_can_be_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = FakeCluster()
+def test_abort_settles_the_decision_though_nothing_can_be_listed() -> None:
+    cluster = SinkCluster()
     reports = run_tasks(cluster, driver(cluster).recover(), 0)
-    cluster.loses_answer = lambda what: what == "append before its end"
-    with pytest.raises(RequestTimeoutError):
+    with cluster.lose_answers("Produce", f"{PREFIX}-committer"), pytest.raises(RequestTimeoutError):
         driver(cluster).commit(reports)
-    monkeypatch.setattr(cluster, "list_open", _no_answer)
+    cluster.kafka.control("ListTransactions", LoseRequest(), times=None)
     with pytest.raises(RequestTimeoutError):
         driver(cluster).abort(reports)
     assert f"{PREFIX}-committer" not in cluster.open_ids()
-    assert cluster.waited_for == []
+    assert cluster.client.timed_out == []
 
 
 def test_a_lost_log_is_told_also_where_the_prefix_is_taken() -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     side = driver(cluster)
     side.recover()
     side.commit([run_task(cluster, side.recover(), 0, 0)])
     reports = [run_task(cluster, side.recover(), 1, 0)]
     _recover_elsewhere(cluster)
-    cluster.log.clear()
+    cluster.cut_log_back()
     with pytest.raises(DecisionLogError, match="was cut back"):
         side.commit(reports)
 
 
-def test_a_coordinator_that_cannot_be_asked_hides_no_loss(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = FakeCluster()
+def test_a_coordinator_that_cannot_be_asked_hides_no_loss() -> None:
+    cluster = SinkCluster()
     reports = run_tasks(cluster, driver(cluster).recover(), 0)
     cluster.time_out("app-2-0")
-    describe = cluster.describe
 
-    def describe_tasks_only(asked: Collection[str]) -> dict[str, TransactionDescription | None]:
-        if f"{PREFIX}-committer" in asked:
-            raise RequestTimeoutError("no answer")
-        return describe(asked)
+    def describe_tasks_only(seen: SeenRequest) -> Action | None:
+        return LoseRequest() if f"{PREFIX}-committer" in seen.body.transactional_ids else None
 
-    monkeypatch.setattr(cluster, "describe", describe_tasks_only)
+    cluster.kafka.control("DescribeTransactions", describe_tasks_only, times=None)
     with pytest.raises(TransactionsLostError):
         driver(cluster).commit(reports)
 
 
-def test_abort_leaves_the_tasks_of_a_newer_driver_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = FakeCluster()
+def test_abort_leaves_the_tasks_of_a_newer_driver_alone() -> None:
+    cluster = SinkCluster()
     old_reports = run_tasks(cluster, driver(cluster).recover(), 0)
-    newer_reports = []
-    end = cluster.end
+    newer_reports: list[TaskReport] = []
 
-    def end_and_be_overtaken(
-        identities: Collection[TransactionIdentity], *, is_commit: bool
-    ) -> dict[TransactionIdentity, EndResult]:
-        results = end(identities, is_commit=is_commit)
-        monkeypatch.undo()
+    def be_overtaken() -> None:
         newer_reports.extend(run_tasks(cluster, driver(cluster).recover(), 0))
-        return results
 
-    monkeypatch.setattr(cluster, "end", end_and_be_overtaken)
+    cluster.once_after("EndTxn", be_overtaken)
     driver(cluster).abort(old_reports)
     driver(cluster).commit(newer_reports)
     assert Counter(cluster.committed) == expected(range(1))
 
 
-def _recover_elsewhere(cluster: FakeCluster) -> None:
+def _recover_elsewhere(cluster: SinkCluster) -> None:
     observe(None)
     driver(cluster).recover()
 
 
 def test_older_driver_that_had_decided_is_finished_by_the_newer() -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     old_reports = run_tasks(cluster, driver(cluster).recover(), 0)
     observe(lambda step: _recover_elsewhere(cluster) if step is Step.DECIDED else None)
     with pytest.raises(PrefixTakenError, match="It was decided before: the newer writer"):
@@ -278,11 +260,8 @@ FLINK_NAMES = ["app-0-17", "app-3-4711"]
 """As Flink's sink names them: prefix, subtask, checkpoint."""
 
 
-def _open_as_flink(cluster: FakeCluster) -> list[TransactionIdentity]:
-    opened = [
-        cluster.init_producer(name, transaction_timeout_ms=1, protocol=cluster.current_protocol)
-        for name in FLINK_NAMES
-    ]
+def _open_as_flink(cluster: SinkCluster) -> list[TransactionIdentity]:
+    opened = [cluster.take(name) for name in FLINK_NAMES]
     for identity in opened:
         cluster.write(identity, [f"of {identity.transactional_id}"])
     return opened
@@ -292,7 +271,7 @@ def _open_as_flink(cluster: FakeCluster) -> list[TransactionIdentity]:
 def test_the_first_start_under_the_prefix_of_a_running_flink_job_touches_nothing(
     protocol: TransactionProtocol,
 ) -> None:
-    cluster = FakeCluster(protocol)
+    cluster = SinkCluster(protocol)
     opened = _open_as_flink(cluster)
     for _ in range(2):  # refusing leaves nothing behind that would let the next start go on
         with pytest.raises(PrefixTakenError, match=r"got 2: app-0-17, app-3-4711\. .*Flink") as raised:
@@ -301,15 +280,15 @@ def test_the_first_start_under_the_prefix_of_a_running_flink_job_touches_nothing
         "`penstock transactions abort --prefix app --bootstrap-server HOST:PORT --yes`"
         in raised.value.message
     )
-    assert cluster.log_incarnation is None
+    assert not cluster.has_log
     assert cluster.open_ids() == set(FLINK_NAMES)
-    cluster.end(opened, is_commit=True)
+    cluster.transactions.end(opened, is_commit=True)
     assert Counter(cluster.committed) == Counter(f"of {name}" for name in FLINK_NAMES)
     driver(cluster).commit(run_tasks(cluster, driver(cluster).recover(), 0))
 
 
 def test_a_driver_that_died_at_its_very_first_start_is_not_taken_for_a_stranger() -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     die_at(Step.TAKEN_PREFIX)
     with pytest.raises(Death):
         driver(cluster).recover()
@@ -319,14 +298,10 @@ def test_a_driver_that_died_at_its_very_first_start_is_not_taken_for_a_stranger(
     assert not cluster.open_ids()
 
 
-def test_a_start_that_is_fenced_while_it_takes_the_prefix_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_start_that_is_fenced_while_it_takes_the_prefix_says_so() -> None:
     """The coordinator refuses so when two ask at once, while it aborts what the last one had open."""
-
-    def fenced(*_: object, **__: object) -> TransactionIdentity:
-        raise ProducerFencedError("fenced")
-
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     driver(cluster).recover()
-    monkeypatch.setattr(cluster, "init_producer", fenced)
+    cluster.kafka.control("InitProducerId", Refuse(PRODUCER_FENCED))
     with pytest.raises(PrefixTakenError, match="two queries use the same"):
         driver(cluster).recover()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.client.transactions.steps import TransactionListing, TransactionProtocol
+from penstock.client.transactions.steps import TransactionProtocol
 from penstock.errors import (
     DecisionLogError,
     ExactlyOnceError,
@@ -18,43 +18,44 @@ from penstock.errors import (
 from penstock.sink.exactly_once._probes import Step, observe
 from penstock.sink.exactly_once.by_hand import Resolution, TransactionTools
 from penstock.sink.exactly_once.decision import BATCH_WRITE_PREFIX, NAMED_WRITE_PREFIX, DecisionStatus
+from penstock.sink.exactly_once.log_topic import DecisionTopic
 from penstock.sink.exactly_once.names import TransactionNames
 from tests.deaths import Death, die_at
 from tests.unit.fake_driver import BOTH, PREFIX, QUERY, driver, expected, run_task, run_tasks
-from tests.unit.fake_transactions import FakeCluster
+from tests.unit.sink_cluster import SinkCluster, decision_topic
 
 DRIVER_STEPS = [step for step in Step if not step.name.startswith("TASK_")]
 IN_RECOVERY = (Step.TAKEN_PREFIX, Step.BEFORE_FINISHING_OLD, Step.FINISHED_OLD, Step.RECOVERED)
 WRITE = f"{BATCH_WRITE_PREFIX}w"
 
 
-def tools(cluster: FakeCluster) -> TransactionTools:
-    return TransactionTools(TransactionNames(PREFIX), cluster, cluster)
+def tools(cluster: SinkCluster) -> TransactionTools:
+    return TransactionTools(TransactionNames(PREFIX), cluster.transactions, cluster.log_store)
 
 
-def recover(cluster: FakeCluster) -> None:
+def recover(cluster: SinkCluster) -> None:
     tools(cluster).recover()
 
 
-def abort(cluster: FakeCluster) -> None:
+def abort(cluster: SinkCluster) -> None:
     tools(cluster).abort()
 
 
-def look(cluster: FakeCluster) -> None:
+def look(cluster: SinkCluster) -> None:
     looking = tools(cluster)
-    calls = len(cluster.calls)
+    changes = cluster.changes
     looking.log_problem()
     looking.decisions()
     looking.open_transactions()
-    assert cluster.calls[calls:] == []
+    assert cluster.changes == changes
 
 
-def write_again(cluster: FakeCluster) -> None:
+def write_again(cluster: SinkCluster) -> None:
     with pytest.raises(PenstockError, match="Nothing was resolved"):
         tools(cluster).resolve(QUERY, Resolution.WRITE_AGAIN)
 
 
-def take_as_written(cluster: FakeCluster) -> None:
+def take_as_written(cluster: SinkCluster) -> None:
     with pytest.raises(PenstockError, match="Nothing was resolved"):
         tools(cluster).resolve(QUERY, Resolution.TAKE_AS_WRITTEN)
 
@@ -66,9 +67,9 @@ COMMANDS = pytest.mark.parametrize("command", [look, recover, abort, write_again
 @COMMANDS
 @pytest.mark.parametrize("step", DRIVER_STEPS)
 def test_a_command_after_a_death_at_each_step(
-    step: Step, command: Callable[[FakeCluster], None], protocol: TransactionProtocol
+    step: Step, command: Callable[[SinkCluster], None], protocol: TransactionProtocol
 ) -> None:
-    cluster = FakeCluster(protocol)
+    cluster = SinkCluster(protocol)
     driver(cluster).commit(run_tasks(cluster, driver(cluster).recover(), 0))
     reports = run_tasks(cluster, driver(cluster).recover(), 1)
     die_at(Step.DECIDED if step in IN_RECOVERY else step)
@@ -88,9 +89,9 @@ def test_a_command_after_a_death_at_each_step(
 @COMMANDS
 @pytest.mark.parametrize("step", DRIVER_STEPS)
 def test_a_command_while_the_query_runs_at_each_step(
-    step: Step, command: Callable[[FakeCluster], None]
+    step: Step, command: Callable[[SinkCluster], None]
 ) -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     driver(cluster).commit(run_tasks(cluster, driver(cluster).recover(), 0))
     if step in IN_RECOVERY:  # which has something to do
         reports = run_tasks(cluster, driver(cluster).recover(), 1)
@@ -124,7 +125,7 @@ def test_a_command_while_the_query_runs_at_each_step(
 def test_a_decision_that_can_be_finished_is_finished_and_not_resolved(
     query_id: str, resolution: Resolution
 ) -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     reports = [run_task(cluster, driver(cluster).recover(), 0, 0, query_id=query_id, rows=["row"])]
     die_at(Step.DECIDED)
     with pytest.raises(Death):
@@ -134,7 +135,7 @@ def test_a_decision_that_can_be_finished_is_finished_and_not_resolved(
     assert cluster.committed == ["row"]
 
 
-def lost(cluster: FakeCluster, query_id: str) -> None:
+def lost(cluster: SinkCluster, query_id: str) -> None:
     """A decision of which one of three transactions is lost."""
     mandate = driver(cluster).recover(query_id)
     reports = [run_task(cluster, mandate, 0, at, query_id=query_id) for at in range(3)]
@@ -146,7 +147,7 @@ def lost(cluster: FakeCluster, query_id: str) -> None:
 
 @pytest.mark.parametrize("resolution", list(Resolution))
 def test_a_batch_that_is_lost_in_part_is_resolved_as_the_human_says(resolution: Resolution) -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     lost(cluster, QUERY)
     tools(cluster).resolve(QUERY, resolution)
     driver(cluster).commit(run_tasks(cluster, driver(cluster).recover(), 0))
@@ -164,7 +165,7 @@ def test_a_batch_that_is_lost_in_part_is_resolved_as_the_human_says(resolution: 
 def test_a_batch_write_that_is_lost_in_part_lets_others_go_on_once_it_is_resolved(
     resolution: Resolution,
 ) -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     lost(cluster, WRITE)
     tools(cluster).resolve(WRITE, resolution)
     driver(cluster).recover()
@@ -172,14 +173,14 @@ def test_a_batch_write_that_is_lost_in_part_lets_others_go_on_once_it_is_resolve
 
 
 def test_a_decision_whose_outcome_cannot_be_known_is_resolved_and_all_others_are_finished() -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     reports = [run_task(cluster, driver(cluster).recover(), 0, 0, rows=["in doubt"])]
     die_at(Step.DECIDED)
     with pytest.raises(Death):
         driver(cluster).commit(reports)
     cluster.expire("app-0-0")
-    cluster.is_witness_gone = True
-    stray = cluster.init_producer("app-7-0", transaction_timeout_ms=1, protocol=cluster.current_protocol)
+    cluster.delete_target_records()
+    stray = cluster.take("app-7-0")
     cluster.write(stray, ["stray"])
     for command in (recover, abort):
         with pytest.raises(TransactionsInDoubtError):
@@ -190,10 +191,13 @@ def test_a_decision_whose_outcome_cannot_be_known_is_resolved_and_all_others_are
     assert cluster.committed == ["in doubt"]
 
 
-def wrong_log(cluster: FakeCluster) -> TransactionTools:
+def wrong_log(cluster: SinkCluster) -> TransactionTools:
     """The tools with a log topic that is not the query's."""
-    other = FakeCluster()
-    return TransactionTools(TransactionNames(PREFIX), cluster, other)
+    return TransactionTools(TransactionNames(PREFIX), cluster.transactions, wrong_topic(cluster))
+
+
+def wrong_topic(cluster: SinkCluster) -> DecisionTopic:
+    return decision_topic(cluster.client, "wrong")
 
 
 @pytest.mark.parametrize("is_there", [True, False])
@@ -209,19 +213,17 @@ def wrong_log(cluster: FakeCluster) -> TransactionTools:
 def test_a_command_with_the_wrong_log_topic_changes_nothing(
     command: Callable[[TransactionTools], object], step: Step, is_there: bool
 ) -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     with_wrong = wrong_log(cluster)
     die_at(step)
     with pytest.raises(Death):
         driver(cluster).commit(run_tasks(cluster, driver(cluster).recover(), 0))
     if is_there:
-        other = FakeCluster()
-        other.create()
-        with_wrong = TransactionTools(TransactionNames(PREFIX), cluster, other)
-    calls = list(cluster.calls)
+        wrong_topic(cluster).create()
+    changes = cluster.changes
     with pytest.raises(DecisionLogError, match="was used before, but the decision log"):
         command(with_wrong)
-    assert cluster.calls == calls
+    assert cluster.changes == changes
     assert "was used before" in (with_wrong.log_problem() or "")
     observe(None)
     driver(cluster).commit(run_tasks(cluster, driver(cluster).recover(), 0))
@@ -229,19 +231,19 @@ def test_a_command_with_the_wrong_log_topic_changes_nothing(
 
 
 def test_a_prefix_that_was_never_used_stays_so() -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     for command in (look, recover, abort):
         command(cluster)
     with pytest.raises(DecisionLogError, match="no decision about query"):
         tools(cluster).resolve(QUERY, Resolution.WRITE_AGAIN)
-    assert cluster.calls == []
-    assert cluster.log_incarnation is None
+    assert cluster.changes == []
+    assert not cluster.has_log
     assert not tools(cluster).has_log()
 
 
 def test_abort_ends_what_another_program_has_left_open_under_the_prefix() -> None:
-    cluster = FakeCluster()
-    flinks = cluster.init_producer("app-0-17", transaction_timeout_ms=1, protocol=cluster.current_protocol)
+    cluster = SinkCluster()
+    flinks = cluster.take("app-0-17")
     cluster.write(flinks, ["of a Flink job"])
     with pytest.raises(PrefixTakenError, match="app-0-17"):
         tools(cluster).recover()
@@ -253,7 +255,7 @@ def test_abort_ends_what_another_program_has_left_open_under_the_prefix() -> Non
 
 
 def test_a_replay_that_was_not_the_same_can_be_resolved() -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     driver(cluster).commit([run_task(cluster, driver(cluster).recover(), 0, 0, rows=["a"])])
     other = [run_task(cluster, driver(cluster).recover(), 0, 0, rows=["b"])]
     with pytest.raises(TransactionsInDoubtError):
@@ -264,19 +266,16 @@ def test_a_replay_that_was_not_the_same_can_be_resolved() -> None:
     assert cluster.committed == ["a", "b"]
 
 
-def test_abort_leaves_what_a_first_start_decides_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = FakeCluster()
-    list_open = cluster.list_open
+def test_abort_leaves_what_a_first_start_decides_meanwhile() -> None:
+    cluster = SinkCluster()
 
-    def list_after_a_first_batch(is_wanted: Callable[[str], bool]) -> list[TransactionListing]:
-        monkeypatch.setattr(cluster, "list_open", list_open)
+    def write_a_first_batch() -> None:
         side = driver(cluster)
         reports = run_tasks(cluster, side.recover(), 0)
         die_at(Step.DECIDED)
         with pytest.raises(Death):
             side.commit(reports)
-        return list_open(is_wanted)
 
-    monkeypatch.setattr(cluster, "list_open", list_after_a_first_batch)
-    TransactionTools(TransactionNames(PREFIX), cluster, cluster).abort()
+    cluster.once_before("ListTransactions", write_a_first_batch)
+    abort(cluster)
     assert Counter(cluster.committed) == expected(range(1))

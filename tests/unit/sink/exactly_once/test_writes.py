@@ -13,7 +13,7 @@ from penstock.sink.exactly_once.decision import BATCH_WRITE_PREFIX, NAMED_WRITE_
 from penstock.sink.exactly_once.mandate import Mandate
 from tests.deaths import Death, die_at
 from tests.unit.fake_driver import QUERY, driver, expected, run_task
-from tests.unit.fake_transactions import FakeCluster
+from tests.unit.sink_cluster import SinkCluster
 
 NAMED = f"{NAMED_WRITE_PREFIX}load-1"
 OTHER = f"{NAMED_WRITE_PREFIX}load-2"
@@ -21,16 +21,16 @@ PLAIN = f"{BATCH_WRITE_PREFIX}w"
 DRIVER_STEPS = [step for step in Step if not step.name.startswith("TASK_")]
 
 
-def tasks(cluster: FakeCluster, mandate: Mandate, query_id: str) -> list[TaskReport]:
+def tasks(cluster: SinkCluster, mandate: Mandate, query_id: str) -> list[TaskReport]:
     return [run_task(cluster, mandate, 0, at, query_id=query_id) for at in range(3)]
 
 
-def write(cluster: FakeCluster, query_id: str) -> None:
+def write(cluster: SinkCluster, query_id: str) -> None:
     mandate = driver(cluster).recover(query_id)
     driver(cluster).commit(tasks(cluster, mandate, query_id))
 
 
-def lose_a_part(cluster: FakeCluster, query_id: str) -> None:
+def lose_a_part(cluster: SinkCluster, query_id: str) -> None:
     """Its driver dies after the decision, and the broker aborts one of three transactions."""
     reports = tasks(cluster, driver(cluster).recover(query_id), query_id)
     die_at(Step.DECIDED)
@@ -41,7 +41,7 @@ def lose_a_part(cluster: FakeCluster, query_id: str) -> None:
 
 @pytest.mark.parametrize("step", DRIVER_STEPS)
 def test_a_named_write_that_dies_anywhere_is_written_once_when_it_is_run_again(step: Step) -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     is_in_recovery = step in (
         Step.TAKEN_PREFIX,
         Step.BEFORE_FINISHING_OLD,
@@ -62,7 +62,7 @@ def test_a_named_write_that_dies_anywhere_is_written_once_when_it_is_run_again(s
 
 
 def test_names_are_remembered_beyond_other_writes() -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     write(cluster, NAMED)
     write(cluster, OTHER)
     write(cluster, PLAIN)
@@ -71,7 +71,7 @@ def test_names_are_remembered_beyond_other_writes() -> None:
 
 
 def test_tasks_are_not_told_the_names_of_other_writes() -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     driver(cluster).commit(tasks(cluster, driver(cluster).recover(), QUERY))
     write(cluster, NAMED)
     write(cluster, OTHER)
@@ -80,7 +80,7 @@ def test_tasks_are_not_told_the_names_of_other_writes() -> None:
 
 
 def test_a_repeated_name_says_that_nothing_is_written(caplog: pytest.LogCaptureFixture) -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     write(cluster, NAMED)
     assert "load-1" not in caplog.text
     write(cluster, NAMED)
@@ -89,7 +89,7 @@ def test_a_repeated_name_says_that_nothing_is_written(caplog: pytest.LogCaptureF
 
 @pytest.mark.parametrize("rows", [["other"], [], ["0/0/1"]])
 def test_other_rows_under_a_used_name_are_an_error(rows: list[str]) -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     for row in ("0/0/0", "0/0/0"):
         mandate = driver(cluster).recover(NAMED)
         driver(cluster).commit([run_task(cluster, mandate, 0, 0, query_id=NAMED, rows=[row])])
@@ -101,7 +101,7 @@ def test_other_rows_under_a_used_name_are_an_error(rows: list[str]) -> None:
 
 
 def test_a_named_write_that_is_lost_in_part_is_made_whole_by_running_it_again() -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     lose_a_part(cluster, NAMED)
     for other in (OTHER, PLAIN, None):
         with pytest.raises(TransactionsLostError, match=r"Run the write again .* same sink\.write-id"):
@@ -114,7 +114,7 @@ def test_a_named_write_that_is_lost_in_part_is_made_whole_by_running_it_again() 
 
 
 def test_a_batch_write_that_is_lost_in_part_stops_every_other_writer_of_its_prefix() -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     lose_a_part(cluster, PLAIN)
     for query_id in (None, f"{BATCH_WRITE_PREFIX}next", NAMED, None):
         with pytest.raises(TransactionsLostError, match=r"1 of 3 .* batch write w .*doubles them") as raised:
@@ -130,7 +130,7 @@ def test_a_batch_write_that_is_lost_in_part_stops_every_other_writer_of_its_pref
 
 
 def test_a_batch_write_that_is_lost_whole_stops_nobody() -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     lose_a_part(cluster, PLAIN)
     for at in (0, 2):
         cluster.time_out(f"app-{at}-0")
@@ -140,14 +140,14 @@ def test_a_batch_write_that_is_lost_whole_stops_nobody() -> None:
 
 def test_a_stream_that_is_lost_in_part_stops_no_batch_write() -> None:
     """It is refused when its own next batch comes."""
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     lose_a_part(cluster, QUERY)
     write(cluster, NAMED)
     assert driver(cluster).recover().known[QUERY].status is DecisionStatus.LOST
 
 
 def test_a_write_that_fails_before_its_decision_can_be_run_again_under_its_name() -> None:
-    cluster = FakeCluster()
+    cluster = SinkCluster()
     reports = tasks(cluster, driver(cluster).recover(NAMED), NAMED)
     cluster.time_out("app-1-0")
     with pytest.raises(PenstockError):
