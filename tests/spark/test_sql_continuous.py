@@ -18,7 +18,7 @@ import penstock
 from penstock.client.cluster.log_offsets import committed_offsets
 from penstock.client.net.connection import KafkaConnections
 from penstock.client.settings import ConnectionSettings
-from penstock.errors import RowError
+from penstock.errors import RowError, SqlError
 from penstock.sql.emit.arrow import ArrowPlan, ArrowQuery
 from penstock.sql.plan.types import text_of_spark
 from penstock.sql.shell.run import progress
@@ -243,6 +243,10 @@ def test_an_insert_runs_without_micro_batches_stops_and_goes_on(
         wait_until(lambda: read() == 60, "the others are copied")
         assert job.wait(0.1) is False
         job.stop()
+        others = "INSERT INTO large SELECT id, shop, CAST(NULL AS TIMESTAMP(3)), 1 FROM orders"
+        assert "is that of another query, and this one would not get the records before it" in failure(
+            script, others
+        )
     finally:
         connections.close()
     found = Counter(record.value for record in judge.consume_all(bootstrap, target))
@@ -257,6 +261,28 @@ def test_an_insert_runs_without_micro_batches_stops_and_goes_on(
     ]
     assert sorted(found.values()) == [1] * 50
     assert sorted((json.loads(each or b"") for each in found), key=lambda row: row["id"]) == wanted
+
+
+def failure(script: Script, text: str) -> str:
+    """Return why a continuous INSERT ends, or does not start."""
+    try:
+        job = script(text)[0].job
+    except SqlError as error:
+        return error.message
+    wait_until(lambda: job.status == "FAILED", "the query ends")
+    return str(job.error)
+
+
+def test_two_inserts_of_a_set_need_groups_of_their_own(
+    script: Script, bootstrap: str, make_topic: MakeTopic
+) -> None:
+    source, target = make_topic(), make_topic()
+    script(tables(bootstrap, source, target))
+    script(f"CREATE TABLE ids (id BIGINT) {kafka(bootstrap, target)}")
+    large = "INSERT INTO large SELECT id, shop, CAST(NULL AS TIMESTAMP(3)), 1 FROM orders;"
+    said = script.refusal(f"EXECUTE STATEMENT SET BEGIN {large} INSERT INTO ids SELECT id FROM orders; END")
+    assert "the INSERT into 'ids' reads with the consumer group" in said
+    assert penstock.continuous_queries(script.session.spark) == []
 
 
 def test_what_a_continuous_insert_does_not_serve_is_named_before_it_starts(

@@ -44,7 +44,7 @@ from penstock.errors import (
 )
 from penstock.relay._connections import check_same
 from penstock.relay.assignment import divided
-from penstock.relay.notes import plan_note, task_note_of, topic_id_of
+from penstock.relay.notes import plan_note, query_of, task_note_of, topic_id_of
 from penstock.relay.settings import QuerySettings
 from penstock.relay.task import ContinuousPlan
 from penstock.source.starting import Discovery, Starting
@@ -250,7 +250,11 @@ class PlanDriver:
             check_same(tp.topic, topic_id_of(committed.note), topic_ids.get(tp.topic))
             if committed.note == CHECKPOINT_NOTE:
                 raise _of_checkpoint(group_id)
+        of_others = [tp for tp, each in found.items() if self._is_of_another(query_of(each.note))]
+        if of_others and not self.settings.takes_others:
+            raise _of_another(group_id, min(of_others))
         positions = {tp: committed.offset for tp, committed in found.items()}
+        self._note({tp: positions[tp] for tp in of_others}, membership, topic_ids)
         if not self.settings.is_transactional:
             positions |= self._overtaken(found)
         self._check_not_lost(positions)
@@ -258,16 +262,32 @@ class PlanDriver:
         if missing:
             self._check_may_read(missing)
             begin = self._starting.of_new(missing) if positions else self._starting.of_query(missing)
-            notes = {topic: plan_note(topic_ids.get(topic)) for topic in {each.topic for each in missing}}
-            refused = commit_offsets(
-                self._connections, group_id, begin, membership=membership, notes=notes, timeout_ms=_TIMEOUT_MS
-            )
-            for error in refused.values():
-                raise error
+            self._note(begin, membership, topic_ids)
             _log.info("group %s: begins at %s", group_id, {str(tp): at for tp, at in begin.items()})
             positions |= begin
         self._see(positions)
         return positions
+
+    def _is_of_another(self, query: str | None) -> bool:
+        return None not in (query, self.settings.query) and query != self.settings.query
+
+    def _note(
+        self, offsets: Mapping[TopicPartition, int], membership: Membership, topic_ids: Mapping[str, str]
+    ) -> None:
+        """Commit offsets with the notes of this query."""
+        if not offsets:
+            return
+        query, topics = self.settings.query, {each.topic for each in offsets}
+        refused = commit_offsets(
+            self._connections,
+            membership.group_id,
+            offsets,
+            membership=membership,
+            notes={topic: plan_note(topic_ids.get(topic), query) for topic in topics},
+            timeout_ms=_TIMEOUT_MS,
+        )
+        for error in refused.values():
+            raise error
 
     def _check_may_read(self, topic_partitions: list[TopicPartition]) -> None:
         """Raise if a topic may not be read. Its offset would be refused, and those of other topics committed.
@@ -330,6 +350,7 @@ class PlanDriver:
             read_committed=settings.is_read_committed,
             maker=settings.maker,
             topic_ids=topic_ids,
+            query=settings.query,
             number=number,
             dead_letter_topic=settings.dead_letter_topic,
             guarantee=settings.guarantee,
@@ -451,6 +472,16 @@ class PlanDriver:
         if self._heart is not None:
             self._heart.join()
         self._connections.close()
+
+
+def _of_another(group_id: str, topic_partition: TopicPartition) -> OptionError:
+    return OptionError(
+        f"The offset of {topic_partition} in the consumer group {group_id!r} is that of another query, and "
+        "this one would not get the records before it. Nothing was read or written. Give each query a group "
+        "id of its own. If only a filter or a projection has changed: "
+        "SET 'penstock.changed-query' = 'continue'.",
+        group_id=group_id,
+    )
 
 
 def _topic_ids(found: Discovery, written: list[TopicMetadata]) -> dict[str, str]:

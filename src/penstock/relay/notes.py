@@ -12,7 +12,7 @@ from penstock.client.cluster.log_offsets import CONTINUOUS_FORM
 from penstock.relay.messages import Totals
 
 _FORM = CONTINUOUS_FORM
-_UNKNOWN = "-"
+_UNKNOWN, _QUERY = "-", ":"
 
 
 class TaskNote(NamedTuple):
@@ -32,21 +32,37 @@ class TaskNote(NamedTuple):
     start_count: int
     totals: Totals
 
-    def text(self, topic_id: object) -> str:
+    def text(self, topic_id: object, query: str | None = None) -> str:
         """Return the note for the offsets of one topic."""
         words = (*self[:4], *self.totals)
-        return f"{_FORM} {topic_id or _UNKNOWN} {' '.join(map(str, words))}"
+        return f"{plan_note(topic_id, query)} {' '.join(map(str, words))}"
 
 
-def plan_note(topic_id: object) -> str:
-    """Return the note of the driver, which commits where a query begins."""
-    return f"{_FORM} {topic_id or _UNKNOWN}"
+def plan_note(topic_id: object, query: str | None = None) -> str:
+    """Return the note of the driver, which commits where a query begins.
+
+    Args:
+        topic_id: of the topic of the offsets.
+        query: tells the query from others; None if it may be any.
+    """
+    return f"{_FORM} {topic_id or _UNKNOWN}{'' if query is None else _QUERY + query}"
 
 
 def topic_id_of(note: str) -> str | None:
     """Return the topic id in a note; None if it has none, e.g. because another program has committed."""
+    topic_id = _noted(note)[0]
+    return None if topic_id in ("", _UNKNOWN) else topic_id
+
+
+def query_of(note: str) -> str | None:
+    """Return which query has left a note; None if the note does not say it."""
+    return _noted(note)[1] or None
+
+
+def _noted(note: str) -> tuple[str, str]:
     words = note.split(" ")
-    return words[1] if words[0] == _FORM and len(words) > 1 and words[1] != _UNKNOWN else None
+    topic_id, _, query = (words[1] if words[0] == _FORM and len(words) > 1 else "").partition(_QUERY)
+    return topic_id, query
 
 
 def task_note_of(note: str) -> TaskNote | None:

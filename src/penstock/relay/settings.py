@@ -45,6 +45,9 @@ class QuerySettings(Writes):
         maker: makes the records to write. None: records are copied.
         dead_letter_topic: where records go that the maker cannot decode; None: nowhere.
         guarantee: of the delivery.
+        query: tells the query from others, and stands in the notes beside the group's offsets. An offset of
+            another query is refused. None: the offsets may be of any query.
+        takes_others: whether the query goes on from the offsets of another one.
     """
 
     connection: ConnectionSettings
@@ -61,6 +64,8 @@ class QuerySettings(Writes):
     maker: OpensRecordMaker | None = None
     dead_letter_topic: str | None = None
     guarantee: DeliveryGuarantee = DeliveryGuarantee.EXACTLY_ONCE
+    query: str | None = None
+    takes_others: bool = False
 
     @property
     def promise(self) -> str:

@@ -85,6 +85,7 @@ class ContinuousPlan(Writes):
         maker: makes the records to write. None: records are copied.
         dead_letter_topic: where records go that the maker cannot decode; None: nowhere.
         guarantee: of the delivery.
+        query: see `QuerySettings`.
     """
 
     connection: ConnectionSettings
@@ -105,6 +106,7 @@ class ContinuousPlan(Writes):
     plan_check_ms: int = 500
     dead_letter_topic: str | None = None
     guarantee: DeliveryGuarantee = DeliveryGuarantee.EXACTLY_ONCE
+    query: str | None = None
 
 
 class ContinuousTask:
@@ -283,7 +285,9 @@ class ContinuousTask:
             request.totals,
         )
         topics = {each.topic for each in request.positions}
-        return {topic: note.text(self._connections.topic(topic).topic_id) for topic in topics}
+        return {
+            topic: note.text(self._connections.topic(topic).topic_id, self._plan.query) for topic in topics
+        }
 
     def _fetch_request(self, request: Fetch) -> Any:
         fetch = self._plan.fetch

@@ -188,6 +188,46 @@ def continuous(  # noqa: PLR0913 - each is a keyword of its own
         OptionError: an option is wrong, or a continuous query does not follow it. The message names it.
         PenstockError: Kafka does not answer, or another query has the consumer group.
     """
+    return start_as(
+        None,
+        spark,
+        source,
+        function,
+        sink,
+        schema=schema,
+        output_schema=output_schema,
+        name=name,
+        tasks=tasks,
+        lanes=lanes,
+        commit_interval=commit_interval,
+    )
+
+
+def start_as(  # noqa: D417, PLR0913 - the others are those of `continuous`
+    query: str | None,
+    spark: Any,
+    source: Mapping[str, str],
+    function: Callable[[pa.RecordBatch], pa.RecordBatch | list[pa.RecordBatch]] | None,
+    sink: Mapping[str, str],
+    *,
+    takes_others: bool = False,
+    schema: StructType | str | None = None,
+    output_schema: StructType | str | None = None,
+    name: str | None = None,
+    tasks: int | None = None,
+    lanes: int = 1,
+    commit_interval: Duration = "20 ms",
+) -> ContinuousQuery:
+    """Start a query as `continuous` does, that goes on only from its own offsets.
+
+    Args:
+        query: tells it from others, see `QuerySettings`.
+        takes_others: see there.
+
+    Raises:
+        OptionError: as there.
+        PenstockError: as there.
+    """
     check_pyspark(needs_sources=False)
     interval_ms = duration_ms("commit_interval", commit_interval)
     _check_number("lanes", lanes, _LANES_MAX)
@@ -200,6 +240,7 @@ def continuous(  # noqa: PLR0913 - each is a keyword of its own
     check_connection(config.source.properties)
     maker = records_of_query(config, function, _columns(spark, schema), _columns(spark, output_schema))
     settings = query_settings(config, lanes=lanes, commit_interval_ms=interval_ms, maker=maker)
+    settings = replace(settings, query=query, takes_others=takes_others)
     check_target_topic(config.sink, "topic", recovers_from_topic=False)
     if config.dead_letter_topic is not None:
         letters = replace(config.sink, topic=config.dead_letter_topic)
@@ -215,7 +256,9 @@ def continuous_queries(spark: Any) -> list[ContinuousQuery]:
 
 class _Running(NamedTuple):
     spark: Any
-    key: tuple[tuple[str, ...], str]
+    servers: tuple[str, ...]
+    group_id: str
+    prefix: str
     supervisor: Supervisor
     query: ContinuousQuery
 
@@ -226,7 +269,7 @@ _running: list[_Running] = []
 
 def _begin(spark: Any, settings: QuerySettings, name: str | None, tasks_max: int | None) -> ContinuousQuery:
     group_id = settings.group_id
-    key = (settings.connection.bootstrap_servers, group_id)
+    servers, prefix = settings.connection.bootstrap_servers, settings.prefix
     query_id, run_id = str(uuid.uuid5(_IDS, group_id)), str(uuid.uuid4())
 
     def start_job(plan: QueryPlan, on_end: Callable[[], None]) -> SparkJob:
@@ -236,11 +279,19 @@ def _begin(spark: Any, settings: QuerySettings, name: str | None, tasks_max: int
 
     with _lock:
         _running[:] = [each for each in _running if each.query.isActive]
-        if any(each.key == key for each in _running):
+        beside = [each for each in _running if each.servers == servers]
+        if any(each.group_id == group_id for each in beside):
             raise OptionError(
                 f"A continuous query with the consumer group {group_id!r} runs in this program already. It "
                 "was not disturbed. Stop it first, or use another group id.",
                 option=settings.source.properties.spelled("group.id"),
+            )
+        if any(each.prefix == prefix for each in beside):
+            raise OptionError(
+                f"A continuous query with the prefix {prefix!r} of transactional ids runs in this program "
+                "already, and the two would stop each other's tasks. It was not disturbed. Give each query a "
+                "prefix of its own, or leave 'sink.transactional-id-prefix' out.",
+                option="sink.transactional-id-prefix",
             )
         names = {"id": query_id, "runId": run_id, "name": name}
         at_end = ExitStack()
@@ -256,7 +307,7 @@ def _begin(spark: Any, settings: QuerySettings, name: str | None, tasks_max: int
         query = ContinuousQuery(supervisor, query_id, run_id, name)
         if not _running:
             atexit.register(_stop_all)
-        _running.append(_Running(spark, key, supervisor, query))
+        _running.append(_Running(spark, servers, group_id, prefix, supervisor, query))
     return query
 
 

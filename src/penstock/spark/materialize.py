@@ -21,7 +21,7 @@ from penstock.spark.connect import is_connect
 from penstock.spark.in_order import in_order
 from penstock.spark.map_rows import map_rows
 from penstock.spark.process.short_errors import short_errors_of_batches
-from penstock.spark.staging import AppliesStaged, runner_of, stage_of, staged_batch
+from penstock.spark.staging import AppliesStaged, runner_of, stage_of, staged_batch, sweep
 from penstock.spark.versions import to_arrow_schema
 from penstock.state.columns import check_columns
 from penstock.targets.batch import DELETED, Batch, LastRows
@@ -190,7 +190,7 @@ class Materializer:
             self.target.apply(batch)
         elif isinstance(self.target, AppliesStaged):
             self.target.apply_staged(batch, runner_of(rows))
-        stage.sweep()
+        sweep(stage)
 
 
 def _check_no_floats(columns: pa.Schema, keys: Sequence[str]) -> None:

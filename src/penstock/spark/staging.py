@@ -6,6 +6,7 @@ result that Spark takes of it. Files of other attempts are left behind.
 
 from __future__ import annotations
 
+import logging
 import pickle
 import urllib.parse
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
+from penstock.security.location import without_secrets_in
 from penstock.spark.connect import is_connect
 from penstock.spark.map_rows import map_rows
 from penstock.targets.batch import Batch, LastRows
@@ -21,6 +23,7 @@ from penstock.targets.staged import RECEIPTS, Runner, Stage, Staged
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_log = logging.getLogger(__name__)
 _TASKS = 64
 """At most, with Spark Connect, which does not tell how many cores there are."""
 _TASKS_A_CORE = 2
@@ -44,6 +47,20 @@ def staged_batch(rows: DataFrame, stage: Stage, query_id: str) -> Batch | Staged
     """Choose the last rows of a batch in tasks. Return them, or where they are if a task has many."""
     receipts: Any = map_rows(rows, stage.run, RECEIPTS).toArrow()
     return stage.batch(query_id, receipts)
+
+
+def sweep(stage: Stage) -> None:
+    """Delete the files of a batch that the target has. An error is only logged, because the batch is done."""
+    try:
+        stage.sweep()
+    except Exception as error:  # noqa: BLE001 - stores have many
+        _log.warning(
+            "Files of batch %s in the staging folder were not deleted (%s: %s). The table has the batch. "
+            "They are deleted after a later batch.",
+            stage.batch_id,
+            type(error).__name__,
+            without_secrets_in(str(error)),
+        )
 
 
 def runner_of(rows: DataFrame) -> Runner:

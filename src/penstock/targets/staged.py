@@ -7,6 +7,7 @@ files that the tasks of Spark's result name are read.
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -30,6 +31,9 @@ _RECEIPTS = pa.schema(
     ]
 )
 _FEW_BYTES = 1 << 20
+_SUFFIX = ".ipc"
+"""Not that of a state, whose files are kept on each machine that reads them."""
+_NAME = re.compile(r"(\d+)-[0-9a-f]{32}\.ipc")
 
 
 class Runner(Protocol):
@@ -71,7 +75,7 @@ class Stage:
 
     def write(self, rows: pa.Table) -> str:
         """Write rows into a new file, and return its path in the location."""
-        path = f"{self.folder}/{self.batch_id}-{uuid.uuid4().hex}.arrow"
+        path = f"{self.folder}/{self.batch_id}-{uuid.uuid4().hex}{_SUFFIX}"
         with open_files(self.location).create(path) as target:
             target.write(_as_ipc(rows))
         return path
@@ -94,7 +98,8 @@ class Stage:
         """Delete the files of this batch and of earlier ones. The target has them."""
         files = open_files(self.location)
         for name in files.names(self.folder):
-            if int(name.partition("-")[0]) <= self.batch_id:
+            found = _NAME.fullmatch(name)
+            if found is not None and int(found[1]) <= self.batch_id:
                 files.delete(f"{self.folder}/{name}")
 
 
@@ -139,6 +144,10 @@ class Staged:
         indices = [self.schema.get_field_index(key) for key in self.keys]
         options = pa.ipc.IpcReadOptions(included_fields=sorted(indices))
         return pa.concat_tables([self._read(path, options).select(list(self.keys)) for path in self.paths])
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Tasks read the keys from the files: a plan of Spark Connect may not be large.
+        return {name: value for name, value in self.__dict__.items() if name != "key_rows"}
 
     def rows(self, path: str) -> pa.Table:
         """Return the rows of a file."""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from penstock.client.cluster.log_offsets import CommittedOffset
 from penstock.relay.assignment import divided
 from penstock.relay.messages import NOTHING, Totals
-from penstock.relay.notes import TaskNote, plan_note, task_note_of, topic_id_of
+from penstock.relay.notes import TaskNote, plan_note, query_of, task_note_of, topic_id_of
 from penstock.relay.progress import KEPT, Progress
 from penstock.relay.restarts import FAILURES_MAX, Restarts, Slots
 from penstock.types import TopicPartition
@@ -29,6 +29,11 @@ def test_a_note_is_read_as_it_was_written(numbers: tuple[int, ...]) -> None:
     said = TaskNote(generation, number, attempt, start_count, Totals(*totals))
     assert task_note_of(said.text(TOPIC_ID)) == said
     assert topic_id_of(said.text(TOPIC_ID)) == TOPIC_ID
+    assert query_of(said.text(TOPIC_ID)) is None
+    for topic_id in (TOPIC_ID, None):
+        of_query = said.text(topic_id, "0123456789ab")
+        assert (topic_id_of(of_query), query_of(of_query)) == (topic_id, "0123456789ab")
+        assert task_note_of(of_query) == said
 
 
 @pytest.mark.parametrize(

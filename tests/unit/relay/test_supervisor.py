@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -17,8 +18,8 @@ from penstock.errors import (
     UnknownTopicOrPartitionError,
 )
 from penstock.relay import supervisor as supervision
-from penstock.relay.driver import PlanDriver
-from penstock.relay.notes import plan_note, topic_id_of
+from penstock.relay.driver import PlanDriver, QueryPlan
+from penstock.relay.notes import plan_note, query_of, task_note_of, topic_id_of
 from penstock.relay.records import EachBatch
 from penstock.types import TopicPartition
 from tests import judge
@@ -228,6 +229,53 @@ def test_a_task_commits_the_id_of_its_topic(query: Query) -> None:
     topic_partitions = [TopicPartition(SOURCE, index) for index in range(PARTITIONS)]
     notes = committed_notes(query.connections, GROUP, topic_partitions, is_stable=True)
     assert {topic_id_of(each.note) for each in notes.values()} == {topic_id}
+
+
+def test_offsets_of_another_query_are_refused_unless_it_may_go_on(query: Query) -> None:
+    query.write()
+    places = [TopicPartition(SOURCE, index) for index in range(PARTITIONS)]
+
+    def plan(name: str | None, *, takes_others: bool = False) -> QueryPlan:
+        driver = PlanDriver(replace(query.settings(), query=name, takes_others=takes_others))
+        try:
+            return driver.new_plan(None)
+        finally:
+            driver.leave()
+            driver.close()
+
+    def noted() -> set[str | None]:
+        notes = committed_notes(query.connections, GROUP, places, is_stable=True)
+        return {query_of(each.note) for each in notes.values()}
+
+    job = ThreadJob(plan("first"), lambda: None)
+    assert job.wait(60), "its member has left"
+    assert noted() == {"first"}
+    with pytest.raises(OptionError, match=r"source-0 in the consumer group 'group' is that of another query"):
+        plan("second")
+    assert plan("first").positions == plan("second", takes_others=True).positions
+    assert noted() == {"second"}, "also of topic partitions without a record"
+    with pytest.raises(OptionError, match="is that of another query"):
+        plan("first")
+    assert plan(None).positions == query.positions()
+    assert noted() == {"second"}
+
+
+def test_a_task_notes_its_query(query: Query) -> None:
+    driver = PlanDriver(replace(query.settings(), query="one"))
+    try:
+        job = ThreadJob(driver.new_plan(None), lambda: None)
+        query.write()
+        query.await_all()
+        places = [TopicPartition(SOURCE, index) for index in range(PARTITIONS)]
+        notes = committed_notes(query.connections, GROUP, places, is_stable=True)
+        assert {(query_of(each.note), task_note_of(each.note) is not None) for each in notes.values()} == {
+            ("one", True)
+        }
+    finally:
+        driver.leave()
+        driver.close()
+    assert job.wait(60)
+    query.check()
 
 
 def test_a_plan_after_offsets_were_deleted_is_an_error(query: Query) -> None:

@@ -15,12 +15,12 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import RowError, SqlError
-from penstock.sql.emit.arrow import ArrowPlan, NotServedError, arrow_type
+from penstock.sql.emit.arrow import ArrowPlan, ArrowQuery, NotServedError, arrow_type
 from penstock.sql.emit.arrow_values import Constant, Value
 from penstock.sql.plan.expressions import Call, Column, Expression, Literal, rewritten, walk
 from penstock.sql.plan.nodes import Output, Project
 from tests.judges.sql.corpus import DATA
-from tests.unit.sql.planning import How, RecordedViews, planned
+from tests.unit.sql.planning import How, RecordedViews, catalog_of, planned
 
 ANYTHING = How(views=RecordedViews(knows_all=False))
 REFUSED: dict[str, str] = json.loads((DATA / "refused.json").read_text())
@@ -42,6 +42,18 @@ def expression_of(text: str) -> Expression | None:
         return None
     node = plan.input
     return node.outputs[0].expression if isinstance(node, Project) else None
+
+
+def query_of_plan(text: str) -> ArrowQuery:
+    """Return a query over the table t with the column i, as a function."""
+    options = (
+        "'connector' = 'kafka', 'topic' = 't', 'format' = 'json', 'properties.bootstrap.servers' = 'b:1'"
+    )
+    how = How(
+        views=RecordedViews(knows_all=False), catalog=catalog_of(f"CREATE TABLE t (i INT) WITH ({options});")
+    )
+    plan, arrow = planned(text, how).plan, ArrowPlan()
+    return arrow.query(dict(zip(plan.names, arrow.columns(plan), strict=True)))
 
 
 @cache
@@ -141,6 +153,29 @@ def test_a_part_of_case_is_computed_only_where_it_is_needed() -> None:
     guarded = expression_of("(1 > 2 AND 2147483647 + 1 > 0) OR (1 < 2 OR 2147483647 + 1 > 0)")
     assert guarded is not None
     assert ArrowPlan().value(guarded).of(ONE_ROW).to_pylist() == [True]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT CASE WHEN i < 100 THEN y END FROM (SELECT i, i * 2 AS y FROM t) AS q",
+        "SELECT IF(i < 100, z, NULL) FROM (SELECT i, y + 1 AS z FROM (SELECT i, i * 2 AS y FROM t) AS q) AS r",
+    ],
+)
+def test_a_guard_also_guards_a_column_of_an_inner_query(text: str) -> None:
+    query = query_of_plan(text)
+    rows = pa.RecordBatch.from_pydict({"i": pa.array([2**31 - 1, 5, None], pa.int32())})
+    first = query(rows).column(0).to_pylist()
+    assert first[0] is None
+    assert first[1] in (10, 11)
+
+
+@pytest.mark.parametrize("text", ["CASE WHEN 1 < 2 THEN NULL END", "COALESCE(NULL, NULL)"])
+def test_a_value_without_a_type_is_refused(text: str) -> None:
+    expression = expression_of(text)
+    if expression is not None:
+        with pytest.raises(NotServedError, match="no type"):
+            ArrowPlan().value(expression)
 
 
 def test_an_overflow_names_its_place() -> None:

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import MaterializeError, RowError
+from penstock.spark.staging import sweep
 from penstock.state.files import open_files
 from penstock.targets import IcebergTable, staged
 from penstock.targets import _iceberg_changes as changing
@@ -204,6 +205,22 @@ def test_a_compaction_while_tasks_work_is_a_conflict_and_all_is_done_again(tmp_p
 def test_files_of_batches_that_are_done_are_swept(tmp_path: Path) -> None:
     for number in (3, 4, 12):
         in_files(tmp_path, number, [(1, "a", "+I")])
+    (tmp_path / "staging" / QUERY / ".nfs0000").touch()
     stage_in(tmp_path, 4).sweep()
-    (left,) = open_files(str(tmp_path / "staging")).names(QUERY)
-    assert left.startswith("12-")
+    foreign, left = open_files(str(tmp_path / "staging")).names(QUERY)
+    assert (foreign, left.startswith("12-")) == (".nfs0000", True)
+
+
+def test_a_sweep_that_fails_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "staging").touch()  # no folder
+    sweep(Stage(LAST_ROWS, "nothing://x", QUERY, 4))
+    assert "Files of batch 4 in the staging folder were not deleted" in caplog.text
+
+
+def test_a_batch_is_sent_to_tasks_without_its_keys(tmp_path: Path) -> None:
+    found = in_files(tmp_path, 0, [(number, "a", "+I") for number in range(1000)])
+    assert isinstance(found, Staged)
+    before = len(pickle.dumps(found))
+    found.check_keys()
+    assert len(pickle.dumps(found)) == before
+    assert sent(found).key_rows.equals(found.key_rows)

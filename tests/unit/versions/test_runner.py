@@ -128,7 +128,7 @@ def test_a_cheap_environment_has_another_pyspark_and_else_what_this_one_has(
 
 
 def test_each_case_that_is_judged_exists() -> None:
-    for each in ("installed", "reads", "writes", "tables", "moves", "oldest"):
+    for each in ("installed", "reads", "writes", "tables", "moves", "oldest", "continuous"):
         importlib.import_module(f"tests.versions.probe.{each}")
     assert set(OUTPUTS) <= set(CASES)
     assert {name for names in command.QUICK.values() for name in names} <= set(names_for("classic"))

@@ -131,6 +131,7 @@ class ArrowPlan:
         self.scan: Scan | None = None
         self._place = place
         self._steps: list[tuple[Value, ...] | tuple[tuple[str, Value], ...]] = []
+        self._assigned: dict[Column, Expression] = {}
 
     def columns(self, plan: Output) -> list[Value]:
         """Return the columns of a plan over what the steps leave. Call `query` with what is made of them.
@@ -161,9 +162,8 @@ class ArrowPlan:
                 self._steps.append(tuple(map(self.value, node.conditions)))
             case Project():
                 self._add(node.input)
-                self._steps.append(
-                    tuple((_named(each.column), self.value(each.expression)) for each in node.outputs)
-                )
+                # Computed where it is used, as in the text for Spark: a CASE may guard it there.
+                self._assigned.update({each.column: each.expression for each in node.outputs})
             case Watermark():
                 self._refuse_time(node)
             case _:
@@ -183,6 +183,8 @@ class ArrowPlan:
             NotServedError: it is not served.
         """
         match expression:
+            case Column() if expression in self._assigned:
+                return self.value(self._assigned[expression])
             case Column():
                 return Field(_named(expression), self._type(expression))
             case Literal():
@@ -340,6 +342,8 @@ class ArrowPlan:
         )
         if given not in (wanted, "void") and not widens:
             return None
+        if wanted == "void":
+            raise NotServedError("a value has no type", getattr(expression, "offset", -1))
         return self._to(expression, arrow_type(kind))
 
     def _to(self, expression: Expression, target: pa.DataType) -> Value:

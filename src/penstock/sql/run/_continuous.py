@@ -6,12 +6,13 @@ of the same INSERT in micro-batches.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from penstock.options.continuous import parse_continuous
-from penstock.spark.continuous import ContinuousQuery, continuous
+from penstock.spark.continuous import ContinuousQuery, start_as
 from penstock.sql.connectors.described import Kafka
 from penstock.sql.emit.arrow import ArrowPlan, ArrowQuery, NotServedError, assigned
 from penstock.sql.language.source import Source, script_of
@@ -25,6 +26,8 @@ from penstock.sql.run._options import WRONG, located
 from penstock.sql.run.catalog import Table, stored_columns
 
 _DEFAULT_INTERVAL_MS = 20
+_DIGEST = 12
+"""Characters of a digest. They stand beside each committed offset."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +48,34 @@ class ContinuousInsert:
     output_schema: Any
     function: ArrowQuery
 
-    def start(self, spark: Any, label: str, interval_ms: int | None, tasks: int | None) -> ContinuousQuery:
-        """Start the query; see `penstock.continuous`."""
-        return continuous(
+    @property
+    def group(self) -> tuple[str, str]:
+        """The servers and the consumer group of the query."""
+        config = parse_continuous(self.source, self.sink)
+        return str(config.source.properties.get("bootstrap.servers")), config.group_id
+
+    def start(
+        self,
+        spark: Any,
+        label: str,
+        query: str,
+        interval_ms: int | None,
+        tasks: int | None,
+        *,
+        may_change: bool,
+    ) -> ContinuousQuery:
+        """Start the query; see `penstock.continuous`.
+
+        Args:
+            spark: the session.
+            label: the name.
+            query: the text that tells the query from others, which may have the group's offsets.
+            interval_ms: of commits.
+            tasks: how many.
+            may_change: whether it continues from the offsets of another query.
+        """
+        return start_as(
+            hashlib.sha256(query.encode()).hexdigest()[:_DIGEST],
             spark,
             self.source,
             self.function,
@@ -57,6 +85,7 @@ class ContinuousInsert:
             name=label,
             tasks=tasks,
             commit_interval=f"{interval_ms or _DEFAULT_INTERVAL_MS} ms",
+            takes_others=may_change,
         )
 
 

@@ -7,6 +7,7 @@ starts.
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -207,13 +208,14 @@ class Inserts:
         streams = [write for write in writes if write.rows.isStreaming and write.continuous is None]
         folders = [self._folder(write, source, in_set=in_set) for write in streams]
         self._check_free(streams, folders, source)
+        endless = [write for write in writes if write.continuous is not None]
+        _check_groups(endless, source)
         self._claim(streams, folders, source)
         for write in writes:
             if not write.rows.isStreaming:
                 with self._zone_of(write):
                     self._run_batch(write, source)
         queries: list[Any] = []
-        endless = [write for write in writes if write.continuous is not None]
         started: list[ContinuousQuery] = []
         try:
             for each in endless:
@@ -245,7 +247,16 @@ class Inserts:
         settings, label = self._settings, self._label(write, in_set=in_set)
         assert write.continuous is not None  # noqa: S101 - the caller has asked
         try:
-            return write.continuous.start(self._spark, label, settings.interval_ms, settings.parallelism)
+            query = _checkpoints.described(write.insert, write.key)
+            definitions = sorted(write.found.definitions.items())
+            return write.continuous.start(
+                self._spark,
+                label,
+                json.dumps([query, definitions], ensure_ascii=False),
+                settings.interval_ms,
+                settings.parallelism,
+                may_change=self._may_change,
+            )
         except WRONG as error:
             here = (source, write.offset)
             raise located(error, (write.table.source, write.table.definition.name.offset), here) from None
@@ -459,3 +470,20 @@ def print_line(line: str) -> None:
     """Write a line to standard output."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
+
+
+def _check_groups(endless: list[Write], source: Source) -> None:
+    """Refuse two continuous INSERTs of a set that would share the offsets of one consumer group."""
+    first: dict[tuple[str, str], Write] = {}
+    for write in endless:
+        assert write.continuous is not None  # noqa: S101 - the caller has asked
+        other = first.setdefault(write.continuous.group, write)
+        if other is not write:
+            group_id = write.continuous.group[1]
+            raise source.error(
+                f"the INSERT into '{write.name}' reads with the consumer group '{group_id}', and so does the "
+                f"one into '{other.name}'. Without micro-batches the offsets of a group are the state of one "
+                "INSERT. Give each one its own, by a hint behind the table that is read: "
+                "/*+ OPTIONS('properties.group.id' = '...') */.",
+                write.offset,
+            )
