@@ -145,6 +145,7 @@ def kafka_without_sockets(brokers: int = 1, *, max_versions: Mapping[str, int] |
 
 
 def _sleep(seconds: float) -> bool:
+    """Wait like for an event that is never set. `virtual_time` replaces the time."""
     time.sleep(seconds)
     return False
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.doctor._topics import durability_findings, holder_findings, topic_findings
+from penstock.doctor._topics import durability_findings
 from penstock.doctor.facts import BrokerFacts, ContinuousFacts, Facts, TopicFacts
 from penstock.doctor.findings import Finding, bad, good, note, warning
 
@@ -25,15 +25,11 @@ _LOST = {
 
 
 def continuous_findings(facts: Facts, continuous: ContinuousFacts) -> Iterator[Finding]:
-    """Judge everything but the source, which is judged like every topic that is read."""
-    count = len(facts.brokers)
-    for target in continuous.targets:
-        yield from topic_findings(target, broker_count=count, is_source=False, is_target=True)
-        yield from holder_findings(target, facts.now)
+    """Judge everything but the group, and the topics that are read and written."""
     yield from _ids(continuous)
     yield _protocol(facts.brokers, continuous)
     for topic in continuous.internal_topics:
-        yield from _internal(topic, count)
+        yield from _internal(topic, len(facts.brokers))
     yield from _settings(facts.brokers, continuous)
 
 

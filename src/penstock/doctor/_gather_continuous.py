@@ -26,12 +26,10 @@ class ContinuousSubjects:
     Attributes:
         group_id: of the query.
         prefix: of its transactional ids.
-        targets: the topics that it writes.
     """
 
     group_id: str
     prefix: str
-    targets: tuple[str, ...]
 
 
 def continuous_facts(
@@ -83,7 +81,6 @@ def continuous_facts(
     return ContinuousFacts(
         wanted.prefix,
         group,
-        tuple(topic_facts(connections, each) for each in wanted.targets),
         tuple(topic_facts(connections, each) for each in ("__transaction_state", "__consumer_offsets")),
         transaction_timeout_ms or _TRANSACTION_TIMEOUT_MS,
         **found,

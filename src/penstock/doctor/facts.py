@@ -104,12 +104,11 @@ class PrefixFacts:
 
 @dataclass(frozen=True)
 class ContinuousFacts:
-    """What a continuous query depends on, beside its source.
+    """What a continuous query depends on, beside the topics that it reads and writes.
 
     Attributes:
         prefix: of its transactional ids.
         group: its consumer group.
-        targets: the topics that it writes.
         internal_topics: Kafka's topics of transactions and offsets.
         transaction_timeout_ms: of its transactions.
         write_error: why transactional ids of the prefix may not be written.
@@ -124,7 +123,6 @@ class ContinuousFacts:
 
     prefix: str
     group: GroupFacts
-    targets: tuple[TopicFacts, ...]
     internal_topics: tuple[TopicFacts, ...]
     transaction_timeout_ms: int
     write_error: str = ""

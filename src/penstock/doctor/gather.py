@@ -110,9 +110,7 @@ def gather(properties: KafkaProperties, wanted: Subjects) -> Facts:
             about_us,
             brokers=tuple(_broker(connections, cluster, node_id) for node_id in sorted(cluster.brokers)),
             topics=topics,
-            targets=()
-            if wanted.is_continuous
-            else tuple(topic_facts(connections, each) for each in wanted.targets),
+            targets=tuple(topic_facts(connections, each) for each in wanted.targets),
             group=group,
             prefix=None if wanted.prefix is None or wanted.is_continuous else _prefix(connections, wanted),
             continuous=_continuous(connections, wanted, group, topics, about_us.wanted_timeout_ms),
@@ -258,7 +256,7 @@ def _continuous(
 ) -> ContinuousFacts | None:
     if not wanted.is_continuous or group is None:
         return None
-    subjects = ContinuousSubjects(group.group_id, wanted.prefix or group.group_id, wanted.targets)
+    subjects = ContinuousSubjects(group.group_id, wanted.prefix or group.group_id)
     return continuous_facts(connections, subjects, group, sources, topic_facts, timeout_ms, _TIMEOUT_MS)
 
 

@@ -52,7 +52,7 @@ class QueryFigures:
         return self.positions()
 
     def batch_times(self) -> list[BatchTimes]:
-        """Return nothing: there are no micro-batches."""
+        """Return an empty list, because a continuous query has no micro-batches."""
         return []
 
     def totals(self) -> dict[str, int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -188,8 +188,10 @@ class Materializer:
         batch.check_keys()
         if isinstance(batch, Batch):
             self.target.apply(batch)
-        elif isinstance(self.target, AppliesStaged):
-            self.target.apply_staged(batch, runner_of(rows))
+        else:
+            cast("AppliesStaged", self.target).apply_staged(
+                batch, runner_of(rows)
+            )  # `materialize` has checked
         sweep(stage)
 
 

@@ -236,9 +236,7 @@ CONTINUOUS_CONFIG = {
 }
 STATE = replace(TOPIC, topic="__transaction_state")
 OFFSETS = replace(TOPIC, topic="__consumer_offsets")
-CONTINUOUS = ContinuousFacts(
-    "p", GROUP, (replace(TOPIC, topic="copy"),), (STATE, OFFSETS), 10_000, is_protocol_2=True
-)
+CONTINUOUS = ContinuousFacts("p", GROUP, (STATE, OFFSETS), 10_000, is_protocol_2=True)
 OLD = {"is_protocol_2": False, "refuses_late_writes": True}
 UNVERIFIED = {"transaction.partition.verification.enable": "false"}
 ONE_REPLICA = {
@@ -251,11 +249,13 @@ RETENTION = "offsets.retention.minutes"
 
 def judged(changes: dict[str, Any], configs: dict[str, str]) -> list[tuple[Level, str, str]]:
     """Return what is not good of a continuous query on a healthy cluster with these changes."""
+    of_query = dict(changes)
     facts = replace(
         HEALTHY,
         brokers=tuple(replace(each, config=CONTINUOUS_CONFIG | configs) for each in BROKERS),
         prefix=None,
-        continuous=replace(CONTINUOUS, **changes),
+        targets=of_query.pop("targets", (replace(TOPIC, topic="copy"),)),
+        continuous=replace(CONTINUOUS, **of_query),
     )
     found = [(each.level, each.subject, f"{each.text} {each.advice}") for each in judge(facts)]
     return [each for each in found if each[0] is not Level.GOOD]

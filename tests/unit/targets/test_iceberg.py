@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -78,12 +78,13 @@ def batches_in_snapshots(folder: Path) -> list[int]:
     return [int(one) for one in found if one is not None]
 
 
-@settings(max_examples=examples(4), deadline=None)
-@given(HISTORIES, st.lists(st.booleans(), min_size=5, max_size=5))
-def test_every_history_gives_the_true_table(
-    tmp_path_factory: pytest.TempPathFactory, history: list[list[Change]], repeats: list[bool]
+def check_history(
+    folder: Path,
+    history: list[list[Change]],
+    repeats: list[bool],
+    check: Callable[[Path], object] = lambda _: None,
 ) -> None:
-    folder = tmp_path_factory.mktemp("iceberg")
+    """Apply batches, some of them twice. The table has to be the true one after each, and pass a check."""
     target = target_in(folder)
     true: dict[int, str | None] = {}
     for number, changes in enumerate(history):
@@ -92,7 +93,16 @@ def test_every_history_gives_the_true_table(
         if repeats[number]:
             assert not target.apply(batch(number, changes))
         assert stored(folder) == true
+        check(folder)
     assert batches_in_snapshots(folder) == list(range(len(history)))
+
+
+@settings(max_examples=examples(4), deadline=None)
+@given(HISTORIES, st.lists(st.booleans(), min_size=5, max_size=5))
+def test_every_history_gives_the_true_table(
+    tmp_path_factory: pytest.TempPathFactory, history: list[list[Change]], repeats: list[bool]
+) -> None:
+    check_history(tmp_path_factory.mktemp("iceberg"), history, repeats)
 
 
 @pytest.mark.parametrize(("other", "message"), [*OUT_OF_ORDER, *OF_ANOTHER_TABLE])

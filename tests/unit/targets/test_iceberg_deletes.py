@@ -24,7 +24,7 @@ from tests.examples import examples
 from tests.unit.targets.changes import HISTORIES, QUERY, Change, after, batch
 from tests.unit.targets.test_iceberg import (
     add_compaction,
-    batches_in_snapshots,
+    check_history,
     opened,
     stored,
     target_in,
@@ -66,15 +66,7 @@ def test_every_history_gives_the_true_table(
         patched.setattr(changing, "_DELETED_AT_MOST", share)
         patched.setattr(deleting, "_MANIFESTS_AT_MOST", 1)
         patched.setattr(deleting, "_DATA_MANIFESTS_AT_MOST", 2)
-        target, true = target_in(folder), dict[int, str | None]()
-        for number, changes in enumerate(history):
-            true = after(true, changes)
-            assert target.apply(batch(number, changes))
-            if repeats[number]:
-                assert not target.apply(batch(number, changes))
-            assert stored(folder) == true
-            deletes_in(folder)
-    assert batches_in_snapshots(folder) == list(range(len(history)))
+        check_history(folder, history, repeats, deletes_in)
 
 
 def numbered(number: int, keys: Any, text: str | None) -> Batch:
