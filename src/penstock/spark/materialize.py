@@ -189,9 +189,8 @@ class Materializer:
         if isinstance(batch, Batch):
             self.target.apply(batch)
         else:
-            cast("AppliesStaged", self.target).apply_staged(
-                batch, runner_of(rows)
-            )  # `materialize` has checked
+            # `materialize` has checked that the target takes it.
+            cast("AppliesStaged", self.target).apply_staged(batch, runner_of(rows))
         sweep(stage)
 
 
