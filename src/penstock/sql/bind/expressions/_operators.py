@@ -70,8 +70,11 @@ class Operators(Base):
         if node.args.get("is_string"):
             return Literal(literal(node.this), STRING, str(node.this))
         text = str(node.this)
-        if text.isdigit() and int(text) < 2**63:
-            return Literal(text, INT if int(text) < 2**31 else BIGINT, int(text))
+        kind = _integer_type(int(text)) if text.isdigit() else None
+        if kind is not None:
+            return Literal(text, kind, int(text))
+        if text.isdigit() and int(text) == 2**63:
+            return Literal(text, FlinkType("DECIMAL", (19, 0)))  # with a minus before it, it is a BIGINT
         try:
             return Literal(text, self.context.spark_type(text))
         except ValueError as error:
@@ -177,9 +180,12 @@ class Operators(Base):
         inner = self.bind(node.this)
         if kind_of(inner) == "string":
             self.refuse(node.this, "expected a number or an interval, got a text. Write CAST(... AS ...).")
-        if isinstance(inner, Literal) and isinstance(inner.value, int) and inner.text.isdigit():
-            # Functions ask for the value of a constant, such as the digits of TRUNCATE.
-            return Literal(f"-{inner.text}", inner.type, -inner.value)
+        if isinstance(inner, Literal) and inner.text.isdigit():
+            # Functions ask for the value of a constant, such as the digits of TRUNCATE. The lowest number of
+            # a type has no positive one in it, and Flink and Spark read the sign as a part of the number.
+            kind = _integer_type(-int(inner.text))
+            if kind is not None:
+                return Literal(f"-{inner.text}", kind, -int(inner.text))
         return self.call(node, "-", "(- {0})", [inner], inner.type)
 
     def _joined_text(self, node: exp.Expr) -> Expression:
@@ -397,6 +403,13 @@ def _is_time(text: str, shape: re.Pattern[str]) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _integer_type(value: int) -> FlinkType | None:
+    """Return the type of an integer that a script writes; None if it is too large for BIGINT."""
+    if -(2**31) <= value < 2**31:
+        return INT
+    return BIGINT if -(2**63) <= value < 2**63 else None
 
 
 def _is_whole(part: exp.Expr) -> bool:
