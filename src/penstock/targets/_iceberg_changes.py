@@ -22,13 +22,8 @@ import pyarrow.types as kinds
 from penstock.extras import import_extra
 from penstock.state.columns import one_array
 from penstock.targets._iceberg_nulls import check_nulls
-from penstock.targets._iceberg_rows import (
-    Keys,
-    Positions,
-    deleted_positions,
-    positions_file,
-    positions_of,
-)
+from penstock.targets._iceberg_rows import deleted_positions, positions_file, positions_of
+from penstock.targets._keys import Keys, Positions
 from penstock.targets.batch import Batch, python_values
 
 SMALL_BYTES = 8 << 20

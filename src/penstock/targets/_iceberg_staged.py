@@ -22,7 +22,7 @@ from penstock.targets._iceberg_changes import (
     touched_files,
 )
 from penstock.targets._iceberg_nulls import check_nulls
-from penstock.targets._iceberg_rows import Keys
+from penstock.targets._keys import Keys
 from penstock.targets.batch import DELETED
 from penstock.targets.staged import Runner, Staged
 

@@ -16,10 +16,13 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from penstock.errors import MaterializeError
 from penstock.state.files import open_files
 from penstock.targets.batch import Batch, LastRows, Sums, check_keys, columns_of, digest_of, sums_of
 
-RECEIPTS = "path STRING, rows BINARY, row_count BIGINT, high DECIMAL(20, 0), low DECIMAL(20, 0)"
+RECEIPTS = (
+    "path STRING, rows BINARY, row_count BIGINT, high DECIMAL(20, 0), low DECIMAL(20, 0), byte_count BIGINT"
+)
 """The columns of what a task says. `rows` are those of a task with few rows, and `path` is null then."""
 _RECEIPTS = pa.schema(
     [
@@ -28,6 +31,7 @@ _RECEIPTS = pa.schema(
         ("row_count", pa.int64()),
         ("high", pa.decimal128(20, 0)),
         ("low", pa.decimal128(20, 0)),
+        ("byte_count", pa.int64()),
     ]
 )
 _FEW_BYTES = 1 << 20
@@ -67,7 +71,7 @@ class Stage:
             few = _as_ipc(rows).to_pybytes() if rows.nbytes <= _FEW_BYTES else None
             path = None if few is not None else self.write(rows)
             sums = sums_of(rows)
-            values = (path, few, sums.row_count, sums.high, sums.low)
+            values = (path, few, sums.row_count, sums.high, sums.low, rows.nbytes)
             yield pa.RecordBatch.from_arrays(
                 [pa.array([value], kind.type) for value, kind in zip(values, _RECEIPTS, strict=True)],
                 schema=_RECEIPTS,
@@ -92,7 +96,16 @@ class Stage:
             paths.append(self.write(rows))
         columns = (receipts.column(name).to_pylist() for name in ("row_count", "high", "low"))
         sums = tuple(Sums(count, int(high), int(low)) for count, high, low in zip(*columns, strict=True))
-        return Staged(query_id, self.batch_id, self.last_rows.keys, schema, self.location, tuple(paths), sums)
+        return Staged(
+            query_id,
+            self.batch_id,
+            self.last_rows.keys,
+            schema,
+            self.location,
+            tuple(paths),
+            sums,
+            sum(receipts.column("byte_count").to_pylist()),
+        )
 
     def sweep(self) -> None:
         """Delete the files of this batch and of earlier ones. The target has them."""
@@ -115,6 +128,7 @@ class Staged:
         location: of the folder.
         paths: of the files in it.
         sums: of the rows of each task.
+        byte_count: of the rows in memory.
     """
 
     query_id: str
@@ -124,6 +138,7 @@ class Staged:
     location: str = field(repr=False)
     paths: tuple[str, ...]
     sums: tuple[Sums, ...]
+    byte_count: int
 
     @property
     def columns(self) -> pa.Schema:
@@ -153,8 +168,26 @@ class Staged:
         """Return the rows of a file."""
         return self._read(path, None)
 
+    def on_driver(self) -> Batch:
+        """Return the batch with all rows."""
+        rows = pa.concat_tables([self.rows(path) for path in self.paths])
+        return Batch(self.query_id, self.batch_id, self.keys, rows)
+
     def _read(self, path: str, options: Any) -> pa.Table:
-        return _from_ipc(open_files(self.location).read(path), options).read_all()
+        try:
+            content = open_files(self.location).read(path)
+        except FileNotFoundError as error:
+            raise MaterializeError(
+                f"The file {path} with rows of batch {self.batch_id} of query {self.query_id} is not in the "
+                "staging folder any more. Another driver of the query has applied this batch or a later one "
+                "and has deleted the files, or a program has emptied the folder. This driver wrote nothing "
+                "of the batch into the table, and it stops. If another driver runs, let it run alone. "
+                "Otherwise start the query again: Spark repeats the batch, and the marker of the table says "
+                "if it was applied.",
+                query_id=self.query_id,
+                batch_id=self.batch_id,
+            ) from error
+        return _from_ipc(content, options).read_all()
 
 
 def _as_ipc(rows: pa.Table) -> pa.Buffer:

@@ -211,6 +211,31 @@ def test_files_of_batches_that_are_done_are_swept(tmp_path: Path) -> None:
     assert (foreign, left.startswith("12-")) == (".nfs0000", True)
 
 
+@pytest.mark.parametrize("step", ["keys", "tasks"])
+def test_a_driver_whose_files_another_one_has_swept_says_so_and_writes_nothing(
+    tmp_path: Path, step: str
+) -> None:
+    target = target_in(tmp_path)
+    changes: list[Change] = [(1, "a", "+I"), (2, "b", "+I")]
+    slow, quick = (in_files(tmp_path, 0, changes) for _ in range(2))
+    if step == "tasks":
+        slow.check_keys()
+    assert apply(target, quick)
+    stage_in(tmp_path, 0).sweep()
+    assert isinstance(slow, Staged)
+    message = (
+        r"^The file query-1/0-\w+\.ipc with rows of batch 0 of query query-1 is not in the staging folder "
+        r"any more\. Another driver of the query has applied this batch or a later one .* the marker of the "
+        r"table says if it was applied\.$"
+    )
+    with pytest.raises(MaterializeError, match=message) as found:
+        slow.check_keys() if step == "keys" else slow.rows(slow.paths[0])
+    assert found.value.facts["batch_id"] == 0
+    if step == "tasks":
+        assert not apply(target, slow), "the marker is judged before a file is read"
+    assert batches_in_snapshots(tmp_path) == [0]
+
+
 def test_a_sweep_that_fails_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "staging").touch()  # no folder
     sweep(Stage(LAST_ROWS, "nothing://x", QUERY, 4))
