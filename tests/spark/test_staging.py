@@ -1,11 +1,14 @@
-"""Executors write the rows of large batches and the files of an Iceberg table, on real Spark."""
+"""Executors write the rows of large batches and the files of its table, on real Spark."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -13,19 +16,57 @@ from pyspark.sql import functions as F
 import penstock
 from penstock import changelog
 from penstock.errors import OptionError
-from penstock.targets import IcebergTable, SqlTable
+from penstock.targets import DeltaTable, SqlTable, _delta_staged
 from penstock.targets.staged import Staged
+from tests.unit.targets.test_delta import batches_in_log
 from tests.unit.targets.test_iceberg import opened, target_in
 from tests.waiting import wait_until
 
 pytest.importorskip("pyiceberg.catalog.sql")
+deltalake: Any = pytest.importorskip("deltalake")
 
 KEYS, ROWS, WAIT_MS = 1500, 6_000, 120_000
 LENGTH = 4000
 """Of a text, so that each task has more rows than it would give to the driver."""
 
 
-def start(spark: SparkSession, folder: Path, query: int) -> Any:
+@dataclass(frozen=True)
+class Kind:
+    """A kind of table.
+
+    Attributes:
+        target: makes it in a folder.
+        batches: returns the numbers of the batches that the table says it has.
+        rows: returns its rows.
+    """
+
+    target: Callable[[Path], Any]
+    batches: Callable[[Path], list[int]]
+    rows: Callable[[Path], pa.Table]
+
+
+def iceberg_batches(folder: Path) -> list[int]:
+    with opened(folder) as table:
+        found = [one.summary.additional_properties["penstock.batch"] for one in table.snapshots()]
+    return [int(one) for one in found]
+
+
+def iceberg_rows(folder: Path) -> pa.Table:
+    with opened(folder) as table:
+        return table.scan().to_arrow()
+
+
+KINDS = {
+    "iceberg": Kind(target_in, iceberg_batches, iceberg_rows),
+    "delta": Kind(
+        lambda folder: DeltaTable(str(folder / "delta")),
+        lambda folder: batches_in_log(folder / "delta"),
+        lambda folder: pa.table(deltalake.DeltaTable(str(folder / "delta")).to_pyarrow_table()),
+    ),
+}
+
+
+def start(spark: SparkSession, folder: Path, kind: Kind, query: int) -> Any:
     rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS).load()
     value = F.col("value")
     is_deleted = (value / KEYS).cast("bigint") % 3 == 1
@@ -36,15 +77,9 @@ def start(spark: SparkSession, folder: Path, query: int) -> Any:
         F.when(is_deleted, "-D").otherwise("+U").alias("row_kind"),
     )
     writer = changelog.materialize(
-        changes, ["id"], target_in(folder), order_by=["value"], staging=f"file://{folder}/staging"
+        changes, ["id"], kind.target(folder), order_by=["value"], staging=f"file://{folder}/staging"
     )
     return writer.option("checkpointLocation", f"{folder}/c").queryName(f"staging-{query}").start()
-
-
-def batches_in(folder: Path) -> list[int]:
-    with opened(folder) as table:
-        found = [one.summary.additional_properties["penstock.batch"] for one in table.snapshots()]
-    return [int(one) for one in found]
 
 
 def expected(batches: int) -> list[tuple[int, int]]:
@@ -64,24 +99,26 @@ def run_two_batches(running: Any, folder: Path, done: int) -> None:
         running.stop()
 
 
+@pytest.mark.parametrize("name", KINDS)
 def test_a_stream_of_large_batches_keeps_its_table(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    applied, apply = list[int](), IcebergTable.apply_staged
+    kind, applied = KINDS[name], list[int]()
+    made = type(kind.target(tmp_path))
+    apply = made.apply_staged
 
-    def noted(target: IcebergTable, batch: Staged, run: Any) -> bool:
+    def noted(target: Any, batch: Staged, run: Any) -> bool:
         applied.append(len(batch.paths))
-        return apply(target, batch, run)
+        return bool(apply(target, batch, run))
 
-    monkeypatch.setattr(IcebergTable, "apply_staged", noted)
-    target_in(tmp_path)
+    monkeypatch.setattr(made, "apply_staged", noted)
+    monkeypatch.setattr(_delta_staged, "DRIVER_BYTES", 0)
     done = 0
     for query in range(2):
-        run_two_batches(start(spark, tmp_path, query), tmp_path, done)
-        done = len(batches_in(tmp_path))
-        assert batches_in(tmp_path) == list(range(done))
-        with opened(tmp_path) as table:
-            rows = table.scan().to_arrow()
+        run_two_batches(start(spark, tmp_path, kind, query), tmp_path, done)
+        done = len(kind.batches(tmp_path))
+        assert kind.batches(tmp_path) == list(range(done))
+        rows = kind.rows(tmp_path)
         columns = (rows.column(name).to_pylist() for name in ("id", "value"))
         assert sorted(zip(*columns, strict=True)) == expected(done)
         assert {len(text) for text in rows.column("text").to_pylist()} == {LENGTH}
@@ -93,5 +130,7 @@ def test_a_stream_of_large_batches_keeps_its_table(
 
 def test_another_target_refuses_it(spark: SparkSession) -> None:
     rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load().select("value")
-    with pytest.raises(OptionError, match=r"`staging` is for an IcebergTable, and not for table t"):
+    with pytest.raises(
+        OptionError, match=r"`staging` is for a DeltaTable or an IcebergTable, and not for table t"
+    ):
         changelog.materialize(rows, ["value"], SqlTable("t", lambda: None, "sqlite"), staging="/tmp/s")  # noqa: S108

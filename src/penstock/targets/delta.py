@@ -1,8 +1,9 @@
 """A Delta table that is kept equal to a changelog, with the package `deltalake` (the extra `delta`).
 
-Runs on the driver; needs no JAR. Guarantee: one commit of Delta's log changes the rows and the marker.
-penstock reads the marker and the rows from one version of the table, and commits the next version only if no
-other commit has come between. So each batch is applied once, also if two drivers run.
+Runs on the driver, and with `staging` in tasks (_delta_staged.py); needs no JAR. Guarantee: one commit of
+Delta's log changes the rows and the marker. penstock reads the marker and the rows from one version of the
+table, and commits the next version only if no other commit has come between. So each batch is applied once,
+also if two drivers run.
 
 RESTORE takes the rows back, and not the marker. So each commit also has the number of its batch in its
 metadata, and `_delta_log.py` checks what other writers have committed since.
@@ -14,7 +15,7 @@ the log as long as the table. The id of the query is a property of the table, be
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,9 +25,11 @@ from penstock.errors import MaterializeError, SchemaError
 from penstock.extras import import_extra
 from penstock.security.location import without_secrets
 from penstock.targets._delta_log import check_commits
+from penstock.targets._delta_staged import staged_actions
 from penstock.targets._table_properties import QUERY, check_made_by_penstock, keys_of, new_properties
-from penstock.targets.batch import DELETED, Batch
+from penstock.targets.batch import DELETED, Batch, Changes
 from penstock.targets.marker import Marker, is_applied, marker_of, other_columns, unless_free
+from penstock.targets.staged import Runner, Staged
 
 BATCH, DIGEST = "penstock.batch", "penstock.digest"
 """Names of the transaction identifiers."""
@@ -94,11 +97,37 @@ class DeltaTable:
             MaterializeError: the batch does not follow the last one, has other columns or keys, other
                 writers may have changed rows, or they commit all the time.
         """
+        return self._apply(batch, lambda table, new: _commit(table, batch, new))
+
+    def apply_staged(self, batch: Staged, run: Runner) -> bool:
+        """Apply a batch whose rows are in files, with tasks that read and write the files of the table.
+
+        The tasks need deltalake too. The driver reads the keys of the batch, and commits. It applies a batch
+        alone that changes few bytes.
+
+        Args:
+            batch: the rows.
+            run: runs tasks.
+
+        Raises:
+            MaterializeError: as of `apply`, or the table has a feature that files of tasks cannot serve.
+        """
+
+        def commit(table: Any, new: Marker) -> None:
+            actions = staged_actions(table, batch, str(self), run, self.storage_options)
+            if actions is None:
+                _commit(table, batch.on_driver(), new)
+            else:
+                _commit_actions(table, actions, new)
+
+        return self._apply(batch, commit)
+
+    def _apply(self, batch: Changes, commit: Callable[[Any, Marker], None]) -> bool:
         conflict = _deltalake().exceptions.CommitFailedError
         for _ in range(_ATTEMPTS):
             table = self._open(batch)
             try:
-                return self._apply_to(table, batch)
+                return self._apply_to(table, batch, commit)
             except conflict as error:
                 if not self._has_moved(table):
                     raise
@@ -109,7 +138,7 @@ class DeltaTable:
             "again. Run OPTIMIZE and other writers less often."
         ) from failed
 
-    def _apply_to(self, table: Any, batch: Batch) -> bool:
+    def _apply_to(self, table: Any, batch: Changes, commit: Callable[[Any, Marker], None]) -> bool:
         """Apply a batch to a version of the table; return False if it was applied before.
 
         The first batch takes an empty table of another query, and gives it its columns. Each commit fails if
@@ -125,16 +154,16 @@ class DeltaTable:
         is_repeated = is_applied(stored, new, str(self))
         if stored is None:
             self._check_no_rows(table)
-            _set_columns(table, batch.upserted().schema)
+            _set_columns(table, batch.columns)
         else:
             check_commits(table, BATCH, stored.batch_id, str(self))
         if is_repeated:
             return False
-        self._check_columns(table, batch.keys, batch.upserted().schema)
-        _commit(table, batch, new)
+        self._check_columns(table, batch.keys, batch.columns)
+        commit(table, new)
         return True
 
-    def _open(self, batch: Batch) -> Any:
+    def _open(self, batch: Changes) -> Any:
         """Return the newest version of the table. The first batch creates the table if it is missing."""
         library = _deltalake()
         if not library.DeltaTable.is_deltatable(self.uri, self._options):
@@ -147,10 +176,10 @@ class DeltaTable:
             self._create(batch)
         return self._newest()
 
-    def _create(self, batch: Batch) -> None:
+    def _create(self, batch: Changes) -> None:
         """Create the table, unless another driver creates it at the same time, with the same properties."""
         library = _deltalake()
-        schema = library.Schema.from_arrow(batch.upserted().schema)
+        schema = library.Schema.from_arrow(batch.columns)
         try:
             library.DeltaTable.create(
                 self.uri,
@@ -172,7 +201,7 @@ class DeltaTable:
     def _newest(self) -> Any:
         return _deltalake().DeltaTable(self.uri, storage_options=self._options)
 
-    def _stored(self, table: Any, batch: Batch) -> Marker | None:
+    def _stored(self, table: Any, batch: Changes) -> Marker | None:
         properties = table.metadata().configuration
         check_made_by_penstock(properties, str(self))
         number = table.transaction_version(BATCH)
@@ -219,7 +248,7 @@ class DeltaTable:
         return bool(self._newest().version() > table.version())
 
 
-def _take(table: Any, batch: Batch) -> None:
+def _take(table: Any, batch: Changes) -> None:
     """Give an empty version of the table of another query to the query of a batch, without a batch."""
     library = _deltalake()
     # Without retries a commit fails if there is a newer version: the other query may have added rows.
@@ -247,19 +276,30 @@ def _set_columns(table: Any, columns: pa.Schema) -> None:
 
 def _commit(table: Any, batch: Batch, new: Marker) -> None:
     """Commit the version after that of `table`, with the rows and the marker of the batch."""
-    library, before = _deltalake(), table.version()
+    before, properties = table.version(), _properties_of(new)
+    if batch.rows.num_rows:
+        _merge(table, batch, properties)
+    if table.version() == before:  # no row has changed, and deltalake commits nothing then
+        _commit_actions(table, [], new)
+
+
+def _commit_actions(table: Any, actions: Sequence[Any], new: Marker) -> None:
+    """Commit the version after that of `table`, with files that were written, and the marker."""
+    properties = _properties_of(new)
+    table.create_write_transaction(list(actions), "append", table.schema(), commit_properties=properties)
+
+
+def _properties_of(new: Marker) -> Any:
+    """Return the properties of the commit of a batch."""
+    library = _deltalake()
     identifiers = [
         library.Transaction(BATCH, new.batch_id),
         library.Transaction(DIGEST, int(new.digest, 16)),
     ]
     # Without retries a commit fails if there is a newer version than the one that was read.
-    properties = library.CommitProperties(
+    return library.CommitProperties(
         app_transactions=identifiers, custom_metadata={BATCH: str(new.batch_id)}, max_commit_retries=0
     )
-    if batch.rows.num_rows:
-        _merge(table, batch, properties)
-    if table.version() == before:  # no row has changed, and deltalake commits nothing then
-        table.create_write_transaction([], "append", table.schema(), commit_properties=properties)
 
 
 def _merge(table: Any, batch: Batch, properties: Any) -> None:

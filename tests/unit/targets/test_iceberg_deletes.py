@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from penstock.targets import IcebergTable
 from penstock.targets import _iceberg_changes as changing
 from penstock.targets import iceberg as ours
-from penstock.targets._iceberg_rows import Keys, positions_of
+from penstock.targets._iceberg_rows import positions_of
+from penstock.targets._keys import Keys
 from penstock.targets._table_properties import new_properties
 from penstock.targets.batch import DELETED, Batch
 from tests.examples import examples

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from penstock.targets.staged import Stage, Staged
 from tests.deaths import Death
 from tests.examples import examples
 from tests.unit.targets.changes import HISTORIES, LAST_ROWS, QUERY, Change, after, batch
+from tests.unit.targets.in_files import in_files, parts_of, run_here, sent, stage_in
 from tests.unit.targets.test_iceberg import (
     VALUES,
     add_compaction,
@@ -38,39 +39,6 @@ pytest.importorskip("pyiceberg.catalog.sql")
 @pytest.fixture(autouse=True)
 def each_task_writes_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(staged, "_FEW_BYTES", -1)
-
-
-def run_here(function: Any, items: Sequence[Any]) -> list[Any]:
-    """Run as tasks do: with copies of the function and of the items."""
-    called = sent(function)
-    return [sent(called(sent(each))) for each in items]
-
-
-def sent(value: Any) -> Any:
-    """Return what arrives in another process."""
-    return pickle.loads(pickle.dumps(value))  # noqa: S301 - of this test
-
-
-def parts_of(rows: pa.Table, stage: Stage, task_of: Callable[[int], int]) -> pa.Table:
-    """Return the receipts of tasks that get the rows, in order."""
-    tasks: dict[int, list[int]] = {}
-    for index in range(rows.num_rows):
-        tasks.setdefault(task_of(index), []).append(index)
-    receipts = [each for found in tasks.values() for each in stage.run(rows.take(found).to_batches())]
-    return pa.Table.from_batches(receipts, staged._RECEIPTS)
-
-
-def stage_in(folder: Path, number: int, last_rows: LastRows = LAST_ROWS) -> Stage:
-    return Stage(last_rows, str(folder / "staging"), QUERY, number)
-
-
-def in_files(folder: Path, number: int, changes: Sequence[Change], tasks: int = 3) -> Batch | Staged:
-    """Return a batch of which each task has all rows of some keys."""
-    names = ("id", "na%me", "row_kind")
-    schema = LAST_ROWS.columns.append(pa.field("row_kind", pa.string()))
-    rows = pa.Table.from_pylist([dict(zip(names, each, strict=True)) for each in changes], schema=schema)
-    stage = stage_in(folder, number)
-    return stage.batch(QUERY, parts_of(rows, stage, lambda index: changes[index][0] % tasks))
 
 
 def apply(target: IcebergTable, found: Batch | Staged, run: Any = run_here) -> bool:
