@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -16,7 +17,7 @@ from pyspark.sql import functions as F
 import penstock
 from penstock import changelog
 from penstock.errors import OptionError
-from penstock.targets import DeltaTable, SqlTable, _delta_staged
+from penstock.targets import DeltaTable, ParquetTable, SqlTable, _delta_staged
 from penstock.targets.staged import Staged
 from tests.unit.targets.test_delta import batches_in_log
 from tests.unit.targets.test_iceberg import opened, target_in
@@ -56,6 +57,15 @@ def iceberg_rows(folder: Path) -> pa.Table:
         return table.scan().to_arrow()
 
 
+def parquet_batches(folder: Path) -> list[int]:
+    names = sorted(path.name for path in (folder / "parquet" / "_versions").iterdir())
+    return [int(name[:10]) for name in names]
+
+
+def parquet_rows(folder: Path) -> pa.Table:
+    return pa.concat_tables(map(pq.read_table, ParquetTable(str(folder / "parquet")).paths()))
+
+
 KINDS = {
     "iceberg": Kind(target_in, iceberg_batches, iceberg_rows),
     "delta": Kind(
@@ -63,6 +73,7 @@ KINDS = {
         lambda folder: batches_in_log(folder / "delta"),
         lambda folder: pa.table(deltalake.DeltaTable(str(folder / "delta")).to_pyarrow_table()),
     ),
+    "parquet": Kind(lambda folder: ParquetTable(str(folder / "parquet")), parquet_batches, parquet_rows),
 }
 
 
@@ -131,6 +142,7 @@ def test_a_stream_of_large_batches_keeps_its_table(
 def test_another_target_refuses_it(spark: SparkSession) -> None:
     rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load().select("value")
     with pytest.raises(
-        OptionError, match=r"`staging` is for a DeltaTable or an IcebergTable, and not for table t"
+        OptionError,
+        match=r"`staging` is for a DeltaTable, an IcebergTable or a ParquetTable, and not for table t",
     ):
         changelog.materialize(rows, ["value"], SqlTable("t", lambda: None, "sqlite"), staging="/tmp/s")  # noqa: S108

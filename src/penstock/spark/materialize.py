@@ -74,7 +74,8 @@ def materialize(
             one partition and in order.
         query_id: of the query, which changes only with the checkpoint. Only Spark Connect needs it.
         staging: a folder that the driver and all executors reach, a path or a URI as of a state; None without
-            one. `DeltaTable` and `IcebergTable` take it. Executors need their extra then.
+            one. `DeltaTable`, `IcebergTable` and `ParquetTable` take it. Executors
+            need the extras of the first two then.
 
     Returns:
         A `DataStreamWriter` with its `foreachBatch` set.
@@ -93,8 +94,8 @@ def materialize(
     check_names("keys", keys)
     if staging is not None and not isinstance(target, AppliesStaged):
         raise OptionError(
-            f"`staging` is for a DeltaTable or an IcebergTable, and not for {target}. Nothing was started. "
-            "Leave it out.",
+            "`staging` is for a DeltaTable, an IcebergTable or a ParquetTable, and not for "
+            f"{target}. Nothing was started. Leave it out.",
             option="staging",
         )
     last_rows = last_rows_of(df, target, keys)

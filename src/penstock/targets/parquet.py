@@ -1,11 +1,11 @@
 """A folder of Parquet files that is kept equal to a changelog: each batch publishes a version.
 
-Runs on the driver. Guarantee: a version is visible when its manifest is, so a reader sees all changes of a
-batch or none. The manifest holds the marker too. Files never change: a version writes the buckets that its
-batch touches, and names the files of the others. The name of a manifest has a hash of its marker. Two drivers
-on one checkpoint usually write equal versions, and either may win. A driver that finds another version than
-those it has read, and its own, takes its own back. So of two drivers or queries that write at once, at least
-one stops.
+Runs on the driver, and with `staging` in tasks (_parquet_buckets.py). Guarantee: a version is visible when
+its manifest is, so a reader sees all changes of a batch or none. The manifest holds the marker too. Files
+never change: a version writes the buckets that its batch touches, and names the files of the others. The
+name of a manifest has a hash of its marker. Two drivers on one checkpoint usually write equal versions, and
+either may win. A driver that finds another version than those it has read, and its own, takes its own back.
+So of two drivers or queries that write at once, at least one stops.
 """
 
 from __future__ import annotations
@@ -13,24 +13,23 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import uuid
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.errors import MaterializeError, OptionError
 from penstock.security.location import without_secrets
-from penstock.state.columns import hash_columns
 from penstock.state.files import Files, open_files
-from penstock.targets.batch import Batch
+from penstock.targets._parquet_buckets import Buckets, write_buckets, write_staged_buckets
+from penstock.targets.batch import Batch, Changes
 from penstock.targets.marker import Marker, is_applied, marker_of, other_columns, unless_free
+from penstock.targets.staged import Runner, Staged
 
-_VERSIONS, _DATA = "_versions", "data"
+_VERSIONS = "_versions"
 _NAME = re.compile(r"(\d{10})(?:-[0-9a-f]{16})?\.json")
 _FORMAT = 1
 
@@ -143,6 +142,21 @@ class ParquetTable:
             MaterializeError: the batch does not follow the newest version, or has other columns or keys, or
                 another driver has published a version at the same time.
         """
+        return self._apply(batch, lambda files, buckets: write_buckets(files, buckets, batch))
+
+    def apply_staged(self, batch: Staged, run: Runner) -> bool:
+        """Publish the version of a batch whose rows are in files, with tasks that write the buckets.
+
+        Args:
+            batch: the rows.
+            run: runs tasks.
+
+        Raises:
+            MaterializeError: as of `apply`.
+        """
+        return self._apply(batch, lambda _, buckets: write_staged_buckets(self.folder, buckets, batch, run))
+
+    def _apply(self, batch: Changes, write: Callable[[Files, Buckets], Mapping[int, str]]) -> bool:
         files, new = open_files(self.folder), marker_of(batch)
         found = _manifests(files)
         newest, known, unused = self._newest_of(files, found), _in_order(found), list[str]()
@@ -153,11 +167,10 @@ class ParquetTable:
                 newest, known = None, []
         if is_applied(None if newest is None else newest.marker, new, str(self)):
             return False
-        upserted = batch.upserted()
         if newest is None:
-            newest = Version(new, batch.keys, str(upserted.schema), self.bucket_count, {})
-        self._check_columns(newest, batch.keys, upserted.schema)
-        written = dict(newest.files) | _write_buckets(files, newest, batch, upserted)
+            newest = Version(new, batch.keys, str(batch.columns), self.bucket_count, {})
+        self._check_columns(newest, batch.keys, batch.columns)
+        written = {**newest.files, **write(files, Buckets(newest.bucket_count, newest.files))}
         version = Version(new, newest.keys, newest.columns, newest.bucket_count, written)
         published = self._publish(files, version, known)
         for file in unused:
@@ -229,34 +242,6 @@ def _is_empty(files: Files, version: Version) -> bool:
     """Return whether no file of a version has a row."""
     contents = (pa.BufferReader(files.read(file)) for file in version.files.values())
     return not any(pq.read_metadata(each).num_rows for each in contents)
-
-
-def _write_buckets(files: Files, version: Version, batch: Batch, upserted: pa.Table) -> dict[int, str]:
-    """Write the buckets that a batch touches, and return their files."""
-    changed = hash_columns(batch.rows, batch.keys).high
-    of_upserted = hash_columns(upserted, batch.keys).high % version.bucket_count
-    touched: Iterable[int] = np.unique(changed % version.bucket_count).tolist()
-    if not version.files and not changed.size:
-        touched = [0]  # so that a reader of an empty table finds its columns
-    written = {}
-    for bucket in touched:
-        rows = upserted.filter(pa.array(of_upserted == bucket))
-        if bucket in version.files:
-            old = pq.read_table(pa.BufferReader(files.read(version.files[bucket])))
-            rows = pa.concat_tables([_without(old, batch), rows])
-        name = f"{_DATA}/{batch.batch_id:010d}-{bucket:05d}-{uuid.uuid4().hex[:8]}.parquet"
-        with files.create(name) as sink:
-            pq.write_table(rows, sink)
-        written[bucket] = name
-    return written
-
-
-def _without(rows: pa.Table, batch: Batch) -> pa.Table:
-    """Return the rows whose keys the batch does not have."""
-    keys = list(batch.keys)
-    numbered = rows.select(keys).append_column("#index", pa.array(np.arange(rows.num_rows), pa.int64()))
-    left = numbered.join(batch.rows.select(keys), keys, join_type="left anti")
-    return rows.take(left.column("#index").combine_chunks().sort())
 
 
 def _name_of(marker: Marker) -> str:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import MaterializeError, OptionError
 from penstock.state.files import LocalFiles
-from penstock.targets import DeltaTable, ParquetTable, parquet
+from penstock.targets import DeltaTable, ParquetTable, _parquet_buckets, parquet
 from penstock.targets.batch import Batch, LastRows
 from tests.examples import examples
 from tests.unit.targets.changes import COLUMNS, HISTORIES, OUT_OF_ORDER, Change, after, batch
@@ -144,19 +144,19 @@ def test_the_number_of_buckets_is_that_of_the_first_batch(tmp_path: Path) -> Non
 def test_of_two_drivers_with_other_rows_the_later_one_takes_its_version_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    target, write = ParquetTable(str(tmp_path), 1), parquet._write_buckets
+    target, write = ParquetTable(str(tmp_path), 1), _parquet_buckets.write_buckets
     target.apply(batch(0, [(1, "a", "+I")]))
 
     def after_the_other(*given: Any) -> dict[int, str]:
-        monkeypatch.setattr(parquet, "_write_buckets", write)
+        monkeypatch.setattr(parquet, "write_buckets", write)
         assert ParquetTable(str(tmp_path), 1).apply(batch(1, [(1, "c", "+U")]))
         return write(*given)
 
-    monkeypatch.setattr(parquet, "_write_buckets", after_the_other)
+    monkeypatch.setattr(parquet, "write_buckets", after_the_other)
     with pytest.raises(MaterializeError, match="Another driver has published batch 1"):
         target.apply(batch(1, [(1, "b", "+U")]))
     assert stored(target.paths()) == {1: "c"}
-    monkeypatch.setattr(parquet, "_write_buckets", after_the_other)
+    monkeypatch.setattr(parquet, "write_buckets", after_the_other)
     for path in (tmp_path / "_versions").glob("0000000001-*"):
         path.unlink()
     assert target.apply(batch(1, [(1, "c", "+U")])), "both have the same rows"

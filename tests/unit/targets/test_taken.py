@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from penstock.errors import MaterializeError
 from penstock.state.files import open_files
 from penstock.targets import DeltaTable, IcebergTable, ParquetTable, SqlTable, delta, parquet
+from penstock.targets._parquet_buckets import Buckets, write_buckets
 from penstock.targets.batch import Batch, LastRows
 from penstock.targets.marker import marker_of
 from tests.examples import examples
@@ -153,7 +154,7 @@ def test_a_driver_may_die_after_its_query_took_the_table(
     stored.target.apply(batch(1, [(1, "a", "-D")]))
     for module, step in (
         ("sql._Apply", "_merge"),
-        ("parquet", "_write_buckets"),
+        ("parquet", "write_buckets"),
         ("delta", "_commit"),
         ("iceberg", "_commit"),
     ):
@@ -266,7 +267,7 @@ def first_of_new(columns: pa.Schema) -> Batch:
 @pytest.mark.parametrize("columns", [COLUMNS, MORE])
 @pytest.mark.parametrize("late", [[(7, "late", "+I")], []])
 @pytest.mark.parametrize(
-    ("made", "step"), [(in_delta, "_is_empty"), (in_parquet, "_is_empty"), (in_parquet, "_write_buckets")]
+    ("made", "step"), [(in_delta, "_is_empty"), (in_parquet, "_is_empty"), (in_parquet, "write_buckets")]
 )
 def test_a_new_query_never_replaces_rows_that_the_old_one_commits_meanwhile(
     tmp_path: Path,
@@ -281,7 +282,7 @@ def test_a_new_query_never_replaces_rows_that_the_old_one_commits_meanwhile(
     stored.target.apply(batch(1, [(1, "a", "-D")]))
     target, by_old = stored.target, batch(2, late)
     module = delta if made is in_delta else parquet
-    if step == "_write_buckets":  # the old query has read its last version before the new one deletes it
+    if step == "write_buckets":  # the old query has read its last version before the new one deletes it
         begun = target.newest()
         once_after(monkeypatch, module, step, lambda: publish(target, begun, by_old))
     else:
@@ -300,7 +301,7 @@ def test_a_new_query_never_replaces_rows_that_the_old_one_commits_meanwhile(
 def publish(target: ParquetTable, begun: parquet.Version, new: Batch) -> None:
     """Publish a version over another one that was read before."""
     files = open_files(target.folder)
-    written = dict(begun.files) | parquet._write_buckets(files, begun, new, new.upserted())
+    written = dict(begun.files) | write_buckets(files, Buckets(begun.bucket_count, begun.files), new)
     marker = marker_of(new)
     version = parquet.Version(marker, begun.keys, begun.columns, begun.bucket_count, written)
     with files.create(f"_versions/{parquet._name_of(marker)}") as sink:
@@ -313,7 +314,7 @@ def test_an_old_query_of_parquet_takes_its_version_back_if_a_new_one_took_the_ta
     stored = in_parquet(tmp_path)
     stored.target.apply(batch(0, []))
     once_after(
-        monkeypatch, parquet, "_write_buckets", lambda: stored.target.apply(batch(0, [(2, "b", "+I")], NEW))
+        monkeypatch, parquet, "write_buckets", lambda: stored.target.apply(batch(0, [(2, "b", "+I")], NEW))
     )
     with pytest.raises(MaterializeError, match=r"published batch 0 of .* wrote batch 1 of query query-1\. "):
         stored.target.apply(batch(1, ROW))
