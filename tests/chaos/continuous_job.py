@@ -15,22 +15,31 @@ from pyspark.sql import SparkSession
 import penstock
 from penstock.cli.quick_start.python import quick_python
 from tests import quick_jvm
+from tests.chaos.job_process import ROOT
+from tests.chaos.proxied import PIDS, VARIABLE, copied
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     for name in ("master", "bootstrap", "source", "target", "scratch"):
         parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--tasks", type=int, default=2)
+    parser.add_argument("--lanes", type=int, default=2)
+    parser.add_argument("--discovery", help="the pause between looks for new topic partitions")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     source = {
-        "subscribe": arguments.source,
-        "kafka.bootstrap.servers": arguments.bootstrap,
-        "kafka.group.id": arguments.source,
-        "startingOffsets": "earliest",
+        "topic": arguments.source,
+        "properties.bootstrap.servers": arguments.bootstrap,
+        "properties.group.id": arguments.source,
+        "scan.startup.mode": "earliest-offset",
     }
+    if arguments.discovery:
+        source["scan.topic-partition-discovery.interval"] = arguments.discovery
+    function = copied if VARIABLE in os.environ else None
+    sink = {"topic": arguments.target}
     query = penstock.continuous(
-        _session(arguments), source, None, {"topic": arguments.target}, tasks=2, lanes=2
+        _session(arguments), source, function, sink, tasks=arguments.tasks, lanes=arguments.lanes
     )
     print("runs", flush=True)  # noqa: T201 - for the test
     query.awaitTermination()
@@ -47,6 +56,8 @@ def _session(arguments: argparse.Namespace) -> SparkSession:
         "spark.sql.warehouse.dir": f"{arguments.scratch}/warehouse",
         "spark.local.dir": arguments.scratch,
         "spark.log.level": "ERROR",
+        "spark.executorEnv.PYTHONPATH": str(ROOT),
+        **{f"spark.executorEnv.{name}": os.environ[name] for name in (VARIABLE, PIDS) if name in os.environ},
     }
     os.environ["PYSPARK_PYTHON"] = quick_python()
     builder = SparkSession.builder.appName("penstock-chaos").master(arguments.master)

@@ -24,10 +24,16 @@ _START_TIMEOUT_S = 300.0
 
 
 class SparkCluster:
-    """A cluster that starts on entry and ends on exit, with one core and one executor for each worker."""
+    """A cluster that starts on entry and ends on exit, with one executor for each worker.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        folder: for logs and scratch files.
+        cores: of each worker.
+    """
+
+    def __init__(self, folder: Path, cores: int = 1) -> None:
         self._folder = folder
+        self._cores = cores
         self._processes: list[subprocess.Popen[bytes]] = []
         self._port = free_ports(1)[0]
 
@@ -53,7 +59,8 @@ class SparkCluster:
         wait_until(self._is_listening, "Spark's master to listen", timeout_s=_START_TIMEOUT_S)
         for host in _HOSTS:
             folder = self._folder / f"worker-{host}"
-            limits = ("--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", str(folder))
+            cores = str(self._cores)
+            limits = ("--cores", cores, "--memory", "1g", "--webui-port", "0", "--work-dir", str(folder))
             self._start("worker.Worker", "--host", host, *limits, self.master)
         return self
 
