@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from penstock.errors import MissingOptionError
+from penstock.formats import _native
 from penstock.formats.base import DecodedRows, Encoder, RowFailure
 from penstock.formats.format_options import FormatOptions
 from penstock.formats.schema_registry.client import (
@@ -34,6 +35,11 @@ NO_HEADER_REASON = "the value does not begin with the Schema Registry's header"
 
 LOOKUPS_PER_BATCH_MAX = 50
 """How many new ids one batch may ask for. Real topics have a few; made-up ids may be millions."""
+
+
+def schema_ids(values: pa.Array) -> pa.Int32Array:
+    """Return the id in the header of each value; negative for a value without a header, and for no value."""
+    return _native.schema_ids(values)
 
 
 class WriterSchemas:

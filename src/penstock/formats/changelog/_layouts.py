@@ -60,11 +60,13 @@ class Layout(ABC):
 class BeforeAfter(Layout):
     """`before` and `after` are whole rows: Debezium and GoldenGate.
 
-    `advice` follows the reason why a message without `before` is bad.
+    `advice` follows the reason why a message without `before` is bad. Without `needs_old`, an update without
+    it gives only its new row.
     """
 
-    def __init__(self, advice: str = "") -> None:
+    def __init__(self, advice: str = "", *, needs_old: bool = True) -> None:
         self._advice = advice
+        self._needs_old = needs_old
 
     def fields(self, rows: pa.Schema) -> list[pa.Field]:
         return [pa.field("before", pa.struct(list(rows))), pa.field("after", pa.struct(list(rows)))]
@@ -75,7 +77,8 @@ class BeforeAfter(Layout):
         has_new = having(changes, Change.INSERT, Change.UPDATE)
         lacks_old = pc.and_(has_old, before.is_null())
         lacks_new = pc.and_(has_new, after.is_null())
-        problems.add(lacks_old, f"the field 'before' is null or missing{self._advice}")
+        needs_old = has_old if self._needs_old else having(changes, Change.DELETE)
+        problems.add(pc.and_(needs_old, lacks_old), f"the field 'before' is null or missing{self._advice}")
         problems.add(lacks_new, "the field 'after' is null or missing")
         old = positions_of(pc.and_not(has_old, lacks_old))
         new = positions_of(pc.and_not(has_new, lacks_new))

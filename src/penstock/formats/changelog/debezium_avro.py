@@ -42,6 +42,8 @@ class DebeziumAvroConfluentFormat:
     options: ClassVar[Sequence[Option[Any]]] = (*REGISTRY.all(), legacy_timestamps(_NAME))
 
     inner: AvroConfluentFormat
+    needs_before: bool = True
+    """Whether an update without its old row is bad. If not, it gives only its new row."""
 
     @classmethod
     def from_spec(cls, spec: FormatSpec) -> DebeziumAvroConfluentFormat:
@@ -49,15 +51,18 @@ class DebeziumAvroConfluentFormat:
         return cls(AvroConfluentFormat.from_options(REGISTRY, given, spec.topic))
 
     def decoder(self, schema: pa.Schema, columns: Sequence[str] | None = None) -> Decoder:
-        return _DebeziumAvroDecoder(self.inner, schema, columns)
+        tool = replace(_TOOL, layout=BeforeAfter(NO_BEFORE, needs_old=self.needs_before))
+        return _DebeziumAvroDecoder(tool, self.inner, schema, columns)
 
     def encoder(self, schema: pa.Schema) -> Encoder:
         return _DebeziumAvroEncoder(self.inner, schema)
 
 
 class _DebeziumAvroDecoder(ChangelogDecoder):
-    def __init__(self, inner: AvroConfluentFormat, schema: pa.Schema, columns: Sequence[str] | None) -> None:
-        super().__init__(_TOOL, schema, columns, ignores_errors=False)
+    def __init__(
+        self, tool: Tool, inner: AvroConfluentFormat, schema: pa.Schema, columns: Sequence[str] | None
+    ) -> None:
+        super().__init__(tool, schema, columns, ignores_errors=False)
         self._inner: AvroConfluentDecoder = inner.decoder(pa.schema(self._fields()))
 
     def _envelopes(self, values: pa.Array) -> Envelopes:

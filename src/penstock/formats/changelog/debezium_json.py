@@ -62,6 +62,8 @@ class DebeziumJsonFormat(JsonChangelogFormat):
     options: ClassVar[Sequence[Option[Any]]] = (SCHEMA_INCLUDE, *json_options(_NAME))
 
     has_schema: bool = False
+    needs_before: bool = True
+    """Whether an update without its old row is bad. If not, it gives only its new row."""
 
     @classmethod
     def own_options(cls, given: FormatOptions) -> dict[str, Any]:
@@ -69,7 +71,9 @@ class DebeziumJsonFormat(JsonChangelogFormat):
 
     def messages(self) -> JsonMessages:
         hint = "" if self.has_schema else _NO_SCHEMA
-        tool = Tool(BeforeAfter(NO_BEFORE), "op", OPERATIONS, _METADATA, TRUNCATE, hint)
+        tool = Tool(
+            BeforeAfter(NO_BEFORE, needs_old=self.needs_before), "op", OPERATIONS, _METADATA, TRUNCATE, hint
+        )
         return JsonMessages(self.name, tool, self.json, "payload" if self.has_schema else None)
 
     def encoder(self, schema: pa.Schema) -> Encoder:

@@ -1,0 +1,55 @@
+"""Find the text that Debezium writes in place of a value that it does not know.
+
+PostgreSQL keeps large values apart (TOAST). If an update does not change such a value and the table's REPLICA
+IDENTITY is not FULL, the log does not have it. Runs on executors; pure. Invariant: the placeholder is found
+in each type in which Debezium writes it: text, bytes, lists of texts, bytes or integers, and maps.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as kinds
+
+PLACEHOLDER = b"__debezium_unavailable_value"
+
+
+def unavailable(column: pa.Array, placeholder: bytes) -> pa.Array | None:
+    """Return which values are the placeholder; None if no value is."""
+    kind = column.type
+    if kinds.is_string(kind) or kinds.is_binary(kind):
+        found = pc.equal(column, pa.scalar(placeholder, pa.binary()).cast(kind))
+        return pc.fill_null(found, False) if pc.any(found).as_py() else None
+    if kinds.is_map(kind):
+        pair = pa.struct([("key", kind.key_type), ("value", kind.item_type)])
+        lists = column.cast(pa.list_(pair))
+        return _of_items(lists, unavailable(lists.flatten().field(0), placeholder))
+    if not kinds.is_list(kind):
+        return None
+    if kinds.is_integer(kind.value_type):
+        return _integers(column, placeholder)
+    return _of_items(column, unavailable(column.flatten(), placeholder))
+
+
+def _of_items(column: pa.Array, found: pa.Array | None) -> pa.Array | None:
+    if found is None:
+        return None
+    parents = pc.list_parent_indices(column).to_numpy(zero_copy_only=False)
+    mask: np.ndarray[Any, np.dtype[np.bool_]] = np.zeros(len(column), bool)
+    mask[parents[found.to_numpy(zero_copy_only=False)]] = True
+    return pa.array(mask)
+
+
+def _integers(column: pa.Array, placeholder: bytes) -> pa.Array | None:
+    """Find lists that hold the placeholder's bytes as numbers."""
+    candidates = pc.equal(pc.list_value_length(column), len(placeholder))
+    if not pc.any(candidates).as_py():
+        return None
+    places = pc.indices_nonzero(pc.fill_null(candidates, False)).to_pylist()
+    wanted = list(placeholder)
+    mask = np.zeros(len(column), bool)
+    mask[[place for place in places if column[place].as_py() == wanted]] = True
+    return pa.array(mask) if mask.any() else None
