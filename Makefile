@@ -18,6 +18,7 @@ PYTEST_IN_MEMORY := $(if $(IN_MEMORY),TMPDIR=$(IN_MEMORY) )$(PYTEST)
 SHARED := --dist loadgroup --no-loadscope-reorder
 SETUP := $(VENV)/.setup-done
 JARS := $(VENV)/.jars-done
+SITE := $(VENV)/.site-done
 
 # Python keeps what it compiled. Without that, each of Spark's many Python processes compiles all of penstock,
 # and each process of pytest compiles all tests.
@@ -61,13 +62,13 @@ chaos: $(SETUP) $(JARS) ## Kills and faults
 parity: $(SETUP) $(JARS) ## The codec against its reference and other clients, fuzzed, under sanitizers
 	$(PYTEST) -n 2 tests/parity $(PYTEST_ARGS)
 
-page: $(SETUP) npm ## The metrics page in a headless Chromium; checks accessibility if npm is there
+page: $(SETUP) $(SITE) npm ## The site and the metrics page in a headless Chromium; checks accessibility if npm is there
 	$(PYTEST) tests/page $(PYTEST_ARGS)
 
 package: $(SETUP) $(JARS) ## The wheel in an empty environment, and README's quick start in it
 	$(PYTEST) tests/package $(PYTEST_ARGS)
 
-rest: $(SETUP) $(JARS) npm ## kafka, parity, page and package at the same time
+rest: $(SETUP) $(JARS) $(SITE) npm ## kafka, parity, page and package at the same time
 	$(PYTEST_IN_MEMORY) -n 4 $(SHARED) tests/kafka tests/parity tests/page tests/package $(PYTEST_ARGS)
 
 npm: $(SETUP)
@@ -100,6 +101,10 @@ docs: $(SETUP) ## Write the generated pages
 	$(BIN)/python -m tests.options_page
 	$(BIN)/python -m tests.older_api_page
 	$(BIN)/python -m tests.api_pages
+	$(BIN)/python -m tests.errors_page
+
+site: $(SITE) ## The site of the docs in build/site/html. A warning, a broken link or a page in no menu is an error
+	$(BIN)/python -m tests.site
 
 ci: export PROFILE = usual
 ci: lint types arch $(JARS) ## The checks above, and all tests (35 minutes). .ci/run runs it
@@ -136,6 +141,13 @@ $(SETUP): requirements-dev.lock pyproject.toml setup.py $(NATIVE)
 	$(BIN)/python -m pip install --disable-pip-version-check --no-deps --editable .
 	@touch $@
 
+# An environment of its own: the packages of MkDocs change often, and penstock's tests need none of them.
+$(SITE): $(SETUP) requirements-site.lock
+	@echo "==> MkDocs in $(VENV)/site"
+	@$(PYTHON) -m venv $(VENV)/site
+	$(VENV)/site/bin/python -m pip install --disable-pip-version-check --quiet --requirement requirements-site.lock
+	@touch $@
+
 $(JARS): $(SETUP)
 	@echo "==> Kafka's jars"
 	@$(BIN)/python -m tests.jars
@@ -143,4 +155,4 @@ $(JARS): $(SETUP)
 	@$(BIN)/python -m tests.quick_jvm
 	@touch $@
 
-.PHONY: help setup demo demo-cdc test unit models promises kafka spark chaos parity page package rest npm versions older stores lint types arch docs ci kafka-python wheels bench bench-check clean
+.PHONY: help setup demo demo-cdc test unit models promises kafka spark chaos parity page package rest npm versions older stores lint types arch docs site ci kafka-python wheels bench bench-check clean

@@ -106,6 +106,12 @@ class Page:
         """Open a page."""
         self.call("Page.navigate", url=url)
 
+    def open(self, url: str) -> None:
+        """Open a page and wait until it and its images are loaded."""
+        self.go_to(url)
+        loaded = f"document.readyState === 'complete' && location.href === {json.dumps(url)}"
+        wait_until(lambda: self.evaluate(loaded), url)
+
     def resize(self, width: int, height: int) -> None:
         """Take another size of the screen."""
         self.call(

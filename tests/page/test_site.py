@@ -1,0 +1,88 @@
+"""The site: it builds without a warning, and each page can be read in a browser, on a desk and on a phone."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from tests.page.browser import Page, find_chromium, open_browser
+from tests.site.__main__ import HTML, MKDOCS, build
+from tests.site.menu import entries
+
+pytestmark = [
+    pytest.mark.skipif(not MKDOCS.exists(), reason="MkDocs is not installed (`make site` does it)"),
+    pytest.mark.xdist_group("site"),
+]
+WIDTHS = (1280, 390)
+FACTS = """({
+    title: document.title,
+    heading: document.querySelectorAll('article h1').length,
+    wide: document.documentElement.scrollWidth,
+    noAlt: [...document.images].filter(each => !each.alt).map(each => each.src),
+    broken: [...document.images].filter(each => each.complete && !each.naturalWidth).map(each => each.src),
+    noText: [...document.querySelectorAll('article a[href]:not(.headerlink)')]
+        .filter(each => !each.innerText.trim() && !each.title && !each.ariaLabel).map(each => each.href),
+})"""
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_args: object) -> None:
+        """Print nothing."""
+
+
+@pytest.fixture(scope="module")
+def html() -> Path:
+    done = build()
+    shown = done.stdout + done.stderr
+    assert done.returncode == 0, shown
+    assert "WARNING" not in shown
+    return HTML
+
+
+@pytest.fixture(scope="module")
+def address(html: Path) -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(html))) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
+
+
+def test_the_site_builds_without_a_warning_and_has_each_page(html: Path) -> None:
+    pages = {str(page.relative_to(html)) for page in html.rglob("*.html")} - {"404.html"}
+    named = {each.path.removesuffix(".md").replace("README", "index") + ".html" for each in entries()}
+    assert pages == named
+    assert (html / "llms.txt").read_text(encoding="utf-8").startswith("# penstock\n")
+    assert (html / "search" / "search_index.json").stat().st_size > 100_000
+
+
+@pytest.mark.skipif(find_chromium() is None, reason="no Chromium here (on Debian: apt-get install chromium)")
+@pytest.mark.parametrize("width", WIDTHS)
+def test_each_page_can_be_read(address: str, tmp_path: Path, width: int) -> None:
+    wrong = []
+    with open_browser(tmp_path) as page:
+        page.resize(width, 800)
+        for entry in entries():
+            path = "/" + entry.path.removesuffix(".md").replace("README", "index") + ".html"
+            wrong += [f"{path}: {each}" for each in _mistakes(page, address, path, width)]
+    assert wrong == []
+
+
+def _mistakes(page: Page, address: str, path: str, width: int) -> Iterator[str]:
+    page.problems.clear()
+    page.requests.clear()
+    page.open(address + path)
+    facts = page.evaluate(FACTS)
+    if not facts["title"] or facts["heading"] != 1:
+        yield f"the title is {facts['title']!r}, the page has {facts['heading']} headings of the first level"
+    if facts["wide"] > width:
+        yield f"it is {facts['wide']} pixels wide, the window {width}"
+    yield from (f"{name}: {facts[name]}" for name in ("noAlt", "broken", "noText") if facts[name])
+    yield from page.problems
+    yield from (f"asked for {each}" for each in page.requests if not each.startswith((address, "data:")))

@@ -1,0 +1,1 @@
+"""The site of the docs: pages, checks, and the file for language models. `make site` runs it."""

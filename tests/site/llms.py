@@ -1,0 +1,62 @@
+"""Make `llms.txt`, which lists the pages for language models (llmstxt.org), and `llms-full.txt`."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from tests.site.menu import Entry, entries
+from tests.site.stage import ROOT, decisions_page, sources
+
+_HEAD = """\
+# penstock
+
+> Kafka for PySpark, without a JAR: exactly-once reads and writes, typed columns, changes of databases (CDC),
+> Flink's SQL, lag and metrics. The package is `pyspark-penstock`; module and data source are `penstock`.
+
+An unknown option of Flink's names is an error. A query that could lose or double a row ends with an error of
+`penstock.errors`.
+"""
+_OPTIONAL = "Contribute"
+
+
+def files() -> dict[str, str]:
+    """Return the files by their names."""
+    return {"llms.txt": index(), "llms-full.txt": full()}
+
+
+def index() -> str:
+    """Return the list: a section for each part of the menu, a line for each page."""
+    lines = [_HEAD]
+    for part, pages in groupby(entries(), key=lambda each: each.part):
+        heading = "Optional" if part == _OPTIONAL else part
+        lines.append(f"## {heading}\n")
+        lines += [_line(each) for each in pages]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def full() -> str:
+    """Return the texts of all pages but those for contributors."""
+    return "\n\n".join(_text(each) for each in entries() if each.part != _OPTIONAL)
+
+
+def _line(entry: Entry) -> str:
+    text = _text(entry)
+    title = entry.title or text.splitlines()[0].removeprefix("# ")
+    return f"- [{title}]({entry.path.removesuffix('.md')}.html): {_summary(text)}"
+
+
+def _text(entry: Entry) -> str:
+    of_site = {staged: page for page, staged in sources().items()}
+    if entry.path == "decisions/index.md":
+        return decisions_page(sources())
+    return (ROOT / of_site[entry.path]).read_text(encoding="utf-8")
+
+
+def _summary(text: str) -> str:
+    """Return the first sentence of a page, or its second heading if it begins with another thing."""
+    for paragraph in text.split("\n\n")[1:]:
+        plain = " ".join(paragraph.split())
+        if plain and plain[0] not in "<#|`[!-*":
+            return plain.split(". ")[0].removesuffix(".") + "."
+    return text.splitlines()[0].removeprefix("# ") + "."
