@@ -5,6 +5,7 @@ It stands here because unit tests start no server. It needs no broker.
 
 from __future__ import annotations
 
+import itertools
 import os
 import pwd
 import shutil
@@ -28,15 +29,19 @@ from typer.testing import CliRunner
 
 from penstock.cli.app import app
 from penstock.errors import MaterializeError, OptionError
-from penstock.targets import SqlTable, sql
+from penstock.targets import ChangeLogTable, HistoryTable, SqlTable, sql
+from penstock.targets._sql_values import as_arrow
 from penstock.targets.batch import Batch, LastRows
 from tests.compat import tables
 from tests.compat.releases import HERE, RELEASES
 from tests.examples import examples
 from tests.kafka.dying_materialize import AFTER, BEFORE, CHANGES
+from tests.unit.targets import histories
 from tests.unit.targets.changes import COLUMNS, QUERY, Change, after, batch, rows_of
 
 CHILD_TIMEOUT_S = 120
+NUMBERS = itertools.count()
+HISTORY = st.lists(histories.CHANGES, max_size=20).map(histories.without_deletes_at_the_time_of_a_row)
 psycopg = pytest.importorskip("psycopg", reason="no driver for PostgreSQL: pip install 'psycopg[binary]'")
 
 IS_ROOT = os.geteuid() == 0
@@ -412,3 +417,34 @@ def test_rows_that_copy_leaves_out_are_an_error(server: str, monkeypatch: pytest
     target = SqlTable("short", lambda: psycopg.connect(server))
     with pytest.raises(MaterializeError, match=r"took 1 of the 2 rows of batch 0 .* by COPY"):
         target.apply(batch(0, [(1, "a", "+I"), (2, "b", "+I")]))
+
+
+@settings(max_examples=examples(6), deadline=None)
+@given(
+    st.lists(histories.CHANGES, max_size=20).map(histories.without_deletes_at_the_time_of_a_row),
+    st.sampled_from([1, 4]),
+)
+def test_a_history_has_each_version(server: str, changes: list[histories.Change], count: int) -> None:
+    name, oracle = f"history_{next(NUMBERS)}", histories.Oracle()
+    target = HistoryTable(SqlTable(name, lambda: psycopg.connect(server)), time="at")
+    target.check(histories.COLUMNS, ["id"])
+    for number, part in enumerate(histories.divided(changes, count)):
+        oracle.apply(part)
+        assert target.apply(histories.batch(number, part))
+        assert not target.apply(histories.batch(number, part, tasks=3))
+        with closing(psycopg.connect(server)) as connection, closing(connection.cursor()) as cursor:
+            rows = cursor.execute(f"SELECT * FROM {name}").fetchall()  # noqa: S608 - of the test
+        columns = target._shape(histories.COLUMNS, ["id"])[0]
+        assert histories.versions_of(as_arrow(rows, columns)) == oracle.versions()
+
+
+def test_a_log_has_each_change_once(server: str) -> None:
+    target = ChangeLogTable(SqlTable("changes_of_all", lambda: psycopg.connect(server)))
+    made = [("a", 0, "+I"), ("a", 1, "-U"), (None, 2, "-D")]
+    changes = [histories.Change(1, *each) for each in made]
+    for number in range(2):
+        assert target.apply(histories.batch(number, changes))
+        assert not target.apply(histories.batch(number, changes))
+    statement = "SELECT row_kind, name FROM changes_of_all ORDER BY change_batch, change_number"
+    with closing(psycopg.connect(server)) as connection, closing(connection.cursor()) as cursor:
+        assert cursor.execute(statement).fetchall() == [("+I", "a"), ("-U", "a"), ("-D", None)] * 2

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import BooleanType, StructField, StructType
 
 from penstock.errors import MissingOptionError, OptionError, SchemaError
 from penstock.spark._arguments import check_names, columns_without_kind
@@ -24,7 +23,8 @@ from penstock.spark.process.short_errors import short_errors_of_batches
 from penstock.spark.staging import AppliesStaged, runner_of, stage_of, staged_batch, sweep
 from penstock.spark.versions import to_arrow_schema
 from penstock.state.columns import check_columns
-from penstock.targets.batch import DELETED, Batch, LastRows
+from penstock.targets.all_rows import AllChanges, AllRows
+from penstock.targets.batch import Batch, LastRows
 from penstock.targets.staged import Stage
 
 if TYPE_CHECKING:
@@ -38,8 +38,16 @@ class Target(Protocol):
     def check(self, columns: pa.Schema, keys: Sequence[str]) -> None:
         """Raise an error if the table cannot hold these columns."""
 
-    def apply(self, batch: Batch) -> bool:
+    def apply(self, batch: Any) -> bool:
         """Apply a batch as a whole; return False if it was applied before."""
+
+
+@runtime_checkable
+class TakesAllRows(Protocol):
+    """A table to which every change of a key counts, such as a history."""
+
+    def all_rows(self, columns: pa.Schema, keys: Sequence[str]) -> AllRows:
+        """Return how tasks give all rows of a batch."""
 
 
 @runtime_checkable
@@ -98,7 +106,9 @@ def materialize(
             f"{target}. Nothing was started. Leave it out.",
             option="staging",
         )
-    last_rows = last_rows_of(df, target, keys)
+    last_rows: LastRows | AllRows = last_rows_of(df, target, keys)
+    if isinstance(target, TakesAllRows):
+        last_rows = target.all_rows(last_rows.columns, keys)
     if isinstance(target, ComparesColumns) and not is_connect(df):  # a client may not reach the table
         target.check_existing(last_rows.columns, keys)
     function = Materializer(target, last_rows, tuple(order_by or ()), query_id, staging)
@@ -143,10 +153,13 @@ def merge(rows: DataFrame, target: MergeTarget, last_rows: LastRows, query_id: s
 
 
 def _collected(rows: DataFrame, last_rows: LastRows, query_id: str, batch_id: int) -> Batch:
-    schema = from_arrow_schema(last_rows.columns, prefer_timestamp_ntz=True)
-    out = StructType([*schema.fields, StructField(DELETED, BooleanType(), nullable=False)])
-    found: Any = map_rows(rows, last_rows.run, out).toArrow()
-    return Batch(query_id, batch_id, last_rows.keys, found.cast(last_rows.schema))
+    return Batch(query_id, batch_id, last_rows.keys, _rows_of_tasks(rows, last_rows))
+
+
+def _rows_of_tasks(rows: DataFrame, work: LastRows | AllRows) -> pa.Table:
+    out = from_arrow_schema(work.schema, prefer_timestamp_ntz=True)
+    found: Any = map_rows(rows, work.run, out).toArrow()
+    return found.cast(work.schema)
 
 
 @dataclass(frozen=True)
@@ -154,7 +167,7 @@ class Materializer:
     """A function for `foreachBatch` that applies each batch to a target. Pickles if the target does."""
 
     target: Target
-    last_rows: LastRows
+    last_rows: LastRows | AllRows
     order_by: tuple[str, ...]
     query_id: str | None
     staging: str | None = None
@@ -178,7 +191,11 @@ class Materializer:
             )
         if self.order_by:
             rows = in_order(rows, keys, order_by=self.order_by)
-        if self.staging is None:
+        if isinstance(self.last_rows, AllRows):
+            changes = AllChanges(query_id, batch_id, keys, _rows_of_tasks(rows, self.last_rows))
+            changes.check_keys()
+            self.target.apply(changes)
+        elif self.staging is None:
             batch = _collected(rows, self.last_rows, query_id, batch_id)
             batch.check_keys()
             self.target.apply(batch)

@@ -6,16 +6,20 @@
     parquet.py   a folder of Parquet files in versions
     delta.py     a Delta table, with the extra `delta`
     iceberg.py   an Iceberg table, with the extra `iceberg`
+    history.py   the versions of each row, or all changes, in one of these tables
+    all_rows.py  a batch with all changes, and its digest
     forget.py    frees a table of a database from its query: `penstock table forget`
 
-Runs on the driver; only the last row of each key is chosen on executors. Knows neither Kafka nor Spark.
+Runs on the driver; only the last row of each key is chosen on executors, and `staging`
+lets them write files. Knows neither Kafka nor Spark.
 Invariant: a target changes its rows and its marker in one step. `penstock.changelog.materialize` is the
 function for DataFrames.
 """
 
 from penstock.targets.delta import DeltaTable
+from penstock.targets.history import ChangeLogTable, HistoryTable
 from penstock.targets.iceberg import IcebergTable
 from penstock.targets.parquet import ParquetTable
 from penstock.targets.sql import SqlTable
 
-__all__ = ["DeltaTable", "IcebergTable", "ParquetTable", "SqlTable"]
+__all__ = ["ChangeLogTable", "DeltaTable", "HistoryTable", "IcebergTable", "ParquetTable", "SqlTable"]

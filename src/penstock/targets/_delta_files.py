@@ -58,9 +58,9 @@ def check_features(table: Any, target: str) -> None:
     """
     if found := list(_unknown(table)):
         raise MaterializeError(
-            f"{target} has {', '.join(found)}, which the files that executors write cannot serve. Nothing of "
-            "the batch was written. Leave out `staging`: the driver then writes by the package deltalake. Or "
-            "take this from the table.",
+            f"{target} has {', '.join(found)}, which files that penstock reads and writes by itself cannot "
+            "serve. Nothing of the batch was written. Take it from the table. Or leave out `staging`, if you "
+            "use it: the driver then writes by the package deltalake. This table cannot keep a history.",
             found=found,
         )
 

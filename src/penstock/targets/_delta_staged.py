@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs
@@ -98,18 +99,8 @@ class TaskWork:
 
     def _kept(self, path: str) -> pa.Table | None:
         """Return the rows of a data file that the batch leaves; None if it leaves all."""
-        with self._storage.open_input_file(path) as source:
-            # Spark may write times in 96 bits when it compacts the table.
-            file = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
-            positions = positions_in(file, self.staged.keys, self._keys)
-            if not positions.size:
-                return None
-            rows = file.read()
-        names = [name for name in self.schema.names if name in rows.column_names]
-        stays = np.ones(rows.num_rows, bool)
-        stays[positions] = False
-        schema = pa.schema([self.schema.field(name) for name in names])
-        return rows.select(names).cast(schema).filter(pa.array(stays))
+        rows, is_found = _rows_of(self._handler, path, self._keys, self.schema)
+        return rows.filter(pa.array(~is_found)) if is_found.any() else None
 
     def _write(self, parts: Sequence[pa.Table]) -> Added:
         # A file that is older than a column does not have it, and its rows have null there.
@@ -127,17 +118,58 @@ class TaskWork:
 
     @cached_property
     def _handler(self) -> Any:
-        library = import_extra("delta", "deltalake.fs", "A Delta table", option="target")
-        options = None if self.storage_options is None else dict(self.storage_options)
-        return library.DeltaStorageHandler(self.uri, options)
-
-    @cached_property
-    def _storage(self) -> pa.fs.FileSystem:
-        return pa.fs.PyFileSystem(self._handler)
+        return _storage_of(self.uri, self.storage_options)
 
     @cached_property
     def _keys(self) -> Keys:
         return _keys_of(self.staged, self.schema)
+
+
+def _storage_of(uri: str, storage_options: Mapping[str, str] | None) -> Any:
+    """Return the files of a table, as deltalake opens them."""
+    library = import_extra("delta", "deltalake.fs", "A Delta table", option="target")
+    return library.DeltaStorageHandler(uri, None if storage_options is None else dict(storage_options))
+
+
+def _rows_of(
+    storage: Any, path: str, keys: Keys, schema: pa.Schema
+) -> tuple[pa.Table, npt.NDArray[np.bool_]]:
+    """Return the rows of a data file, and which of them have one of the keys; no rows if none has one."""
+    with pa.fs.PyFileSystem(storage).open_input_file(path) as source:
+        # Spark may write times in 96 bits when it compacts the table.
+        file = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
+        positions = positions_in(file, keys.rows.column_names, keys)
+        if not positions.size:
+            return schema.empty_table(), np.zeros(0, bool)
+        rows = file.read()
+    names = [name for name in schema.names if name in rows.column_names]
+    is_found = np.zeros(rows.num_rows, bool)
+    is_found[positions] = True
+    return rows.select(names).cast(pa.schema([schema.field(name) for name in names])), is_found
+
+
+def rows_with(
+    table: Any, key_rows: pa.Table, target: str, storage_options: Mapping[str, str] | None
+) -> pa.Table:
+    """Return the rows of a version that have one of some keys.
+
+    Args:
+        table: of deltalake, as it was loaded.
+        key_rows: the keys, in some columns of the table.
+        target: names the table in messages.
+        storage_options: of the package `deltalake`.
+
+    Raises:
+        MaterializeError: the table has a feature that own files cannot serve.
+    """
+    check_features(table, target)
+    schema = pa.schema(pa.schema(table.schema().to_arrow()))
+    keys = Keys(key_rows.cast(pa.schema([schema.field(name) for name in key_rows.column_names])))
+    storage, parts = _storage_of(table.table_uri, storage_options), [schema.empty_table()]
+    for each in touched_files(table, keys, target):
+        rows, is_found = _rows_of(storage, each.path, keys, schema)
+        parts.append(rows.filter(pa.array(is_found)))
+    return pa.concat_tables(parts, promote_options="default")
 
 
 def staged_actions(

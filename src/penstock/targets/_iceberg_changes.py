@@ -105,6 +105,30 @@ def as_stored(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     return rows.select(schema.names).cast(schema)
 
 
+def rows_with(table: Any, key_rows: pa.Table) -> pa.Table:
+    """Return the rows of a table that have one of some keys.
+
+    Args:
+        table: of pyiceberg, as it was loaded.
+        key_rows: the keys, in some columns of the table.
+    """
+    names = key_rows.column_names
+    keys, schema = keys_of(table, names, key_rows), table.schema().as_arrow()
+    parts = [schema.empty_table()]
+    for task in touched_files(table, keys, names):
+        rows = _read(table, task)
+        parts.append(rows.take(pa.array(keys.found_in(rows.select(names)))))
+    return pa.concat_tables(parts)
+
+
+def _read(table: Any, task: Any) -> pa.Table:
+    """Return the rows of the data file of a task, without those that are deleted."""
+    scan = library("io.pyarrow").ArrowScan(
+        table.metadata, table.io, table.schema(), library("expressions").AlwaysTrue()
+    )
+    return as_stored(scan.to_table([task]), table.schema().as_arrow())
+
+
 def _range_of(keys: Keys, names: Sequence[str]) -> Any:
     """Return a condition that is true for all keys of the batch, so that other files need not be opened."""
     found = library("expressions")
@@ -184,10 +208,7 @@ class Work:
         return np.unique(np.concatenate(found))
 
     def _write_again(self, task: Any) -> None:
-        scan = library("io.pyarrow").ArrowScan(
-            self._table.metadata, self._table.io, self._table.schema(), library("expressions").AlwaysTrue()
-        )
-        rows = as_stored(scan.to_table([task]), self._schema)
+        rows = _read(self._table, task)
         stays = np.ones(rows.num_rows, bool)
         stays[self.keys.found_in(rows.select(self.keys.rows.column_names))] = False
         if not stays.all():

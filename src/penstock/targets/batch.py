@@ -7,7 +7,7 @@ rows, and not on what a deleted row held.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, time
 from typing import Any, NamedTuple, Protocol
@@ -56,10 +56,10 @@ class LastRows:
 
     def last_rows(self, rows: pa.Table) -> pa.Table:
         """Return the last row of each key; see `run`."""
-        self._check_keys(rows)
+        check_no_null_keys(rows, self.keys)
         last = self._last(rows)
         found = rows.select(self.columns.names).take(last).cast(self.columns)
-        kinds = _kinds(rows)[last.to_numpy()]
+        kinds = row_kinds(rows)[last.to_numpy()]
         is_deleted = pa.array((kinds != INSERT) & (kinds != UPDATE_AFTER))
         positions = pa.array(np.arange(found.num_rows), pa.int64())
         kept = pc.if_else(is_deleted, pa.scalar(None, pa.int64()), positions)
@@ -69,15 +69,6 @@ class LastRows:
         ]
         return pa.Table.from_arrays([*columns, is_deleted], schema=self.schema)
 
-    def _check_keys(self, rows: pa.Table) -> None:
-        for name in self.keys:
-            if rows.column(name).null_count:
-                raise RowError(
-                    f"Expected a value in column '{name}', which is in the primary key, got null. Nothing of "
-                    "this batch was written. Fill the column, or filter the row out.",
-                    column=name,
-                )
-
     def _last(self, rows: pa.Table) -> pa.Array:
         """Return the indices of the last rows, in order."""
         names = [f"key {i}" for i in range(len(self.keys))]
@@ -85,6 +76,17 @@ class LastRows:
         numbered = pa.table([*(rows.column(key) for key in self.keys), indices], [*names, "index"])
         found = numbered.group_by(names).aggregate([("index", "max")])
         return one_array(found.column("index_max")).sort()
+
+
+def check_no_null_keys(rows: pa.Table, keys: Sequence[str]) -> None:
+    """Raise RowError if a row has a null in its key."""
+    for name in keys:
+        if rows.column(name).null_count:
+            raise RowError(
+                f"Expected a value in column '{name}', which is in the primary key, got null. Nothing of "
+                "this batch was written. Fill the column, or filter the row out.",
+                column=name,
+            )
 
 
 class Changes(Protocol):
@@ -108,6 +110,21 @@ class Changes(Protocol):
 
     def digest(self) -> str:
         """Return a digest of the rows."""
+
+
+class ChangesOver(Changes, Protocol):
+    """Changes of a micro-batch that depend on rows which the table has."""
+
+    @property
+    def key_rows(self) -> pa.Table:
+        """Some key columns, with the values of the rows that have to be read. Each row once."""
+
+    def over(self, rows: pa.Table) -> Batch:
+        """Return the changes of rows.
+
+        Args:
+            rows: those of the table with `key_rows`, with its columns.
+        """
 
 
 @dataclass(frozen=True)
@@ -164,15 +181,20 @@ def check_keys(keys: pa.Table, batch_id: int) -> None:
     counted = keys.rename_columns(names).group_by(names).aggregate([([], "count_all")])
     count = pc.sum(pc.greater(counted.column("count_all"), 1)).as_py()
     if count:
-        raise RowError(
-            f"Rows of {count} keys of batch {batch_id} came from more than one task. Spark does not order "
-            "tasks, so it is unknown which row of a key is the newest. Nothing of the batch was written. "
-            "Bring the rows of each key together in their order before: "
-            "penstock.changelog.in_order(rows, <primary key>, order_by=[...]), for example with the "
-            "offset of the record.",
-            key_count=count,
-            batch_id=batch_id,
-        )
+        raise not_in_order(count, batch_id)
+
+
+def not_in_order(key_count: int, batch_id: int) -> RowError:
+    """Return the error of rows of a key that came from several tasks."""
+    return RowError(
+        f"Rows of {key_count} keys of batch {batch_id} came from more than one task. Spark does not order "
+        "tasks, so it is unknown which row of a key is the newest. Nothing of the batch was written. "
+        "Bring the rows of each key together in their order before: "
+        "penstock.changelog.in_order(rows, <primary key>, order_by=[...]), for example with the "
+        "offset of the record.",
+        key_count=key_count,
+        batch_id=batch_id,
+    )
 
 
 class Sums(NamedTuple):
@@ -229,7 +251,8 @@ def _text(value: Any) -> str:
     return value.isoformat() if isinstance(value, (date, time)) else str(value)
 
 
-def _kinds(rows: pa.Table) -> Kinds:
+def row_kinds(rows: pa.Table) -> Kinds:
+    """Return the kinds of rows; +I without a column of them."""
     if not has_row_kind(rows.column_names):
         return np.full(rows.num_rows, INSERT, np.int8)
     return kinds_of(one_array(rows.column(ROW_KIND)))

@@ -25,9 +25,9 @@ from penstock.errors import MaterializeError, SchemaError
 from penstock.extras import import_extra
 from penstock.security.location import without_secrets
 from penstock.targets._delta_log import check_commits
-from penstock.targets._delta_staged import staged_actions
+from penstock.targets._delta_staged import rows_with, staged_actions
 from penstock.targets._table_properties import QUERY, check_made_by_penstock, keys_of, new_properties
-from penstock.targets.batch import DELETED, Batch, Changes
+from penstock.targets.batch import DELETED, Batch, Changes, ChangesOver
 from penstock.targets.marker import Marker, is_applied, marker_of, other_columns, unless_free
 from penstock.targets.staged import Runner, Staged
 
@@ -119,6 +119,22 @@ class DeltaTable:
                 _commit(table, batch.on_driver(), new)
             else:
                 _commit_actions(table, actions, new)
+
+        return self._apply(batch, commit)
+
+    def apply_over(self, batch: ChangesOver) -> bool:
+        """Apply changes that depend on rows of the table, read from the version that the commit follows.
+
+        Args:
+            batch: the changes, such as those of a history.
+
+        Raises:
+            MaterializeError: as of `apply`, or the table has a feature that own files cannot serve.
+        """
+
+        def commit(table: Any, new: Marker) -> None:
+            rows = rows_with(table, batch.key_rows, str(self), self.storage_options)
+            _commit(table, batch.over(rows), new)
 
         return self._apply(batch, commit)
 

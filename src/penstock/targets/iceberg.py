@@ -23,7 +23,7 @@ from penstock.targets._iceberg_changes import FileChanges, library
 from penstock.targets._iceberg_snapshots import last_marker, owner_of, properties_of
 from penstock.targets._iceberg_staged import staged_changes
 from penstock.targets._table_properties import QUERY, check_made_by_penstock, keys_of, new_properties
-from penstock.targets.batch import Batch, Changes
+from penstock.targets.batch import Batch, Changes, ChangesOver
 from penstock.targets.marker import Marker, is_applied, marker_of, other_columns
 from penstock.targets.staged import Runner, Staged
 
@@ -105,6 +105,23 @@ class IcebergTable:
             RowError: as of `apply`.
         """
         return self._apply(batch, lambda table: staged_changes(table, batch, str(self), run))
+
+    def apply_over(self, batch: ChangesOver) -> bool:
+        """Apply changes that depend on rows of the table, read from the snapshot that the commit follows.
+
+        Args:
+            batch: the changes, such as those of a history.
+
+        Raises:
+            MaterializeError: as of `apply`.
+            RowError: as of `apply`.
+        """
+
+        def changes_of(table: Any) -> FileChanges:
+            rows = _iceberg_changes.rows_with(table, batch.key_rows)
+            return _iceberg_changes.changes_of(table, batch.over(rows), str(self))
+
+        return self._apply(batch, changes_of)
 
     def _apply(self, batch: Changes, changes_of: Callable[[Any], FileChanges]) -> bool:
         conflict = library("exceptions").CommitFailedException

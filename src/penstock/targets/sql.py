@@ -20,13 +20,14 @@ from penstock.state.identity import TOGETHER
 from penstock.targets._copy_text import copy_texts
 from penstock.targets._dialects import POSTGRESQL, SQLITE, Dialect, dialect_of
 from penstock.targets._sql_session import MARKERS, PARAMETER, Session, quoted, transaction
-from penstock.targets.batch import Batch, python_values
+from penstock.targets._sql_values import as_arrow
+from penstock.targets.batch import Batch, Changes, ChangesOver, python_values
 from penstock.targets.marker import Marker, is_applied, marker_of, unless_free
 
 T = TypeVar("T")
 
 _OURS = "penstock_"
-_STAGED, _IS_DELETED = "penstock_staged", "penstock_deleted"
+_STAGED, _IS_DELETED, _KEYS = "penstock_staged", "penstock_deleted", "penstock_keys"
 _TARGET = "penstock_target"
 """Stands for the table in statements, because a table may be named like one of their words: `excluded`."""
 _FORMAT = 1
@@ -108,7 +109,21 @@ class SqlTable:
             MaterializeError: the batch does not follow the last one, or the table is not empty at the start.
             OptionError: the connection ends each statement as a transaction of its own.
         """
-        return self._in_transaction(batch, lambda apply: apply.run())
+        return self._in_transaction(batch, lambda apply: apply.run(lambda: batch))
+
+    def apply_over(self, batch: ChangesOver) -> bool:
+        """Apply changes that depend on rows of the table, in one transaction that reads and writes them.
+
+        Args:
+            batch: the changes, such as those of a history.
+
+        Raises:
+            MaterializeError: as of `apply`.
+            OptionError: as of `apply`.
+        """
+        return self._in_transaction(
+            batch, lambda apply: apply.run(lambda: batch.over(apply.rows_with(batch.key_rows)))
+        )
 
     def merge(self, batch: Batch) -> None:
         """Insert, update and delete the rows of a batch in one transaction, without a marker.
@@ -118,14 +133,14 @@ class SqlTable:
         Raises:
             OptionError: the connection ends each statement as a transaction of its own.
         """
-        self._in_transaction(batch, lambda apply: apply.merge_only())
+        self._in_transaction(batch, lambda apply: apply.merge_only(batch))
 
-    def _in_transaction(self, batch: Batch, work: Callable[[_Apply], T]) -> T:
+    def _in_transaction(self, batch: Changes, work: Callable[[_Apply], T]) -> T:
         dialect = dialect_of(self.dialect)
         with transaction(self.connect, dialect, lambda connection: self._commit(connection, batch)) as cursor:
             return work(_Apply(self, dialect, cursor, batch))
 
-    def _commit(self, connection: Any, batch: Batch) -> None:
+    def _commit(self, connection: Any, batch: Changes) -> None:
         try:
             connection.commit()
         except Exception as error:
@@ -156,7 +171,7 @@ def _check_schema(table: str, dialect: Dialect) -> None:
 class _Apply:
     """The statements of one transaction."""
 
-    def __init__(self, target: SqlTable, dialect: Dialect, cursor: Any, batch: Batch) -> None:
+    def __init__(self, target: SqlTable, dialect: Dialect, cursor: Any, batch: Changes) -> None:
         self._session = Session(target.table, str(target), dialect, cursor)
         self._target = target
         self._dialect = dialect
@@ -166,10 +181,14 @@ class _Apply:
         self._marked = ""
         self._had_rows = False
         self._table = self._session.table
-        self._columns = [one for one in batch.rows.schema if not one.name.startswith("#")]
+        self._columns = list(batch.columns)
 
-    def run(self) -> bool:
-        """Apply the batch, and return whether it was new."""
+    def run(self, changes: Callable[[], Batch]) -> bool:
+        """Apply the batch, and return whether it was new.
+
+        Args:
+            changes: returns the rows, after the table was locked.
+        """
         stored, new = self._stored_marker(), marker_of(self._batch)
         stored = unless_free(stored, new, self._is_empty)
         is_repeated = is_applied(stored, new, str(self._target))
@@ -179,8 +198,7 @@ class _Apply:
             self._check_rows(stored)
         if is_repeated:
             return False
-        self._stage()
-        self._merge()
+        self._merge(changes())
         self._session.execute(
             f"UPDATE {MARKERS} SET query_id = {PARAMETER}, batch_id = {PARAMETER}, digest = {PARAMETER}, "
             f"format = {PARAMETER} WHERE target = {PARAMETER}",
@@ -192,12 +210,11 @@ class _Apply:
         )
         return True
 
-    def merge_only(self) -> None:
+    def merge_only(self, batch: Batch) -> None:
         """Merge the batch into the table, which may have rows."""
         self._session.lock()
         self._session.create(self._table, self._definitions())
-        self._stage()
-        self._merge()
+        self._merge(batch)
 
     def _stored_marker(self) -> Marker | None:
         """Read the marker, and lock it until the transaction ends."""
@@ -252,32 +269,54 @@ class _Apply:
                 "table, or name another one."
             )
 
-    def _stage(self) -> None:
+    def rows_with(self, key_rows: pa.Table) -> pa.Table:
+        """Return the rows of the table that have one of some keys."""
+        names = key_rows.column_names
+        kinds = {one.name: self._dialect.column_type(one) for one in self._columns}
+        staged = f"{self._dialect.temporary}.{_KEYS}"
+        self._session.execute(f"DROP TABLE IF EXISTS {staged}")
+        definitions = ", ".join(f"{quoted(name)} {kinds[name]}" for name in names)
+        self._session.execute(f"CREATE TEMPORARY TABLE {_KEYS} ({definitions})")
+        marks = ", ".join([PARAMETER] * len(names))
+        statement = self._session.spelled(f"INSERT INTO {staged} VALUES ({marks})")
+        for part in key_rows.to_batches(max_chunksize=10_000):
+            self._cursor.executemany(statement, list(zip(*self._values_of(part), strict=True)))
+        same = " AND ".join(f"{_KEYS}.{name} = {_TARGET}.{name}" for name in map(quoted, names))
+        self._session.execute(
+            f"SELECT {', '.join(self._names())} FROM {self._table} AS {_TARGET} WHERE EXISTS "
+            f"(SELECT 1 FROM {staged} AS {_KEYS} WHERE {same})"
+        )
+        found = as_arrow(self._cursor.fetchall(), pa.schema(self._columns))
+        self._session.execute(f"DROP TABLE {staged}")
+        return found
+
+    def _stage(self, batch: Batch) -> None:
         self._session.execute(f"DROP TABLE IF EXISTS {self._staged}")
         self._session.execute(
             f"CREATE TEMPORARY TABLE {self._staged} ({self._definitions(f'{_IS_DELETED} INTEGER, ')})"
         )
         names = ", ".join([*self._names(), _IS_DELETED])
         if self._dialect is POSTGRESQL and hasattr(self._cursor, "copy"):  # of psycopg; other drivers differ
-            self._copy(names)
+            self._copy(names, batch)
             return
         marks = ", ".join([PARAMETER] * (len(self._columns) + 1))
         statement = self._session.spelled(f"INSERT INTO {self._staged} ({names}) VALUES ({marks})")
-        for values in self._values():
+        for values in self._values(batch):
             self._cursor.executemany(statement, values)
 
-    def _copy(self, names: str) -> None:
+    def _copy(self, names: str, batch: Batch) -> None:
         with self._cursor.copy(f"COPY {self._staged} ({names}) FROM STDIN") as target:
-            for text in copy_texts(self._batch.rows):
+            for text in copy_texts(batch.rows):
                 target.write(text)
-        if self._cursor.rowcount != self._batch.rows.num_rows:
+        if self._cursor.rowcount != batch.rows.num_rows:
             raise MaterializeError(
-                f"The database took {self._cursor.rowcount} of the {self._batch.rows.num_rows} rows of batch "
+                f"The database took {self._cursor.rowcount} of the {batch.rows.num_rows} rows of batch "
                 f"{self._batch.batch_id} of {self._target} by COPY. Nothing of the batch was written. Start "
                 "the query again, which repeats the batch, and report this error."
             )
 
-    def _merge(self) -> None:
+    def _merge(self, batch: Batch) -> None:
+        self._stage(batch)
         keys = [quoted(key) for key in self._batch.keys]
         same = " AND ".join(f"{_STAGED}.{key} = {_TARGET}.{key}" for key in keys)
         self._session.execute(
@@ -292,7 +331,7 @@ class _Apply:
             f"{self._staged} WHERE {_IS_DELETED} = 0 ON CONFLICT ({', '.join(keys)}) DO {action}"
         )
         if changes:
-            self._check_count(self._batch.upserted().num_rows)
+            self._check_count(batch.upserted().num_rows)
         self._session.execute(f"DROP TABLE {self._staged}")
 
     def _check_count(self, expected: int) -> None:
@@ -313,13 +352,16 @@ class _Apply:
     def _names(self) -> list[str]:
         return [quoted(one.name) for one in self._columns]
 
-    def _values(self) -> Iterator[list[tuple[Any, ...]]]:
+    def _values(self, batch: Batch) -> Iterator[list[tuple[Any, ...]]]:
         """Return the rows for the driver of the database, in parts."""
-        value = self._dialect.value
-        for part in self._batch.rows.to_batches(max_chunksize=10_000):
-            columns = [
-                [value(one) for one in python_values(column, name)]
-                for column, name in zip(part.columns[:-1], part.schema.names[:-1], strict=True)
-            ]
+        for part in batch.rows.to_batches(max_chunksize=10_000):
             deleted = map(int, part.columns[-1].to_pylist())
-            yield list(zip(*columns, deleted, strict=True))
+            yield list(zip(*self._values_of(part.select(part.schema.names[:-1])), deleted, strict=True))
+
+    def _values_of(self, part: pa.RecordBatch) -> list[list[Any]]:
+        """Return the columns of rows for the driver of the database."""
+        value = self._dialect.value
+        return [
+            [value(one) for one in python_values(column, name)]
+            for column, name in zip(part.columns, part.schema.names, strict=True)
+        ]

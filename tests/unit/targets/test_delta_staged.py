@@ -409,7 +409,7 @@ def test_a_table_with_a_feature_that_files_of_tasks_do_not_serve_is_refused(
         upgrade()
     run = once_while_tasks_run(upgrade if is_meanwhile else str)
     before = len(batches_in_log(tmp_path / "table"))
-    with pytest.raises(MaterializeError, match=f"the table feature {feature}, which the files"):
+    with pytest.raises(MaterializeError, match=f"the table feature {feature}, which files"):
         apply(tmp_path, in_files(tmp_path, 1, CHANGES), run)
     assert len(batches_in_log(tmp_path / "table")) == before
 
