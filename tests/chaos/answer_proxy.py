@@ -130,7 +130,8 @@ class AnswerProxies:
                 writer: asyncio.StreamWriter,
                 target: tuple[str, int] = target,
             ) -> None:
-                await self._serve(reader, writer, target)
+                with contextlib.suppress(asyncio.CancelledError):  # asyncio would print it at the end
+                    await self._serve(reader, writer, target)
 
             server = await asyncio.start_server(serve, "127.0.0.1", 0)
             self._servers.append(server)

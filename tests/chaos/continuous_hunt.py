@@ -418,8 +418,9 @@ def hunt(
             one = Round(how, f"hunt-{seed}-{number}", f"{seed}-{number}")
             try:
                 one.run(min(in_round, kills - total.total()), ends_at_s)
-            except BaseException:
-                sys.stdout.write(f"round {number} of seed {seed} has failed after {dict(one.faults)}\n")
+            except BaseException as error:
+                what = "has failed" if isinstance(error, Exception) else "was interrupted, and is not judged,"
+                sys.stdout.write(f"round {number} of seed {seed} {what} after {dict(one.faults)}\n")
                 raise
             finally:
                 total += one.faults
