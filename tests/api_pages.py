@@ -22,6 +22,7 @@ FOLDER = Path(__file__).parents[1] / "docs" / "api"
 MODULES = {
     "penstock": "what most jobs need: builders, batch writes, runs that end, progress, failures",
     "penstock.changelog": "tables that change: functions of DataFrames",
+    "penstock.cdc": "a whole database as tables",
     "penstock.targets": "tables that `penstock.changelog.materialize` keeps equal to a changelog",
     "penstock.flink": "PyFlink's names, and the classes that users subclass",
     "penstock.flink.legacy": "Flink's API before `KafkaSource`",

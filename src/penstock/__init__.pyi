@@ -4,6 +4,7 @@ Type checkers and editors read it. `penstock/__init__.py` reads it too, to load 
 Invariant: each import has one name, as `from home import Name as Name`.
 """
 
+from penstock import cdc as cdc
 from penstock import changelog as changelog
 from penstock import devbroker as devbroker
 from penstock import errors as errors

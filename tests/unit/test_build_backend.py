@@ -19,9 +19,7 @@ def backend() -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(file.parent))  # as pip does for `backend-path`
-        spec.loader.exec_module(module)
+    spec.loader.exec_module(module)
     return module
 
 

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from penstock.changelog.row_kinds import INSERT, ROW_KIND, UPDATE_AFTER, Kinds, has_row_kind, kinds_of
 from penstock.errors import RowError
 from penstock.state.columns import hash_columns, is_hashable, one_array
+from penstock.targets.change import NO_CHANGE, ColumnChange
 
 DELETED = "#deleted"
 """The column that says that a row is deleted. Its other columns are null then, but for the keys."""
@@ -57,7 +58,7 @@ class LastRows:
     def last_rows(self, rows: pa.Table) -> pa.Table:
         """Return the last row of each key; see `run`."""
         check_no_null_keys(rows, self.keys)
-        last = self._last(rows)
+        last = last_indices(rows, self.keys)
         found = rows.select(self.columns.names).take(last).cast(self.columns)
         kinds = row_kinds(rows)[last.to_numpy()]
         is_deleted = pa.array((kinds != INSERT) & (kinds != UPDATE_AFTER))
@@ -69,13 +70,14 @@ class LastRows:
         ]
         return pa.Table.from_arrays([*columns, is_deleted], schema=self.schema)
 
-    def _last(self, rows: pa.Table) -> pa.Array:
-        """Return the indices of the last rows, in order."""
-        names = [f"key {i}" for i in range(len(self.keys))]
-        indices = pa.array(np.arange(rows.num_rows), pa.int64())
-        numbered = pa.table([*(rows.column(key) for key in self.keys), indices], [*names, "index"])
-        found = numbered.group_by(names).aggregate([("index", "max")])
-        return one_array(found.column("index_max")).sort()
+
+def last_indices(rows: pa.Table, keys: Sequence[str]) -> pa.Array:
+    """Return the indices of the last row of each key, in order."""
+    names = [f"key {i}" for i in range(len(keys))]  # a key may be named index
+    indices = pa.array(np.arange(rows.num_rows), pa.int64())
+    numbered = pa.table([*(rows.column(key) for key in keys), indices], [*names, "index"])
+    found = numbered.group_by(names).aggregate([("index", "max")])
+    return one_array(found.column("index_max")).sort()
 
 
 def check_no_null_keys(rows: pa.Table, keys: Sequence[str]) -> None:
@@ -108,6 +110,10 @@ class Changes(Protocol):
     def columns(self) -> pa.Schema:
         """The columns of the table."""
 
+    @property
+    def change(self) -> ColumnChange:
+        """What is different in them since the batch before."""
+
     def digest(self) -> str:
         """Return a digest of the rows."""
 
@@ -136,12 +142,14 @@ class Batch:
         batch_id: Spark's number of the batch.
         keys: the primary key.
         rows: of all tasks, as `LastRows` gives them.
+        change: of the columns, since the batch before.
     """
 
     query_id: str
     batch_id: int
     keys: tuple[str, ...]
     rows: pa.Table
+    change: ColumnChange = NO_CHANGE
 
     @property
     def columns(self) -> pa.Schema:

@@ -28,6 +28,7 @@ from penstock.targets._delta_log import check_commits
 from penstock.targets._delta_staged import rows_with, staged_actions
 from penstock.targets._table_properties import QUERY, check_made_by_penstock, keys_of, new_properties
 from penstock.targets.batch import DELETED, Batch, Changes, ChangesOver
+from penstock.targets.change import ColumnChange, refuse
 from penstock.targets.marker import Marker, is_applied, marker_of, other_columns, unless_free
 from penstock.targets.staged import Runner, Staged
 
@@ -76,6 +77,28 @@ class DeltaTable:
                     "Cast it.",
                     column=one.name,
                 ) from error
+
+    def check_change(self, change: ColumnChange) -> None:
+        """Check that the columns can change so: deltalake can only add columns.
+
+        Raises:
+            SchemaError: a column becomes wider or is dropped.
+        """
+        for one in change.widened:
+            raise refuse(
+                str(self),
+                one.name,
+                f"has to become {one.new}, and deltalake cannot change a type",
+                "Use evolve='ignore' while the values fit. Or build the table again with a new checkpoint "
+                "and a new state: it then gets the wider type.",
+            )
+        for name in change.dropped:
+            raise refuse(
+                str(self),
+                name,
+                "has to be dropped, and deltalake cannot drop a column",
+                "Use evolve='lenient', which keeps the column with null in new rows.",
+            )
 
     def check_existing(self, columns: pa.Schema, keys: Sequence[str]) -> None:
         """Check before a query starts that penstock made the table, and the columns and keys if it has rows.
@@ -175,6 +198,8 @@ class DeltaTable:
             check_commits(table, BATCH, stored.batch_id, str(self))
         if is_repeated:
             return False
+        if batch.change:
+            _add_columns(table, batch.change.added)
         self._check_columns(table, batch.keys, batch.columns)
         commit(table, new)
         return True
@@ -288,6 +313,17 @@ def _set_columns(table: Any, columns: pa.Schema) -> None:
             schema_mode="overwrite",
             commit_properties=library.CommitProperties(max_commit_retries=0),
         )
+
+
+def _add_columns(table: Any, added: Sequence[pa.Field]) -> None:
+    """Add columns in a commit of their own, before that of the rows. A repeated batch finds them."""
+    library = _deltalake()
+    known = {one.name for one in table.schema().fields}
+    missing = [one for one in added if one.name not in known]
+    if missing:
+        fields = library.Schema.from_arrow(pa.schema(missing)).fields
+        properties = library.CommitProperties(max_commit_retries=0)
+        table.alter.add_columns(fields, commit_properties=properties)
 
 
 def _commit(table: Any, batch: Batch, new: Marker) -> None:

@@ -19,6 +19,7 @@ from penstock.errors import OptionError, SchemaError
 from penstock.targets._versions import Names, changed_versions
 from penstock.targets.all_rows import AllChanges, AllRows
 from penstock.targets.batch import DELETED, Batch
+from penstock.targets.change import NO_CHANGE, ColumnChange
 from penstock.targets.delta import DeltaTable
 from penstock.targets.iceberg import IcebergTable
 from penstock.targets.sql import SqlTable
@@ -118,6 +119,10 @@ class _Versions:
         return self.changes.batch_id
 
     @property
+    def change(self) -> ColumnChange:
+        return NO_CHANGE
+
+    @property
     def key_rows(self) -> pa.Table:
         keys = list(self.names.keys)
         return self.changes.rows.select(keys).group_by(keys).aggregate([]).select(keys)
@@ -189,7 +194,9 @@ class ChangeLogTable:
         ]
         schema = columns.append(pa.field(DELETED, pa.bool_(), nullable=False))
         rows = pa.Table.from_arrays([*batch.rows.columns, *extra], names=schema.names).cast(schema)
-        return self.table.apply(_Appended(batch.query_id, batch.batch_id, keys, rows, batch.digest()))
+        return self.table.apply(
+            _Appended(batch.query_id, batch.batch_id, keys, rows, of_changes=batch.digest())
+        )
 
     def _shape(self, columns: pa.Schema) -> tuple[pa.Schema, tuple[str, ...]]:
         """Return the columns and the primary key of the table."""

@@ -20,10 +20,12 @@ import pyarrow.types as kinds
 from penstock.errors import MaterializeError, OptionError, SchemaError
 from penstock.targets import _iceberg_changes
 from penstock.targets._iceberg_changes import FileChanges, library
+from penstock.targets._iceberg_columns import change_columns
 from penstock.targets._iceberg_snapshots import last_marker, owner_of, properties_of
 from penstock.targets._iceberg_staged import staged_changes
 from penstock.targets._table_properties import QUERY, check_made_by_penstock, keys_of, new_properties
 from penstock.targets.batch import Batch, Changes, ChangesOver
+from penstock.targets.change import ColumnChange, refuse
 from penstock.targets.marker import Marker, is_applied, marker_of, other_columns
 from penstock.targets.staged import Runner, Staged
 
@@ -68,6 +70,23 @@ class IcebergTable:
             _check_column(one)
             if one.name in keys:
                 _check_key(one)
+
+    def check_change(self, change: ColumnChange) -> None:
+        """Check that the columns can change so: Iceberg adds, drops and widens, but keeps a decimal's scale.
+
+        Raises:
+            SchemaError: a type cannot become this one.
+        """
+        for one in change.widened:
+            if kinds.is_decimal(one.new) and one.new.scale != one.old.scale:
+                raise refuse(
+                    str(self),
+                    one.name,
+                    f"has to become {one.new} from {one.old}, and Iceberg does not change the scale of "
+                    "decimals",
+                    "Use evolve='ignore' while the values fit. Or build the table again with a new "
+                    "checkpoint and a new state: it then gets the wider type.",
+                )
 
     def check_existing(self, columns: pa.Schema, keys: Sequence[str]) -> None:
         """Check before a query starts that the table has exactly these columns and keys, if it exists.
@@ -133,6 +152,13 @@ class IcebergTable:
                 is_taken = _may_take(table, batch)
                 if not is_taken and is_applied(self._stored(table, batch), new, str(self)):
                     return False
+                if batch.change:
+                    try:
+                        change_columns(table, batch.change)
+                        table = catalog.load_table(self.identifier)
+                    except conflict as error:
+                        failed = error
+                        continue
                 self._check_columns(table, batch.keys, batch.columns)
                 changes = changes_of(table)
                 try:

@@ -22,6 +22,7 @@ from penstock.targets._dialects import POSTGRESQL, SQLITE, Dialect, dialect_of
 from penstock.targets._sql_session import MARKERS, PARAMETER, Session, quoted, transaction
 from penstock.targets._sql_values import as_arrow
 from penstock.targets.batch import Batch, Changes, ChangesOver, python_values
+from penstock.targets.change import ColumnChange
 from penstock.targets.marker import Marker, is_applied, marker_of, unless_free
 
 T = TypeVar("T")
@@ -80,6 +81,12 @@ class SqlTable:
             dialect.column_type(one)
             if one.name.lower() == _IS_DELETED:
                 raise SchemaError(f"Column '{one.name}' has a name of penstock. Rename it.", column=one.name)
+
+    def check_change(self, change: ColumnChange) -> None:
+        """Check that the columns can change so: columns are added, widened and dropped with the rows."""
+        dialect = dialect_of(self.dialect)
+        for one in (*change.added, *(pa.field(each.name, each.new) for each in change.widened)):
+            dialect.column_type(one)
 
     def check_existing(self, columns: pa.Schema, keys: Sequence[str]) -> None:
         """Check before a query starts that the table has these columns, if it exists.
@@ -198,6 +205,8 @@ class _Apply:
             self._check_rows(stored)
         if is_repeated:
             return False
+        if self._batch.change:
+            self._change_columns(self._batch.change)
         self._merge(changes())
         self._session.execute(
             f"UPDATE {MARKERS} SET query_id = {PARAMETER}, batch_id = {PARAMETER}, digest = {PARAMETER}, "
@@ -268,6 +277,23 @@ class _Apply:
                 "Rows that its source does not have would stay. Nothing of the batch was written. Empty the "
                 "table, or name another one."
             )
+
+    def _change_columns(self, change: ColumnChange) -> None:
+        """Change the columns in the transaction of the rows."""
+        one_name = self._dialect.one_name
+        for name in change.dropped:
+            if one_name(name) in map(one_name, self._session.columns()):
+                self._session.execute(f"ALTER TABLE {self._table} DROP COLUMN {quoted(name)}")
+        for one in change.added:
+            if one_name(one.name) not in map(one_name, self._session.columns()):  # the user may have added it
+                definition = f"{quoted(one.name)} {self._dialect.column_type(one)}"
+                self._session.execute(f"ALTER TABLE {self._table} ADD COLUMN {definition}")
+        if self._dialect is POSTGRESQL:  # a column of SQLite holds values of any type
+            for each in change.widened:
+                wider = self._dialect.column_type(pa.field(each.name, each.new))
+                self._session.execute(
+                    f"ALTER TABLE {self._table} ALTER COLUMN {quoted(each.name)} TYPE {wider}"
+                )
 
     def rows_with(self, key_rows: pa.Table) -> pa.Table:
         """Return the rows of the table that have one of some keys."""

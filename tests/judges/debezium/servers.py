@@ -89,6 +89,7 @@ class Connect:
         *,
         has_schema: bool,
         connector: Mapping[str, str] | None = None,
+        key_schema: bool = False,
     ) -> None:
         self._folder = folder / "connect"
         self._folder.mkdir()
@@ -102,7 +103,7 @@ class Connect:
             {
                 "bootstrap.servers": bootstrap,
                 "key.converter": json_converter,
-                "key.converter.schemas.enable": "false",
+                "key.converter.schemas.enable": str(key_schema).lower(),
                 "value.converter": json_converter,
                 "value.converter.schemas.enable": str(has_schema).lower(),
                 "offset.storage.file.filename": str(self._folder / "offsets"),

@@ -1,0 +1,254 @@
+"""One batch of `replicate`: from the raw records of many topics to the rows of their tables.
+
+Runs on the driver, in `foreachBatch`. Invariant, the order of the steps: the columns of tables are decided
+and written down; tasks make rows with them; what each table gets is decided and written down; the tables
+get it. After a death between any two steps the repeated batch decides the same, and each table gets the batch
+once, because its marker says which batch it has.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import pyarrow as pa
+
+from penstock.cdc.columns import Evolve, change_between, follow_all
+from penstock.cdc.commits import Target, apply_all, failed
+from penstock.cdc.gather import Gathered, Known, Reader, digest_of_schema, joined
+from penstock.cdc.journal import Decided, Journal, TableColumns, TableState
+from penstock.cdc.messages import MessageFormat, SourceTable
+from penstock.errors import DecodeError, MissingOptionError, PenstockError, SchemaError
+from penstock.targets.batch import Batch
+from penstock.targets.change import ChangesColumns, ColumnChange
+
+OnTableError = Literal["stop", "leave-out"]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class SourceTopic:
+    """A table of the source, as `tables` is asked for it.
+
+    Attributes:
+        topic: that has its changes.
+        name: in the source, such as `shop.customers`: the schema or database, and the table.
+    """
+
+    topic: str
+    name: str
+
+    @property
+    def schema(self) -> str:
+        """The schema or database; "" if the name has none."""
+        return self.name.rpartition(".")[0]
+
+    @property
+    def table(self) -> str:
+        """The name without the schema or database."""
+        return self.name.rpartition(".")[2]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the user has said; see `penstock.cdc.replicate`. Pickles if `tables` does."""
+
+    format: MessageFormat
+    tables: Callable[[SourceTopic], Target]
+    journal: Journal
+    keys: Mapping[str, tuple[str, ...]]
+    evolve: Evolve
+    on_table_error: OnTableError
+    threads: int
+
+
+@dataclass
+class ReplicatedBatch:
+    """One batch of the stream.
+
+    Attributes:
+        plan: what the user has said.
+        read: runs a reader in tasks over the records of the batch, and returns its receipts.
+        query_id: of the stream.
+        batch_id: Spark's number of the batch.
+        columns: of the tables, by topic.
+        failures: why tables get no more rows, by topic.
+    """
+
+    plan: Plan
+    read: Callable[[Reader], pa.Table]
+    query_id: str
+    batch_id: int
+    columns: dict[str, TableColumns] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+
+    def run(self) -> None:
+        """Apply the batch; see the module."""
+        journal = self.plan.journal
+        before = journal.before(self.query_id, self.batch_id)
+        self.columns = {topic: one.columns for topic, one in before.tables.items()}
+        self.failures = dict(before.left_out)
+        if (decided := journal.decided(self.batch_id)) is not None:
+            self.failures |= decided.left_out
+        gathered = self._gather()
+        batches = {
+            topic: self._batch(topic, rows, before.tables)
+            for topic, rows in gathered.rows.items()
+            if rows.num_rows
+        }
+        journal.decide(self.batch_id, Decided(self._states(before.tables, batches), self.failures))
+        self._apply(batches)
+        journal.sweep(self.batch_id)
+
+    def _gather(self) -> Gathered:
+        """Return the rows of all topics, after deciding the columns that they need."""
+        decided = self.plan.journal.columns_of(self.batch_id)
+        self.columns |= decided
+        found = self._read(None)
+        if found.unknown and (changed := self._follow(found)):
+            self.plan.journal.decide_columns(self.batch_id, decided | changed)
+            self.columns |= changed
+            again = self._read(frozenset(changed))
+            if again.unknown:
+                raise AssertionError(f"expected columns for all schemas, got none for {list(again.unknown)}")
+            found.rows.update(again.rows)
+            found.failures.update(again.failures)
+        for topic, reason in found.failures.items():
+            what = f"Topic {topic}, {reason}. Nothing of batch {self.batch_id} was written to its table."
+            self._fail(topic, DecodeError(what, topic=topic), found)
+            found.rows.pop(topic, None)
+        return found
+
+    def _read(self, only: frozenset[str] | None) -> Gathered:
+        known = {topic: Known(one.columns, one.keys, one.schemas) for topic, one in self.columns.items()}
+        reader = Reader(self.plan.format, known, frozenset(self.failures), only)
+        return joined(self.read(reader), known)
+
+    def _follow(self, found: Gathered) -> dict[str, TableColumns]:
+        """Return the new columns of the topics that have unknown schemas."""
+        changed = {}
+        for topic, texts in found.unknown.items():
+            try:
+                changed[topic] = self._followed(topic, texts)
+            except PenstockError as error:
+                self._fail(topic, error, found)
+        return changed
+
+    def _followed(self, topic: str, texts: Sequence[str]) -> TableColumns:
+        """Return the columns of a table that follow schemas, in the order of their messages."""
+        known = self.columns.get(topic)
+        sources = [self.plan.format.source(text) for text in texts]
+        keys = self._keys(topic, sources)
+        if known is not None and known.keys != keys:
+            raise self._other_keys(topic, known.keys, keys)
+        before = pa.schema([]) if known is None else known.columns
+        schemas = [source.columns for source in sources]
+        followed = follow_all(before, schemas, self.plan.evolve, keys, table=sources[-1].name)
+        digests = frozenset(map(digest_of_schema, texts))
+        if known is not None and not followed.dropped:
+            digests |= known.schemas  # a dropped column may come again with a schema of before
+        name = sources[0].name if known is None else known.name
+        columns = TableColumns(self.batch_id, followed.columns, keys, name, digests)
+        target = self._target(topic, columns)
+        target.check(columns.columns, keys)
+        if known is not None and followed.is_changed:
+            self._check_change(target, topic, change_between(known.columns, columns.columns))
+            _log.warning("Table %s of topic %s, batch %s: %s", name, topic, self.batch_id, followed)
+        return columns
+
+    def _keys(self, topic: str, sources: Sequence[SourceTable]) -> tuple[str, ...]:
+        """Return the primary key: the user's, or that of the records."""
+        if topic in self.plan.keys:
+            return self.plan.keys[topic]
+        first = sources[0].keys
+        if not first:
+            raise MissingOptionError(
+                f"The primary key of topic {topic} is unknown: its records have no key with a schema. "
+                f"Nothing of batch {self.batch_id} was written to its table. Name the columns: "
+                f"keys={{{topic!r}: ['id']}}.",
+                option="keys",
+                topic=topic,
+            )
+        for source in sources[1:]:
+            if source.keys != first:
+                raise self._other_keys(topic, first, source.keys or ())
+        return first
+
+    def _other_keys(self, topic: str, known: Sequence[str], found: Sequence[str]) -> SchemaError:
+        return SchemaError(
+            f"The primary key of topic {topic} was {', '.join(known)}, and a message has "
+            f"{', '.join(found) or 'none'}. Nothing of batch {self.batch_id} was written to its table. Build "
+            "the table again with a new checkpoint and a new state, or name its key in `keys`.",
+            topic=topic,
+        )
+
+    def _check_change(self, target: Target, topic: str, change: ColumnChange) -> None:
+        if not isinstance(target, ChangesColumns):
+            raise SchemaError(
+                f"The columns of topic {topic} have changed, and those of {target} cannot change. Nothing of "
+                f"batch {self.batch_id} was written to it. Use evolve='ignore', or a table of Delta, Iceberg "
+                "or a database.",
+                topic=topic,
+            )
+        target.check_change(change)
+
+    def _batch(self, topic: str, rows: pa.Table, before: Mapping[str, TableState]) -> Batch:
+        state = before.get(topic)
+        number = 0 if state is None else state.number + 1
+        now = self.columns[topic]
+        applied = None if state is None else state.applied
+        change = ColumnChange() if applied is None else change_between(applied.columns, now.columns)
+        return Batch(self.query_id, number, now.keys, rows, change)
+
+    def _states(
+        self, before: Mapping[str, TableState], batches: Mapping[str, Batch]
+    ) -> dict[str, TableState]:
+        """Return every table after this batch."""
+        found = {}
+        for topic, columns in self.columns.items():
+            state = before.get(topic, TableState(columns))
+            batch = batches.get(topic)
+            if batch is None:
+                found[topic] = TableState(columns, state.number, None, state.applied)
+            else:
+                found[topic] = TableState(columns, batch.batch_id, batch.digest(), columns)
+        return found
+
+    def _apply(self, batches: Mapping[str, Batch]) -> None:
+        errors = apply_all(batches, self._target_of, self.plan.threads)
+        if not errors:
+            return
+        if self.plan.on_table_error == "stop":
+            raise failed(errors, self.batch_id, len(batches)) from next(iter(errors.values()))
+        reasons = {topic: f"{type(error).__name__}: {error}" for topic, error in errors.items()}
+        self.plan.journal.leave_out(self.batch_id, reasons)
+        for topic, reason in reasons.items():
+            self._say_left_out(topic, reason)
+
+    def _target_of(self, topic: str) -> Target:
+        return self._target(topic, self.columns[topic])
+
+    def _target(self, topic: str, columns: TableColumns) -> Target:
+        return self.plan.tables(SourceTopic(topic, columns.name))
+
+    def _fail(self, topic: str, error: PenstockError, found: Gathered) -> None:
+        """End the query, or leave a table out from the first record of this batch on."""
+        if self.plan.on_table_error == "stop":
+            raise error
+        begins = ", ".join(
+            f"{offset} of partition {partition}" for partition, offset in found.begins[topic].items()
+        )
+        self.failures[topic] = f"{error} Its table has the records before the offset {begins}."
+        self._say_left_out(topic, self.failures[topic])
+
+    def _say_left_out(self, topic: str, reason: str) -> None:
+        _log.error(
+            "The table of topic %s is left out from batch %s of query %s on, because it failed: %s",
+            topic,
+            self.batch_id,
+            self.query_id,
+            reason,
+        )

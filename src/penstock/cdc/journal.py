@@ -1,0 +1,290 @@
+"""The journal of `replicate`: what was decided for each batch of the stream, before any table got it.
+
+Runs on the driver. Invariants: the columns of a batch are written down before a task makes rows with them,
+and the tables of a batch before the first of them is changed. So a repeated batch gives the same rows to the
+same tables, or ends in an error. Spark repeats only the newest batch, so older files are deleted.
+
+Files in the folder of the state, all JSON with a `format`:
+
+    query.json            the query that has the folder
+    columns/<batch>.json  the columns of tables that a batch has found or changed
+    batches/<batch>.json  for every table its own number of its last batch, and what this batch gave it
+
+Batches are numbered for each table, because a batch of the stream has rows of some tables only: the marker of
+a table then follows the rule of `penstock.targets.marker` without gaps.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.errors import MaterializeError, StateError
+from penstock.security.location import without_secrets
+from penstock.state.files import Files, open_files
+
+_FORMAT = 1
+_QUERY, _COLUMNS, _BATCHES = "query.json", "columns", "batches"
+_KEPT_BATCHES = 3
+
+
+@dataclass(frozen=True)
+class TableColumns:
+    """The columns of a table.
+
+    Attributes:
+        decided_in: the batch of the stream that decided them; it names the file.
+        columns: of the table, as Arrow types.
+        keys: the primary key.
+        name: of the table in its source, such as `shop.customers`.
+        schemas: digests of the schemas of messages that these columns follow.
+    """
+
+    decided_in: int
+    columns: pa.Schema
+    keys: tuple[str, ...]
+    name: str
+    schemas: frozenset[str]
+
+
+@dataclass(frozen=True)
+class TableState:
+    """A table after a batch of the stream.
+
+    Attributes:
+        columns: of the table.
+        number: of the last batch of this table, counted for itself from 0; -1 before the first one.
+        digest: of what this batch of the stream gives the table; None if it has no rows of it.
+        applied: the columns that its last batch had; None before the first one.
+    """
+
+    columns: TableColumns
+    number: int = -1
+    digest: str | None = None
+    applied: TableColumns | None = None
+
+
+@dataclass(frozen=True)
+class Decided:
+    """All tables after a batch of the stream.
+
+    Attributes:
+        tables: by topic.
+        left_out: why topics get no more rows in their tables, by topic. Some of them have no table.
+    """
+
+    tables: Mapping[str, TableState] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Journal:
+    """The folder of one query.
+
+    Attributes:
+        location: a path or a URI, as of a state.
+    """
+
+    location: str = field(repr=False)
+
+    def __str__(self) -> str:
+        return f"the state of replicate in {without_secrets(self.location)}"
+
+    @cached_property
+    def _files(self) -> Files:
+        return open_files(self.location)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"location": self.location}
+
+    def before(self, query_id: str, batch_id: int) -> Decided:
+        """Return the tables before a batch of the stream.
+
+        Raises:
+            StateError: the folder is of another query, or lacks the batch before.
+        """
+        self._check_query(query_id, batch_id)
+        if batch_id == 0:
+            return Decided()
+        found = self.decided(batch_id - 1)
+        if found is None:
+            raise StateError(
+                f"Batch {batch_id} of query {query_id} does not follow {self}, which has no batch "
+                f"{batch_id - 1}. Nothing of the batch was written. The state or the checkpoint has gone "
+                "back in time. Restore both from the same time, or build the tables again with a new "
+                "checkpoint and a new state.",
+                batch_id=batch_id,
+            )
+        return found
+
+    def decided(self, batch_id: int) -> Decided | None:
+        """Return what was decided for a batch; None if nothing was."""
+        written = self._read(f"{_BATCHES}/{batch_id}.json")
+        return None if written is None else Decided(self._tables_of(written), written["left_out"])
+
+    def columns_of(self, batch_id: int) -> dict[str, TableColumns]:
+        """Return the columns that a batch has decided, by topic; {} if it has decided none."""
+        written = self._read(f"{_COLUMNS}/{batch_id}.json")
+        return (
+            {}
+            if written is None
+            else {topic: _columns_from(batch_id, one) for topic, one in written["tables"].items()}
+        )
+
+    def decide_columns(self, batch_id: int, tables: Mapping[str, TableColumns]) -> None:
+        """Write down the columns that a batch has found or changed, by topic."""
+        self._write(f"{_COLUMNS}/{batch_id}.json", {topic: _columns_as(one) for topic, one in tables.items()})
+
+    def decide(self, batch_id: int, now: Decided) -> None:
+        """Write down what a batch gives each table. A repeated batch must give the same.
+
+        Raises:
+            MaterializeError: it gives other rows than before.
+        """
+        then = self.decided(batch_id)
+        if then is None:
+            self._write_batch(batch_id, now)
+            return
+        differing = sorted(
+            topic
+            for topic in (then.tables.keys() | now.tables.keys()) - then.left_out.keys()
+            if _content(then.tables.get(topic)) != _content(now.tables.get(topic))
+        )
+        if differing:
+            raise MaterializeError(
+                f"Batch {batch_id} was decided before with other rows of the topics {', '.join(differing)} "
+                f"({self}). Nothing was written now. Spark repeats a batch with the same records, so the "
+                "data of the source has changed. Build these tables again with a new checkpoint and a new "
+                "state.",
+                batch_id=batch_id,
+            )
+
+    def leave_out(self, batch_id: int, reasons: Mapping[str, str]) -> None:
+        """Write down that tables get no more rows, from this batch on."""
+        then = self.decided(batch_id)
+        if then is None:
+            raise AssertionError(f"expected batch {batch_id} to be decided before its tables fail")
+        self._write_batch(batch_id, replace(then, left_out={**then.left_out, **reasons}))
+
+    def _write_batch(self, batch_id: int, decided: Decided) -> None:
+        tables = {topic: _state_as(one) for topic, one in decided.tables.items()}
+        self._write(f"{_BATCHES}/{batch_id}.json", tables, left_out=dict(decided.left_out))
+
+    def sweep(self, batch_id: int) -> None:
+        """Delete what no batch from this one on needs. Spark may still repeat this one."""
+        kept = set()
+        for name in self._files.names(_BATCHES):
+            if _number(name) < batch_id - _KEPT_BATCHES:
+                self._files.delete(f"{_BATCHES}/{name}")
+            elif (written := self._read(f"{_BATCHES}/{name}")) is not None:
+                kept |= {one[name] for one in written["tables"].values() for name in ("columns", "applied")}
+        for name in self._files.names(_COLUMNS):
+            if _number(name) < batch_id - _KEPT_BATCHES and _number(name) not in kept:
+                self._files.delete(f"{_COLUMNS}/{name}")
+
+    def _check_query(self, query_id: str, batch_id: int) -> None:
+        written = self._read(_QUERY)
+        if written is None and batch_id == 0:
+            self._write(_QUERY, {}, query_id=query_id)
+            return
+        found = None if written is None else written["query_id"]
+        if found != query_id:
+            raise StateError(
+                f"Batch {batch_id} is of query {query_id}, and {self} is of "
+                f"{'no query' if found is None else f'query {found}'}. Nothing of the batch was written. "
+                "Each checkpoint needs a state of its own: give a new folder to a new checkpoint.",
+                query_id=query_id,
+            )
+
+    def _tables_of(self, written: dict[str, Any]) -> dict[str, TableState]:
+        files: dict[int, dict[str, TableColumns]] = {}
+
+        def columns(topic: str, decided_in: int) -> TableColumns:
+            if decided_in not in files:
+                files[decided_in] = self.columns_of(decided_in)
+            if topic not in files[decided_in]:
+                raise StateError(
+                    f"{_COLUMNS}/{decided_in}.json has no columns of topic {topic} ({self}). Nothing was "
+                    "written. A file of the state is missing or was changed. Restore the state together with "
+                    "the checkpoint."
+                )
+            return files[decided_in][topic]
+
+        return {
+            topic: TableState(
+                columns(topic, one["columns"]),
+                one["number"],
+                one["digest"],
+                None if one["applied"] is None else columns(topic, one["applied"]),
+            )
+            for topic, one in written["tables"].items()
+        }
+
+    def _read(self, path: str) -> dict[str, Any] | None:
+        try:
+            contents = self._files.read(path).to_pybytes()
+        except FileNotFoundError:
+            return None
+        try:
+            found: dict[str, Any] = json.loads(contents)
+            number = found["format"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise StateError(
+                f"{path} cannot be read ({self}): {error}. Nothing was written. Restore the state together "
+                "with the checkpoint.",
+                path=path,
+            ) from error
+        if number != _FORMAT:
+            raise StateError(
+                f"{path} has format {number}, and this version of penstock reads {_FORMAT} ({self}). Nothing "
+                "was written. Use the version of penstock that wrote it.",
+                path=path,
+            )
+        return found
+
+    def _write(self, path: str, tables: Mapping[str, Any], **more: Any) -> None:
+        text = json.dumps({"format": _FORMAT, **more, "tables": dict(tables)}, sort_keys=True)
+        with self._files.create(path) as file:
+            file.write(text.encode())
+
+
+def _content(state: TableState | None) -> tuple[int, str | None] | None:
+    return None if state is None else (state.number, state.digest)
+
+
+def _number(name: str) -> int:
+    stem = name.removesuffix(".json")
+    return int(stem) if stem.isdecimal() else 1 << 62  # not ours, or not complete
+
+
+def _columns_as(one: TableColumns) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "keys": list(one.keys),
+        "columns": {each.name: str(each.type) for each in one.columns},
+        "arrow": base64.b64encode(one.columns.serialize().to_pybytes()).decode(),
+        "schemas": sorted(one.schemas),
+    }
+
+
+def _columns_from(batch_id: int, written: dict[str, Any]) -> TableColumns:
+    columns = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(written["arrow"])))
+    return TableColumns(
+        batch_id, columns, tuple(written["keys"]), written["name"], frozenset(written["schemas"])
+    )
+
+
+def _state_as(one: TableState) -> dict[str, Any]:
+    applied = None if one.applied is None else one.applied.decided_in
+    return {
+        "columns": one.columns.decided_in,
+        "number": one.number,
+        "digest": one.digest,
+        "applied": applied,
+    }

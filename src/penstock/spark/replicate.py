@@ -1,0 +1,154 @@
+"""`penstock.cdc.replicate`: keep many tables equal to those of a database, in one query.
+
+Runs in the user's program and in `foreachBatch`, on Spark classic and Connect. Invariant: the stream has raw
+records, so its own columns never change. The columns of each table are decided by the driver for each batch,
+and written down before a task makes rows with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, get_args
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from penstock.cdc.batch import OnTableError, Plan, ReplicatedBatch, SourceTopic
+from penstock.cdc.columns import Evolve
+from penstock.cdc.commits import Target
+from penstock.cdc.gather import RAW, RECEIPTS, Reader
+from penstock.cdc.journal import Journal
+from penstock.cdc.messages import message_format
+from penstock.errors import MissingOptionError, OptionError
+from penstock.spark._task_context import QUERY_ID_PROPERTY, driver_property
+from penstock.spark.map_rows import map_rows
+from penstock.spark.process.short_errors import short_errors_of_batches
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+_FORMATS = ("format", "value.format")
+_SPARK_DIALECT = ("subscribe", "subscribepattern", "assign")
+_STARTS = "starting"
+
+
+def replicate(  # noqa: PLR0913 - each is a keyword of its own
+    spark: SparkSession,
+    options: Mapping[str, str],
+    tables: Callable[[SourceTopic], Target],
+    *,
+    state: str,
+    keys: Mapping[str, Sequence[str]] | None = None,
+    evolve: Evolve = "lenient",
+    on_table_error: OnTableError = "stop",
+    threads: int = 8,
+    query_id: str | None = None,
+) -> DataStreamWriter:
+    """Return a writer that keeps tables equal to those of a database. Set its checkpoint and start it.
+
+    One query reads the topics of all tables, and one Spark job of each micro-batch makes the rows of all.
+    Each table gets a batch once, as a whole, together with its marker. Tables of a batch are not changed at
+    the same moment. A new topic of the pattern becomes a new table, and a new column of the source a new
+    column.
+
+    Args:
+        spark: the session.
+        options: of a read, in either dialect, such as `topic-pattern` and `properties.bootstrap.servers`. The
+            option `format` is `debezium-json` (with `debezium-json.schema-include`) or
+            `debezium-avro-confluent`. Without a start the stream begins at the first record.
+        tables: returns the table for one of the source, such as
+            `lambda source: DeltaTable(f"s3://lake/{source.table}")`. It is called in each batch.
+        state: a folder that the driver reaches, as a path or URI. It belongs to the checkpoint.
+        keys: the primary key of tables whose records have none, by topic.
+        evolve: what happens if the columns of the source change: `exception`, `ignore`, `lenient` or
+            `evolve`.
+        on_table_error: `stop` ends the query if a table fails; `leave-out` goes on without the table, and
+            logs an error that names it.
+        threads: how many tables are changed at a time.
+        query_id: of the query, which changes only with the checkpoint. Only Spark Connect needs it.
+
+    Returns:
+        A `DataStreamWriter` with its `foreachBatch` set.
+
+    Raises:
+        OptionError: an option or argument has a value that is not allowed.
+    """
+    if evolve not in get_args(Evolve):
+        raise OptionError(
+            f"Expected one of {', '.join(get_args(Evolve))} for `evolve`, got {evolve!r}.", option="evolve"
+        )
+    if on_table_error not in get_args(OnTableError):
+        raise OptionError(
+            f"Expected one of {', '.join(get_args(OnTableError))} for `on_table_error`, got "
+            f"{on_table_error!r}.",
+            option="on_table_error",
+        )
+    if threads < 1:
+        raise OptionError(f"Expected `threads` of 1 or more, got {threads}.", option="threads")
+    messages = message_format(options)
+    if not messages.has_schemas:
+        raise OptionError(
+            "replicate needs messages that hold their schema: 'debezium-json' with "
+            "'debezium-json.schema-include' = 'true' (in Kafka Connect 'value.converter.schemas.enable' and "
+            "'key.converter.schemas.enable'), or "
+            "'debezium-avro-confluent'. Nothing was started.",
+            option="format",
+        )
+    plan = Plan(
+        messages,
+        tables,
+        Journal(state),
+        {topic: tuple(names) for topic, names in (keys or {}).items()},
+        evolve,
+        on_table_error,
+        threads,
+    )
+    records = spark.readStream.format("penstock").options(**_read_options(options)).load()
+    return records.select(*RAW).writeStream.foreachBatch(Replicator(plan, query_id))
+
+
+def _read_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of the read of raw records."""
+    formats = {value for name, value in options.items() if name.lower() in _FORMATS}
+    found = {
+        name: value
+        for name, value in options.items()
+        if name.lower() not in _FORMATS and not any(name.startswith(f"{one}.") for one in formats)
+    }
+    names = [name.lower() for name in found]
+    if any(name in _SPARK_DIALECT for name in names) and not any(one.startswith(_STARTS) for one in names):
+        found["startingOffsets"] = "earliest"
+    return found
+
+
+@dataclass(frozen=True)
+class Replicator:
+    """A function for `foreachBatch` that gives each batch to all tables. Pickles if `tables` does."""
+
+    plan: Plan
+    query_id: str | None = None
+
+    @short_errors_of_batches
+    def __call__(self, records: DataFrame, batch_id: int) -> None:
+        """Apply one batch to all tables.
+
+        Raises:
+            MaterializeError: a table does not follow, or tables failed.
+            StateError: the folder of the state is not that of the query and the batch before.
+        """
+        query_id = driver_property(records, QUERY_ID_PROPERTY) or self.query_id
+        if query_id is None:
+            raise MissingOptionError(
+                f"The query of batch {batch_id} is unknown, so the batch would not be recognised if Spark "
+                "repeats it. Nothing was written. Spark Connect does not tell the id of the query: pass "
+                "query_id to replicate.",
+                option="query_id",
+            )
+
+        def read(reader: Reader) -> pa.Table:
+            receipts: Any = map_rows(records, reader.run, RECEIPTS).toArrow()
+            return receipts
+
+        ReplicatedBatch(self.plan, read, query_id, batch_id).run()

@@ -1,0 +1,143 @@
+"""Many tables follow the topics of a database in one query, on real Spark and a real broker."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+from penstock import cdc
+from penstock.cdc import SourceTopic
+from penstock.errors import OptionError
+from penstock.targets import SqlTable
+from tests import judge
+from tests.fix_broker import MakeTopic
+from tests.spark.queries import QUERY_TIMEOUT_S, stopped
+
+INT, TEXT = "int64", "string"
+
+
+def _struct(columns: dict[str, str]) -> list[dict[str, Any]]:
+    return [{"type": type_, "optional": name != "id", "field": name} for name, type_ in columns.items()]
+
+
+def message(table: str, op: str, row: dict[str, Any], columns: dict[str, str]) -> tuple[bytes, bytes]:
+    """Return a record as Debezium writes it with the schemas of key and value."""
+    fields = _struct(columns)
+    schema = {
+        "type": "struct",
+        "fields": [
+            {"type": "struct", "optional": True, "field": "before", "fields": fields},
+            {"type": "struct", "optional": True, "field": "after", "fields": fields},
+            {"type": "string", "optional": False, "field": "op"},
+        ],
+        "optional": False,
+        "name": f"shop.public.{table}.Envelope",
+    }
+    payload = {"before": row if op == "d" else None, "after": None if op == "d" else row, "op": op}
+    key_schema = {"type": "struct", "fields": _struct({"id": INT}), "optional": False}
+    key = {"schema": key_schema, "payload": {"id": row["id"]}}
+    return json.dumps(key).encode(), json.dumps({"schema": schema, "payload": payload}).encode()
+
+
+GOODS = {"id": INT, "name": TEXT}
+
+
+def options(bootstrap: str, prefix: str) -> dict[str, str]:
+    return {
+        "properties.bootstrap.servers": bootstrap,
+        "topic-pattern": f".*[.]{prefix}[.].*",
+        "scan.topic-partition-discovery.interval": "100 ms",
+        "format": "debezium-json",
+        "debezium-json.schema-include": "true",
+    }
+
+
+class Copies:
+    """The copies in a file of SQLite, and the query that keeps them."""
+
+    def __init__(self, spark: SparkSession, bootstrap: str, prefix: str, folder: Path) -> None:
+        self.spark, self.folder, self.file = spark, folder, folder / "copies.db"
+        self.prefix, self.options = prefix, options(bootstrap, prefix)
+
+    def table(self, source: SourceTopic) -> SqlTable:
+        return SqlTable(source.table, lambda: sqlite3.connect(self.file), "sqlite")
+
+    def run(self, tables: Callable[[SourceTopic], SqlTable] | None = None, **more: Any) -> None:
+        writer = cdc.replicate(
+            self.spark, self.options, tables or self.table, state=str(self.folder / "state"), **more
+        )
+        writer = writer.option("checkpointLocation", str(self.folder / "checkpoint"))
+        with stopped(writer.trigger(availableNow=True).start()) as query:
+            assert query.awaitTermination(QUERY_TIMEOUT_S)
+
+    def forget_commit(self, batch_id: int) -> None:
+        """Let Spark repeat the batch."""
+        commits = self.folder / "checkpoint" / "commits"
+        for name in (str(batch_id), f".{batch_id}.crc"):
+            (commits / name).unlink()
+
+    def rows(self, table: str) -> list[Any]:
+        with closing(sqlite3.connect(self.file)) as connection:
+            return connection.execute(f"SELECT * FROM {table} ORDER BY id").fetchall()  # noqa: S608 - of this module
+
+
+@pytest.fixture
+def copies(spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path) -> Copies:
+    prefix = make_topic()
+    return Copies(spark, bootstrap, prefix, tmp_path)
+
+
+@pytest.mark.promise
+def test_tables_follow_their_topics_and_a_new_topic_is_a_new_table(
+    copies: Copies, bootstrap: str, make_topic: MakeTopic
+) -> None:
+    prefix = copies.prefix
+    goods, people = (make_topic(2, suffix=f".{prefix}.{name}") for name in ("goods", "people"))
+    judge.produce(bootstrap, goods, message("goods", "c", {"id": 1, "name": "a"}, GOODS))
+    judge.produce(bootstrap, people, message("people", "c", {"id": 1, "name": "x"}, GOODS))
+    copies.run()
+    assert (copies.rows("goods"), copies.rows("people")) == ([(1, "a")], [(1, "x")])
+
+    wider = GOODS | {"price": INT}
+    orders = make_topic(suffix=f".{prefix}.orders")
+    judge.produce(bootstrap, goods, message("goods", "c", {"id": 2, "name": "b", "price": 5}, wider))
+    judge.produce(bootstrap, goods, message("goods", "d", {"id": 1, "name": "a"}, GOODS))
+    judge.produce(bootstrap, orders, message("orders", "c", {"id": 7, "name": "o"}, GOODS))
+    copies.run()
+    expected = ([(2, "b", 5)], [(1, "x")], [(7, "o")])
+    assert tuple(map(copies.rows, ("goods", "people", "orders"))) == expected
+
+    copies.forget_commit(1)
+    copies.run()
+    assert tuple(map(copies.rows, ("goods", "people", "orders"))) == expected
+
+    (copies.folder / "checkpoint").rename(copies.folder / "old checkpoint")
+    with pytest.raises(StreamingQueryException, match="is of query"):
+        copies.run()
+
+
+def test_messages_without_schemas_are_refused(copies: Copies) -> None:
+    del copies.options["debezium-json.schema-include"]
+    with pytest.raises(OptionError, match="needs messages that hold their schema"):
+        copies.run()
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({"evolve": "all"}, "Expected one of exception, ignore, lenient, evolve for `evolve`, got 'all'"),
+        ({"on_table_error": "skip"}, "Expected one of stop, leave-out for `on_table_error`, got 'skip'"),
+        ({"threads": 0}, "Expected `threads` of 1 or more, got 0"),
+    ],
+)
+def test_a_bad_argument_is_refused(copies: Copies, more: dict[str, Any], expected: str) -> None:
+    with pytest.raises(OptionError, match=expected):
+        copies.run(**more)

@@ -1,0 +1,297 @@
+"""Batches of `replicate` with deaths between any two steps: each table has what its topic says, once."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.cdc.batch import OnTableError, Plan, ReplicatedBatch, SourceTopic
+from penstock.cdc.columns import Evolve
+from penstock.cdc.gather import Reader
+from penstock.cdc.journal import Journal
+from penstock.errors import DecodeError, MaterializeError, MissingOptionError, PenstockError
+from penstock.targets.batch import DELETED, Batch
+from penstock.targets.change import ColumnChange
+from penstock.targets.marker import Marker, is_applied, marker_of
+from tests.unit.cdc.messages import SmallFormat, message
+from tests.unit.cdc.test_gather import RAW_SCHEMA, Record
+
+QUERY = "query"
+
+
+class DeathError(BaseException):
+    """The driver dies."""
+
+
+class Deaths:
+    """Counts steps, and dies at one of them."""
+
+    def __init__(self) -> None:
+        self.left = -1
+
+    def step(self) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise DeathError
+
+
+@dataclass
+class Table:
+    """A target in memory, with the rules of markers."""
+
+    deaths: Deaths
+    rows: dict[int, dict[str, Any]] = field(default_factory=dict)
+    marker: Marker | None = None
+    error: Exception | None = None
+    applied: int = 0
+    columns: tuple[str, ...] = ()
+
+    def check(self, columns: pa.Schema, keys: Sequence[str]) -> None:
+        assert set(keys) <= set(columns.names)
+
+    def check_change(self, change: ColumnChange) -> None:
+        assert change
+
+    def apply(self, batch: Batch) -> bool:
+        self.deaths.step()
+        if self.error is not None:
+            raise self.error
+        new = marker_of(batch)
+        if is_applied(self.marker, new, "the table"):
+            return False
+        for row in batch.rows.to_pylist():
+            is_deleted = row.pop(DELETED)
+            if is_deleted:
+                self.rows.pop(row["id"], None)
+            else:
+                self.rows[row["id"]] = row
+        if self.marker is not None:
+            added = {one.name for one in batch.change.added}
+            assert added == set(batch.columns.names) - set(self.columns)
+        self.columns = tuple(batch.columns.names)
+        self.marker = new
+        self.applied += 1
+        self.deaths.step()
+        return True
+
+
+class MemoryFiles:
+    """Files in memory. The driver may die before and after each write."""
+
+    root = "memory"
+
+    def __init__(self, deaths: Deaths) -> None:
+        self._deaths = deaths
+        self._contents: dict[str, bytes] = {}
+
+    def names(self, folder: str) -> list[str]:
+        return sorted(path.rpartition("/")[2] for path in self._contents if path.startswith(f"{folder}/"))
+
+    def read(self, path: str) -> pa.Buffer:
+        if path not in self._contents:
+            raise FileNotFoundError(path)
+        return pa.py_buffer(self._contents[path])
+
+    @contextlib.contextmanager
+    def create(self, path: str) -> Iterator[Any]:
+        self._deaths.step()
+        file = io.BytesIO()
+        yield file
+        self._contents[path] = file.getvalue()
+        self._deaths.step()
+
+    def delete(self, path: str) -> None:
+        self._deaths.step()
+        self._contents.pop(path, None)
+
+
+class World:
+    """Tables that survive deaths, and the batches of one query."""
+
+    def __init__(self) -> None:
+        self.deaths = Deaths()
+        self.files = MemoryFiles(self.deaths)
+        self.tables: dict[str, Table] = {}
+
+    def table(self, source: SourceTopic) -> Table:
+        return self.tables.setdefault(source.topic, Table(self.deaths))
+
+    def run(
+        self,
+        batch_id: int,
+        records: Sequence[Record],
+        *,
+        tasks: int = 1,
+        evolve: Evolve = "lenient",
+        on_table_error: OnTableError = "stop",
+    ) -> None:
+        plan = Plan(SmallFormat(), self.table, self._journal(), {}, evolve, on_table_error, threads=1)
+        ReplicatedBatch(plan, self._reading(records, tasks), QUERY, batch_id).run()
+
+    def _journal(self) -> Journal:
+        journal = Journal("memory")
+        journal.__dict__["_files"] = self.files
+        return journal
+
+    def _reading(self, records: Sequence[Record], tasks: int) -> Callable[[Reader], pa.Table]:
+        def read(reader: Reader) -> pa.Table:
+            self.deaths.step()
+            receipts = []
+            size = -(-len(records) // tasks)
+            for number in range(tasks):
+                rows = [
+                    {"value": value, "topic": topic, "partition": partition, "offset": offset}
+                    for topic, partition, offset, value in records[number * size : (number + 1) * size]
+                ]
+                receipts += list(reader.run(iter([pa.RecordBatch.from_pylist(rows, schema=RAW_SCHEMA)])))
+            return pa.Table.from_batches(receipts) if receipts else _nothing(reader)
+
+        return read
+
+
+def _nothing(reader: Reader) -> pa.Table:
+    one = [{"value": b'{"columns": []}', "topic": "t", "partition": 0, "offset": 0}]
+    rows = pa.RecordBatch.from_pylist(one, schema=RAW_SCHEMA)
+    return next(iter(Reader(reader.format, {}).run(iter([rows])))).schema.empty_table()
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def goods(offset: int, kind: str = "+I", topic: str = "goods", **row: Any) -> Record:
+    return (topic, 0, offset, message(kind, **row))
+
+
+def test_a_new_column_comes_into_the_table(world: World) -> None:
+    world.run(0, [goods(0, id=1, name="a")])
+    world.run(1, [goods(1, id=2, name="b", more="c"), goods(2, id=3, name="d")])
+    assert world.tables["goods"].rows == {
+        1: {"id": 1, "name": "a"},
+        2: {"id": 2, "name": "b", "more": "c"},
+        3: {"id": 3, "name": "d", "more": None},
+    }
+
+
+def test_a_table_gets_a_number_of_its_own_for_each_batch_with_its_rows(world: World) -> None:
+    world.run(0, [goods(0, id=1, name="a")])
+    world.run(1, [goods(0, topic="people", id=1, name="x"), ("goods", 0, 1, None)])
+    world.run(2, [goods(2, id=1, name="b")])
+    markers = {topic: table.marker for topic, table in world.tables.items()}
+    assert {topic: one and one.batch_id for topic, one in markers.items()} == {"goods": 1, "people": 0}
+
+
+def test_a_table_that_fails_stops_the_query_and_the_others_have_the_batch(world: World) -> None:
+    world.run(0, [goods(0, id=1, name="a"), goods(0, topic="people", id=1, name="x")])
+    world.tables["goods"].error = ValueError("disk full")
+    second = [goods(1, id=1, name="b"), goods(1, topic="people", id=1, name="y")]
+    with pytest.raises(
+        MaterializeError, match=r"1 of 2 tables of batch 1 were not changed: goods: ValueError: disk full"
+    ):
+        world.run(1, second)
+    assert world.tables["people"].rows[1]["name"] == "y"
+    world.tables["goods"].error = None
+    world.run(1, second)
+    assert {topic: table.rows[1]["name"] for topic, table in world.tables.items()} == {
+        "goods": "b",
+        "people": "y",
+    }
+    assert {table.applied for table in world.tables.values()} == {2}
+
+
+def test_a_table_that_is_left_out_stays_as_it_was(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    world.run(0, [goods(0, id=1, name="a"), goods(0, topic="people", id=1, name="x")])
+    world.tables["goods"].error = ValueError("disk full")
+    for batch_id in (1, 2):
+        both = [goods(batch_id, id=1, name="b"), goods(batch_id, topic="people", id=1, name=str(batch_id))]
+        world.run(batch_id, both, on_table_error="leave-out")
+        world.tables["goods"].error = None
+    assert world.tables["goods"].rows == {1: {"id": 1, "name": "a"}}
+    assert world.tables["people"].rows[1]["name"] == "2"
+    assert [one.getMessage() for one in caplog.records] == [
+        "The table of topic goods is left out from batch 1 of query query on, because it failed: "
+        "ValueError: disk full"
+    ]
+
+
+def test_a_topic_whose_messages_are_bad_is_left_out_with_its_place(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.run(0, [goods(0, id=1, name="a")])
+    bad = [goods(7, "bad", id=2, name="b"), goods(0, topic="people", id=1, name="x")]
+    with pytest.raises(DecodeError, match=r"Topic goods, partition 0: 1 messages .*offset 7: is bad"):
+        world.run(1, bad)
+    world.run(1, bad, on_table_error="leave-out")
+    assert world.tables["people"].rows == {1: {"id": 1, "name": "x"}}
+    assert "Its table has the records before the offset 7 of partition 0" in caplog.text
+    world.run(2, [goods(8, id=3, name="c")], on_table_error="leave-out")
+    assert world.tables["goods"].rows == {1: {"id": 1, "name": "a"}}
+
+
+def test_a_topic_without_a_key_is_named(world: World) -> None:
+    keyless = [goods(0, topic="log", name="x"), goods(0, id=1, name="a")]
+    with pytest.raises(
+        MissingOptionError, match=r"primary key of topic log is unknown.*keys=\{'log': \['id'\]\}"
+    ):
+        world.run(0, keyless)
+    world.run(0, keyless, on_table_error="leave-out")
+    world.run(1, [goods(1, topic="log", id=1, name="y")], on_table_error="leave-out")
+    assert set(world.tables) == {"goods"}
+
+
+def test_a_repeated_batch_with_other_records_is_refused(world: World) -> None:
+    world.run(0, [goods(0, id=1, name="a")])
+    with pytest.raises(PenstockError, match="decided before with other rows of the topics goods"):
+        world.run(0, [goods(0, id=1, name="z")])
+    assert world.tables["goods"].rows[1]["name"] == "a"
+
+
+NAMES = ("name", "more", "size", "note")
+CHANGE = st.tuples(
+    st.sampled_from(["a", "b", "c"]), st.integers(0, 3), st.sampled_from(["+I", "-D"]), st.integers(1, 4)
+)
+HISTORY = st.lists(st.lists(CHANGE, max_size=6), min_size=1, max_size=5)
+
+
+@given(HISTORY, st.lists(st.integers(1, 25), max_size=8), st.integers(1, 3))
+def test_whatever_dies_each_table_has_what_its_topic_says(
+    history: list[list[tuple[str, int, str, int]]], deaths: list[int], tasks: int
+) -> None:
+    world = World()
+    expected: dict[str, dict[int, dict[str, Any]]] = {}
+    columns: dict[str, list[str]] = {}
+    offset, batches = 0, []
+    for changes in history:
+        batch: list[Record] = []
+        for topic, key, kind, width in changes:
+            offset += 1
+            row = {"id": key} | {name: f"{name}{offset}" for name in NAMES[:width]}
+            batch.append((topic, key % 2, offset, message(kind, **row)))
+            columns[topic] = max(columns.get(topic, []), list(row), key=len)
+            rows = expected.setdefault(topic, {})
+            rows.pop(key, None)
+            if kind == "+I":
+                rows[key] = row
+        batches.append(batch)
+    for batch_id, batch in enumerate(batches):
+        is_done = False
+        while not is_done:
+            world.deaths.left = deaths.pop() if deaths else -1
+            try:
+                world.run(batch_id, batch, tasks=tasks)
+                is_done = True
+            except DeathError:
+                continue
+    assert world.tables.keys() == expected.keys()
+    for topic, table in world.tables.items():
+        given_rows = {key: {n: v for n, v in row.items() if v is not None} for key, row in table.rows.items()}
+        assert given_rows == expected[topic]
