@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from contextlib import closing
@@ -12,7 +13,10 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamWriter
+from typer.testing import CliRunner
 
+import penstock
+from penstock.cli.app import app
 from penstock.client.net.connection import KafkaConnections
 from penstock.client.settings import connection_settings
 from penstock.client.transactions.steps import Transactions
@@ -62,6 +66,34 @@ def test_a_batch_write_is_seen_as_a_whole(
     decisions = judge.consume_all(broker.bootstrap_servers, f"test-{topic}-decisions")
     newest = {record.key: record.value for record in decisions if b'"batch:' in (record.key or b"")}
     assert list(newest.values()) == [None], "compaction shall leave nothing of it"
+
+
+def test_a_batch_of_a_stream_leaves_a_receipt_of_what_it_read_and_wrote(
+    spark: SparkSession, broker: DevCluster, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    source, target = make_topic(2), make_topic(1)
+    servers = broker.bootstrap_servers
+    for count in (30, 12):
+        options = {"kafka.bootstrap.servers": servers, "topic": source}
+        numbers(spark, count).write.format("penstock").options(**options).mode("append").save()
+        reader = spark.readStream.format("penstock").option("kafka.bootstrap.servers", servers)
+        rows = reader.option("subscribe", source).option("startingOffsets", "earliest").load()
+        writer = rows.select("key", "value").writeStream.format("penstock")
+        writer = writer.options(**write_options(broker, target))
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        writer.trigger(availableNow=True).start().awaitTermination()
+    prefix = f"test-{target}"
+    shown = CliRunner().invoke(app, ["receipts", "--prefix", prefix, "-b", servers, "--json"])
+    first, second = json.loads(shown.stdout)
+    assert [first["record_count"], second["record_count"]] == [30, 12]
+    assert first["written"] == [{"topic": target, "partition": 0, "records": 30}]
+    for partition, (begin, end) in {at: (start, stop) for at, start, stop in first["read"][source]}.items():
+        assert begin == 0
+        rest = {at: (start, stop) for at, start, stop in second["read"][source]}.get(partition)
+        assert rest is None or rest[0] == end
+    read = [stop - start for each in (first, second) for _, start, stop in each["read"][source]]
+    assert sum(read) == 42
+    assert (first["penstock"], first["spark"]) == (penstock.__version__, spark.version)
 
 
 @pytest.mark.promise

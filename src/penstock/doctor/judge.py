@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
+from penstock.doctor._broker_bugs import broker_bug_findings
 from penstock.doctor._continuous import continuous_findings, group_findings
 from penstock.doctor._exactly_once import prefix_findings, timeout_findings
 from penstock.doctor._topics import holder_findings, topic_findings
@@ -34,6 +35,8 @@ def _findings(facts: Facts) -> Iterator[Finding]:
     for broker in facts.brokers:
         yield from broker_findings(broker, facts.now)
     yield from _topics(facts)
+    if facts.prefix is not None or facts.continuous is not None:
+        yield from broker_bug_findings(facts.brokers)
     if facts.continuous is not None:
         yield from group_findings(facts.continuous)
         yield from continuous_findings(facts, facts.continuous)

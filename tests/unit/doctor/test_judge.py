@@ -293,3 +293,39 @@ def test_each_finding_of_a_continuous_query(
 
 def test_protocol_1_is_good_if_the_brokers_refuse_late_writes() -> None:
     assert judged(OLD, {}) == []
+
+
+BUGS = "bugs of the brokers"
+
+
+@pytest.mark.parametrize(
+    ("versions", "level", "named", "unnamed"),
+    [
+        (("4.0",), Level.WARNING, ("19367", "19999", "20090", "20785", "20310", "20357"), ()),
+        (("4.3", "4.1"), Level.WARNING, ("19999", "20090", "20785", "20310"), ("19367",)),
+        (("4.2",), Level.WARNING, ("20090",), ("19367", "19999")),
+        (("4.3",), Level.GOOD, ("20785", "20310", "20357"), ("19367", "19999", "20090")),
+    ],
+)
+def test_known_bugs_of_the_oldest_broker_are_named(
+    versions: tuple[str, ...], level: Level, named: tuple[str, ...], unnamed: tuple[str, ...]
+) -> None:
+    brokers = tuple(BrokerFacts(at, f"b{at}:9092", kafka_version=each) for at, each in enumerate(versions))
+    (found,) = (each for each in judge(replace(HEALTHY, brokers=brokers)) if each.subject == BUGS)
+    assert found.level is level
+    assert all(f"KAFKA-{each}" in found.text for each in named)
+    assert not any(each in found.text for each in unnamed)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        replace(HEALTHY, prefix=None),
+        replace(HEALTHY, brokers=(BrokerFacts(1, "b1:9092", kafka_version="3.9"),)),
+        replace(HEALTHY, brokers=(BrokerFacts(1, "b1:9092", kafka_version=None),)),
+        replace(HEALTHY, brokers=(BrokerFacts(1, "b1:9092", error="refused", kafka_version="4.0"),)),
+        replace(HEALTHY, brokers=(BrokerFacts(1, "b1:9092", kafka_version="unknown"),)),
+    ],
+)
+def test_no_bug_of_protocol_2_is_named_without_such_transactions(facts: Facts) -> None:
+    assert BUGS not in {each.subject for each in judge(facts)}
