@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from penstock.client.produce.spans import WrittenSpan
 from penstock.client.transactions.markers import Witness
 from penstock.client.transactions.steps import TransactionIdentity, TransactionProtocol
 from penstock.sink.exactly_once import _log_records as records
-from penstock.sink.exactly_once.committable import Committable, TargetTopic
+from penstock.sink.exactly_once import receipt
+from penstock.sink.exactly_once.committable import Committable, TargetTopic, TaskSpan
 from penstock.sink.exactly_once.decision import DecidedTransaction, Decision, DecisionStatus, Outcome
 from penstock.sink.exactly_once.digest import RecordDigest
 from penstock.sink.exactly_once.names import TransactionNames
@@ -25,7 +27,7 @@ from penstock.state.seal import Seal, parse_seal
 from penstock.targets._iceberg_snapshots import properties_of
 from penstock.targets._table_properties import new_properties
 from penstock.targets.marker import marker_of
-from penstock.types import TopicPartition
+from penstock.types import OffsetRange, TopicPartition
 from tests.compat import notes
 from tests.compat.tables import batch_of
 
@@ -82,6 +84,20 @@ DECISIONS = {
     ),
     "withdrawn": Decision(_QUERY, 41, DecisionStatus.WITHDRAWN, 2, 10, (), _AT_MS),
 }
+RECEIPT = receipt.Receipt(
+    _QUERY,
+    41,
+    _AT_MS,
+    (
+        receipt.WrittenTransaction(
+            7, 3, RecordDigest(5, 0x12AB, 0x34CD), "tp", (TaskSpan(_A, WrittenSpan(5, 17, 30, True)),)
+        ),
+        receipt.WrittenTransaction(8, 3, RecordDigest(0, 0, 0)),
+    ),
+    "0.1.0",
+    "4.2.1",
+    (OffsetRange(_B, 5, 10),),
+)
 _LOCATION = records.LogLocation("other", "other-decisions")
 _NAMES = TransactionNames("app")
 _SEAL = Seal(0x10000002A, "0123456789abcdef", 7, frozenset([(5, "aa"), (6, "bb")]))
@@ -105,6 +121,8 @@ def made() -> Texts:
                 4711, {_QUERY: decisions["finished"]}, [("q", records.encode_moved(_LOCATION))]
             ),
             **{f"log: {name}": text for name, text in decisions.items()},
+            "log: key of a receipt": receipt.key_of_receipt("app", 4711),
+            "log: receipt": receipt.encode_receipt(RECEIPT),
         }
     return {
         **{f"offset: {name}": json.dumps(each.to_json()) for name, each in (OFFSETS | MADE_OFFSETS).items()},
@@ -146,6 +164,9 @@ def _read_others(texts: Texts) -> dict[str, Any]:
         "log: back": records.decode_moved(value["log: back"]),
         "log: started": records.decode_snapshot(value["log: started"]),
         "log: snapshot": records.decode_snapshot(value["log: snapshot"]),
+        **(
+            {"log: receipt": receipt.decode_receipt(value["log: receipt"])} if "log: receipt" in value else {}
+        ),
         "seal of a state": parse_seal(value["seal of a state"], "seal"),
         "id of a transaction": _NAMES.parse(texts["id of a transaction"]),
     }

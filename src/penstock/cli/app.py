@@ -19,6 +19,7 @@ from penstock.cli.broker import broker_app
 from penstock.cli.connecting import ASKED_CLUSTER
 from penstock.cli.doctor import doctor
 from penstock.cli.lag import lag
+from penstock.cli.receipts import receipts
 from penstock.cli.records import cat, produce
 from penstock.cli.sql import sql
 from penstock.cli.state import state_app
@@ -49,6 +50,7 @@ app.command()(sql)
 app.command()(lag)
 app.command()(top)
 app.command("take-over")(take_over)
+app.command()(receipts)
 
 
 @app.command()

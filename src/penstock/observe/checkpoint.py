@@ -21,7 +21,7 @@ from penstock.observe._folders import Folder, open_folder
 from penstock.observe.health import Sample
 from penstock.security.location import without_secrets
 from penstock.source.checkpoint_offset import Positions, SourceOffset
-from penstock.types import TopicPartition
+from penstock.types import OffsetRange, TopicPartition
 
 _HISTORY_BATCHES = 10
 _NOT_READ_YET = "-"
@@ -92,6 +92,34 @@ def read_checkpoint(location: str | Path, source: int | None = None) -> Checkpoi
         topic_ids=dict(ChainMap(*(dict(each.markers.topic_ids) for each in last))),
         waiting=frozenset().union(*(each.markers.waiting for each in last)),
     )
+
+
+def read_ranges(
+    location: str | Path, batch_id: int, source: int | None = None
+) -> tuple[str | None, list[OffsetRange]]:
+    """Return the id of a query, and the offsets that one of its batches reads, by topic partition.
+
+    Raises:
+        CheckpointError: Spark has removed the file of this batch or of the one before, or it cannot be read.
+        OptionError: there is no such source, or two sources read the same topic partition.
+    """
+    folder = open_folder(location)
+    ends, starts = dict[TopicPartition, int](), dict[TopicPartition, int]()
+    before = _positions(folder, batch_id - 1, source) if batch_id > 0 else {}
+    for offset in _kafka_offsets(folder, batch_id, source):
+        _merge(ends, offset.positions)
+        whole = offset.markers.whole_start
+        _merge(starts, {**before, **offset.markers.partial_start} if whole is None else whole)
+    unknown = ends.keys() - starts.keys()
+    if unknown:
+        raise CheckpointError(
+            f"The checkpoint does not say where batch {batch_id} begins to read {min(unknown)}.",
+            batch_id=batch_id,
+        )
+    ranges = [
+        OffsetRange(each, starts[each], end) for each, end in sorted(ends.items()) if end > starts[each]
+    ]
+    return _query_id(folder), ranges
 
 
 def _batches(folder: Folder, log: str) -> list[int]:

@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark import __version__ as version_of_spark
 from pyspark.sql.types import StructType
 
+from penstock import __version__ as version_of_penstock
 from penstock.client.settings import connection_settings
 from penstock.errors import ExactlyOnceError, PenstockError
 from penstock.options.config import SinkConfig
@@ -44,6 +46,7 @@ from penstock.spark.versions import ArrowWriter, StreamArrowWriter, WriterCommit
 
 if TYPE_CHECKING:  # the driver's half, and a task without a table loads nothing of tables
     from penstock.sink.exactly_once.driver_side import DriverSide, ExactlyOnceSettings
+    from penstock.sink.exactly_once.receipt import Facts
     from penstock.spark._key_sketch import KeySketch
     from penstock.spark._tables import TableSink
 
@@ -107,7 +110,7 @@ class _ExactlyOnce:
         reporter.prepared(reports)
         check_keys(messages, is_written=False)
         begun_ms = now_ms()
-        side.commit(reports, siblings)
+        side.commit(reports, siblings, _facts(self._config, reports))
         reporter.committed(reports, now_ms() - begun_ms, side.unfinished_count())
 
     def _abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -197,6 +200,17 @@ def _query_id_of_batch_write(config: SinkConfig) -> str:
     if config.write_id is not None:
         return f"{NAMED_WRITE_PREFIX}{config.write_id}"
     return f"{BATCH_WRITE_PREFIX}{uuid.uuid4()}"
+
+
+def _facts(config: SinkConfig, reports: Sequence[TaskReport]) -> Facts:
+    """Return what the receipt of a batch says beside its writes: versions, and what the batch read."""
+    from penstock.sink.exactly_once.receipt import Facts  # noqa: PLC0415 - tasks never decide
+    from penstock.spark._ranges_read import ranges_read  # noqa: PLC0415 - tasks never decide
+
+    read = None
+    if reports and config.checkpoint_location is not None:
+        read = ranges_read(config.checkpoint_location, reports[0].query_id, reports[0].batch_id)
+    return Facts(version_of_penstock, version_of_spark, read)
 
 
 def _reports(messages: Sequence[WriterCommitMessage | None]) -> list[TaskReport]:

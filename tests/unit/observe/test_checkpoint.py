@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import CheckpointError, OptionError
-from penstock.observe.checkpoint import read_checkpoint
+from penstock.observe.checkpoint import read_checkpoint, read_ranges
 from penstock.observe.health import Sample
 from penstock.source.checkpoint_offset import Markers, SourceOffset
-from penstock.types import TopicPartition
+from penstock.types import OffsetRange, TopicPartition
+from tests.checkpoint_files import write_checkpoint
 
 RELEASED = Path(__file__).parents[2] / "compat" / "0.1.0" / "checkpoint"
 TP = TopicPartition("t", 0)
@@ -130,3 +131,23 @@ def test_a_folder_without_batches_is_an_error(tmp_path: Path) -> None:
         read_checkpoint(tmp_path / "missing")
     with pytest.raises(CheckpointError, match="found no batch"):
         read_checkpoint(tmp_path)
+
+
+def test_the_ranges_of_a_batch_are_those_between_two_files(tmp_path: Path) -> None:
+    first = {"a": {"0": 3, "1": 4}, '$penstock/1 start {"a":{"0":1,"1":4}}': {}}
+    second = {"a": {"0": 3, "1": 9, "2": 7}, '$penstock/1 from {"a":{"2":2}}': {}}
+    folder = write_checkpoint(tmp_path / "checkpoint", first, second)
+    (folder / "metadata").write_text('{"id": "q"}')
+    assert read_ranges(folder, 0) == ("q", [OffsetRange(TopicPartition("a", 0), 1, 3)])
+    expected = [OffsetRange(TopicPartition("a", 1), 4, 9), OffsetRange(TopicPartition("a", 2), 2, 7)]
+    assert read_ranges(folder, 1) == ("q", expected)
+
+
+def test_the_ranges_of_a_batch_are_not_guessed(tmp_path: Path) -> None:
+    folder = write_checkpoint(tmp_path / "checkpoint", {"a": {"0": 3}}, {"a": {"0": 3, "1": 9}})
+    with pytest.raises(CheckpointError, match="begins to read a-0"):
+        read_ranges(folder, 0)
+    with pytest.raises(CheckpointError, match="begins to read a-1"):
+        read_ranges(folder, 1)
+    with pytest.raises(CheckpointError, match="Cannot read offsets/2"):
+        read_ranges(folder, 2)

@@ -40,6 +40,7 @@ from penstock.client.produce.delivery import DeliveryLimits, DeliveryQueue, Plan
 from penstock.client.produce.figures import ProduceFigures
 from penstock.client.produce.idempotence import ANONYMOUS, ProducerIdentity, SequenceNumbers
 from penstock.client.produce.requests import is_by_name, produce_answers, produce_request
+from penstock.client.produce.spans import NOTHING_WRITTEN, WrittenSpan
 from penstock.client.produce.verdicts import Verdict
 from penstock.client.settings import ProduceSettings
 from penstock.codec import RecordColumns
@@ -85,6 +86,8 @@ class Producer:
         self.identity = identity
         self.first_written: tuple[TopicPartition, int] | None = None
         """The topic partition and offset of one acknowledged record."""
+        self.spans: dict[TopicPartition, WrittenSpan] = {}
+        """Where the acknowledged records are."""
         self.writes_by_name = False
         """Whether a broker took records by the topic's name: then it may have been a recreated topic."""
         self._register = register
@@ -426,8 +429,11 @@ class Producer:
                 self._lose(batch, failures.refused(batch, answer.error_code, answer.words))
             elif verdict is Verdict.RETRY_ELSEWHERE:
                 self._want_metadata(batch.topic_partition.topic)
-            elif verdict is Verdict.ACKNOWLEDGED and self.first_written is None and answer.base_offset >= 0:
-                self.first_written = batch.topic_partition, answer.base_offset
+            elif verdict is Verdict.ACKNOWLEDGED:
+                if self.first_written is None and answer.base_offset >= 0:
+                    self.first_written = batch.topic_partition, answer.base_offset
+                span = self.spans.get(batch.topic_partition, NOTHING_WRITTEN)
+                self.spans[batch.topic_partition] = span.with_batch(answer.base_offset, batch.record_count)
 
     def _on_unanswered(self, request: PlannedRequest, error: PenstockError, now_ms: int) -> None:
         """Take back the batches of an unanswered request; the broker may have written them."""

@@ -57,6 +57,7 @@ from penstock.sink.exactly_once.kafka import SinkTransactions
 from penstock.sink.exactly_once.log import DecisionLog
 from penstock.sink.exactly_once.mandate import check_order, known_batch
 from penstock.sink.exactly_once.names import TransactionNames
+from penstock.sink.exactly_once.receipt import NO_FACTS, Facts, Receipt, receipt_of
 
 _log = logging.getLogger(__name__)
 
@@ -69,6 +70,7 @@ def commit(
     siblings: Collection[str] = frozenset(),
     *,
     fails_on_new_query: bool = False,
+    facts: Facts = NO_FACTS,
 ) -> None:
     """Decide that the batch of these reports is written, and finish it.
 
@@ -79,6 +81,7 @@ def commit(
         reports: one of each task of the batch, written under one mandate.
         siblings: other prefixes under which the query writes its batches, too.
         fails_on_new_query: whether a new query under the prefix of another one is an error.
+        facts: what else the receipt of the batch says.
 
     Raises:
         NewQueryError: with `fails_on_new_query`, another query has written under the prefix.
@@ -110,7 +113,8 @@ def commit(
             check_topics_in_place(kafka, decision, names, is_replay_of_lost=previous is not None)
     # From `_decide` on the batch counts as written: an error below is one of finishing, not of the batch.
     if decision is not None:
-        session = _decide(kafka, log, names, head.session, decision, came_back_from)
+        receipt = receipt_of(decision, reports, facts)
+        session = _decide(kafka, log, names, head.session, decision, came_back_from, receipt)
         _finish(kafka, log, names, session, decision)
     elif previous is not None:
         _take_replay(kafka, log, names, head, reports, previous)
@@ -249,10 +253,11 @@ def _decide(
     session: ProducerSession,
     decision: Decision,
     came_back_from: Sequence[LogLocation],
+    receipt: Receipt,
 ) -> ProducerSession:
     reached(Step.BEFORE_DECISION)
     try:
-        following = log.append(session, decision, came_back_from)
+        following = log.append(session, decision, came_back_from, receipt)
     except Exception as error:
         raise fate_of_decision(kafka, log, names, session, decision, error) from error
     reached(Step.DECIDED)

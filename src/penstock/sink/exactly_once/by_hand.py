@@ -31,6 +31,7 @@ from penstock.sink.exactly_once.kafka import KafkaSinkTransactions, SinkTransact
 from penstock.sink.exactly_once.log import DecisionLog
 from penstock.sink.exactly_once.log_topic import DecisionTopic, DecisionTopicSettings
 from penstock.sink.exactly_once.names import LOG_SUFFIX, TransactionNames
+from penstock.sink.exactly_once.receipt import Receipt
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,10 @@ class TransactionTools:
     def decisions(self) -> list[Decision]:
         """Return the newest decision of each query; none if there is no decision log."""
         return list(self._log.catch_up(waits=False).values()) if self.has_log() else []
+
+    def receipts(self) -> list[Receipt]:
+        """Return the receipts of the newest batches, in order of time; none if there is no decision log."""
+        return self._log.receipts() if self.has_log() else []
 
     def open_transactions(self) -> list[OpenTransaction]:
         """Return all open transactions of the prefix by name, with that of the committer.

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from penstock.client.produce.figures import NO_FIGURES, ProduceFigures
+from penstock.client.produce.spans import WrittenSpan
 from penstock.client.transactions.append import ProducerSession
 from penstock.client.transactions.markers import Witness
 from penstock.client.transactions.steps import TransactionIdentity, TransactionProtocol
@@ -79,6 +80,13 @@ class Committable:
         )
 
 
+class TaskSpan(NamedTuple):
+    """Where a task has written into one topic partition."""
+
+    topic_partition: TopicPartition
+    span: WrittenSpan
+
+
 @dataclass(frozen=True, slots=True)
 class TaskReport:
     """The message of one task. Every task sends one, also one without rows (`committable` None).
@@ -86,6 +94,7 @@ class TaskReport:
     `session` is that of the mandate under which the task wrote: only its holder may decide on the report.
     `topics` are those that the task wrote into. `drained` counts what it read of a batch that is already
     written. `figures` and `opened_at_ms` (wall clock; when its transaction began) are for metrics alone.
+    `spans` and `digest_form` (see `digest.form_of`) are for the receipt.
     """
 
     query_id: str
@@ -97,3 +106,5 @@ class TaskReport:
     drained: RecordDigest = NO_RECORDS
     figures: ProduceFigures = NO_FIGURES
     opened_at_ms: int | None = None
+    spans: tuple[TaskSpan, ...] = ()
+    digest_form: str | None = None

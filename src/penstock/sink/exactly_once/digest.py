@@ -78,3 +78,20 @@ def digest_rows(batch: pa.RecordBatch, topic: str | None = None) -> RecordDigest
     if partitions is not None and partitions.type != pa.int32():
         partitions = partitions.cast(pa.int32())
     return RecordDigest(batch.num_rows, *digest_records(columns, topics, partitions))
+
+
+def form_of(batch: pa.RecordBatch) -> str | None:
+    """Return how a log can be digested again to compare it with rows: a text of "t" and "p", or neither.
+
+    "t": the rows have timestamps; "p": they name partitions. None: only some rows have one, so the log, in
+    which each record has both, cannot tell what to digest.
+    """
+    form = ""
+    for name, letter in (("timestamp", "t"), ("partition", "p")):
+        column = column_of(batch, name, None)
+        if column is None or column.null_count == batch.num_rows:
+            continue
+        if column.null_count:
+            return None
+        form += letter
+    return form

@@ -27,6 +27,7 @@ from penstock.sink.exactly_once.log import DecisionLog
 from penstock.sink.exactly_once.log_topic import DecisionTopic, DecisionTopicSettings
 from penstock.sink.exactly_once.mandate import Mandate
 from penstock.sink.exactly_once.names import TransactionNames
+from penstock.sink.exactly_once.receipt import NO_FACTS, Facts
 
 T = TypeVar("T")
 
@@ -87,11 +88,16 @@ class DriverSide:
         """
         return self._run(lambda log: self._recover(log, query_id))
 
-    def commit(self, reports: Sequence[TaskReport], siblings: Collection[str] = frozenset()) -> None:
+    def commit(
+        self,
+        reports: Sequence[TaskReport],
+        siblings: Collection[str] = frozenset(),
+        facts: Facts = NO_FACTS,
+    ) -> None:
         """Decide and finish after all tasks of a batch. See `_commit.commit`."""
-        fails = self._fails_on_new_query
+        fails, kafka, names = self._fails_on_new_query, self._kafka, self._names
         self._run(
-            lambda log: commit(self._kafka, log, self._names, reports, siblings, fails_on_new_query=fails)
+            lambda log: commit(kafka, log, names, reports, siblings, fails_on_new_query=fails, facts=facts)
         )
 
     def abort(self, reports: Sequence[TaskReport]) -> None:

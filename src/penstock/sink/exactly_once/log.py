@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Mapping, Sequence
 from enum import Enum
 
@@ -33,12 +34,22 @@ from penstock.sink.exactly_once._log_records import (
 )
 from penstock.sink.exactly_once._log_store import LogStore
 from penstock.sink.exactly_once.decision import Decision
+from penstock.sink.exactly_once.receipt import (
+    Receipt,
+    decode_receipt,
+    encode_receipt,
+    is_receipt_key,
+    key_of_receipt,
+    newest,
+)
 
 SNAPSHOT_EVERY_OFFSETS = 200
 """The distance between two snapshots in the log: about 50 batches."""
 _SNAPSHOT_MAX_BYTES = 4 << 20
 _WANTED_RECORD_BYTES = 8 << 20
 """max.message.bytes of a log that penstock creates."""
+_RECORD_OVERHEAD_BYTES = 128
+"""More than the frame of a second record in a batch takes. Random, so that it does not shrink."""
 _FIRST_READ_OFFSETS = 256
 _log = logging.getLogger(__name__)
 
@@ -179,7 +190,11 @@ class DecisionLog:
     # ----- writing
 
     def append(
-        self, session: ProducerSession, decision: Decision, came_back_from: Sequence[LogLocation] = ()
+        self,
+        session: ProducerSession,
+        decision: Decision,
+        came_back_from: Sequence[LogLocation] = (),
+        receipt: Receipt | None = None,
     ) -> ProducerSession:
         """Write and commit one decision. Errors as `TransactionalAppender.append`.
 
@@ -189,6 +204,7 @@ class DecisionLog:
             came_back_from: locations whose markers in this log the decision takes back. They are taken back
                 in the transaction of the decision: a driver that does not decide must not remove a marker,
                 because another prefix may have decided since, and relies on it.
+            receipt: of the decision. It is left out if the topic would refuse both together.
         """
         query_id = decision.query_id
         is_gone = decision.is_over and not self._contents.is_in_snapshot(query_id)
@@ -197,11 +213,52 @@ class DecisionLog:
             (moved_key_of(self._prefix, query_id, location.prefix), encode_back(location))
             for location in came_back_from
         ]
-        following = self._store.append(session, *back, (key_of(self._prefix, query_id), value))
+        key = key_of(self._prefix, query_id)
+        receipts = () if receipt is None else self._receipt(receipt, key + (value or b""))
+        following = self._store.append(session, *back, *receipts, (key, value))
         for record in back:
             self._contents.apply(LogRecord(self._next_offset, *record))
         self._contents.remember(query_id, None if is_gone else decision)
         return following
+
+    def _receipt(self, receipt: Receipt, decision: bytes) -> tuple[tuple[bytes, bytes], ...]:
+        """Return the record of a receipt; none if it might not fit beside the record of its decision."""
+        key, value = key_of_receipt(self._prefix, self._next_offset), encode_receipt(receipt)
+        if not self._store.fits(key, value + decision + os.urandom(_RECORD_OVERHEAD_BYTES)):
+            _log.warning(
+                "prefix %s: the receipt of %s would have %d bytes, which is too large for the decision log "
+                "%s, so the batch has none. Nothing is lost, but `penstock verify` cannot check the batch. "
+                "If the topic's max.message.bytes is below %d, raise it to that.",
+                self._prefix,
+                receipt.where,
+                len(value),
+                self.topic,
+                _WANTED_RECORD_BYTES,
+            )
+            return ()
+        return ((key, value),)
+
+    def receipts(self) -> list[Receipt]:
+        """Return the receipts that the log has, one of each batch, in order of time. Reads the whole log.
+
+        Raises:
+            DecisionLogError: a receipt cannot be read by this version; or errors as `catch_up`.
+        """
+        found = []
+        for record in self._store.read(0, self._stable_end(waits=False)):
+            if record.value is None or not is_receipt_key(self._prefix, record.key):
+                continue
+            try:
+                found.append(decode_receipt(record.value))
+            except (KeyError, TypeError, ValueError) as error:
+                raise DecisionLogError(
+                    f"Expected a receipt that this version of penstock can read at offset {record.offset} of "
+                    f"the decision log {self.topic}, got another record ({error!r}). Nothing was changed, "
+                    "and queries are not affected. Use the version of penstock that wrote it.",
+                    topic=self.topic,
+                    offset=record.offset,
+                ) from error
+        return newest(found)
 
     def keep_short(self, session: ProducerSession) -> ProducerSession:
         """Write a snapshot if a start would have to read far back. Errors as `append`.

@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -41,8 +42,8 @@ from penstock.sink.exactly_once._aborted import task_lost_error
 from penstock.sink.exactly_once._prefix_users import taken_error
 from penstock.sink.exactly_once._probes import Step, reached
 from penstock.sink.exactly_once._reused_ids import reused_ids
-from penstock.sink.exactly_once.committable import Committable, TargetTopic, TaskReport
-from penstock.sink.exactly_once.digest import RecordDigest, digest_rows
+from penstock.sink.exactly_once.committable import Committable, TargetTopic, TaskReport, TaskSpan
+from penstock.sink.exactly_once.digest import RecordDigest, digest_rows, form_of
 from penstock.sink.exactly_once.mandate import Mandate, TaskPlan
 from penstock.sink.exactly_once.names import TransactionNames
 from penstock.sink.rows import check_write_schema
@@ -94,7 +95,7 @@ def write_in_transaction(
     opened_at_ms = time.time_ns() // 1_000_000
     try:
         identity = begin_transaction(connections, mandate, task.spark_partition_id, task.attempt)
-        committable, topics, figures = _write(connections, config, identity, task, with_first(first, filled))
+        written = _write(connections, config, identity, task, with_first(first, filled))
     except TransactionError as error:
         if not isinstance(error, ProducerFencedError):  # a fenced producer has nothing left to abort
             _abort_quietly(connections, identity)
@@ -108,10 +109,12 @@ def write_in_transaction(
     reused_ids(connections, mandate.prefix).give_back(mandate, identity)
     return replace(
         _report(mandate, task),
-        committable=committable,
-        topics=topics,
-        figures=figures,
+        committable=written.committable,
+        topics=written.topics,
+        figures=written.figures,
         opened_at_ms=opened_at_ms,
+        spans=written.spans,
+        digest_form=written.digest_form,
     )
 
 
@@ -129,13 +132,23 @@ def _drain(config: SinkConfig, batches: Iterable[pa.RecordBatch]) -> RecordDiges
     return sum((digest_rows(batch, config.topic) for batch in batches), RecordDigest())
 
 
+class _Written(NamedTuple):
+    """What a task has written, all of it acknowledged."""
+
+    committable: Committable
+    topics: tuple[TargetTopic, ...]
+    figures: ProduceFigures
+    spans: tuple[TaskSpan, ...]
+    digest_form: str | None
+
+
 def _write(
     connections: KafkaConnections,
     config: SinkConfig,
     identity: TransactionIdentity,
     task: TaskAttempt,
     batches: Iterator[pa.RecordBatch],
-) -> tuple[Committable, tuple[TargetTopic, ...], ProduceFigures]:
+) -> _Written:
     transactions = Transactions(connections)
     producer = Producer(
         connections,
@@ -167,7 +180,11 @@ def _write(
     witness = None if producer.first_written is None else Witness(*producer.first_written)
     total = digests.total
     committable = Committable(identity, task.spark_partition_id, total.record_count, str(total), witness)
-    return committable, topics, producer.figures
+    spans = tuple(TaskSpan(*each) for each in sorted(producer.spans.items()))
+    # A batch whose answer was lost is found in the log, without an answer that tells its offset.
+    if sum(each.span.record_count for each in spans) != total.record_count:
+        spans = ()
+    return _Written(committable, topics, producer.figures, spans, digests.form)
 
 
 def _written_topics(producer: Producer, view: ClusterView) -> tuple[TargetTopic, ...]:
@@ -191,16 +208,22 @@ def _written_topics(producer: Producer, view: ClusterView) -> tuple[TargetTopic,
 
 
 class _Digests:
-    """Adds up the digest of the rows that pass."""
+    """Adds up the digest of the rows that pass. `form`: see `form_of`; that of all rows, if it is one."""
 
     def __init__(self, topic: str | None) -> None:
         self.total = RecordDigest()
+        self._forms: set[str | None] = set()
         self._topic = topic
 
     def over(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             self.total += digest_rows(batch, self._topic)
+            self._forms.add(form_of(batch))
             yield batch
+
+    @property
+    def form(self) -> str | None:
+        return next(iter(self._forms)) if len(self._forms) == 1 else None
 
 
 def _step_refusal(identity: TransactionIdentity, error: ProduceError) -> PenstockError | None:

@@ -146,7 +146,7 @@ def test_decision_that_was_made_before_the_take_over_is_not_denied(
         driver(cluster).recover()
         if log_is == "compacted":
             with cluster.kafka.log(LOG) as log:
-                log.batches = [each for each in log.batches if each.base_offset != decided_at]
+                log.batches = [each for each in log.batches if each.last_offset != decided_at]
         elif log_is == "cut back":
             cluster.cut_log_back()
         elif log_is == "silent":

@@ -1,0 +1,238 @@
+"""Receipts: what each decided batch has read and written, kept in the decision log for `penstock verify`.
+
+Runs on the driver. Pure. A receipt is a record of its own in the decision log, written in the transaction of
+the decision: there is a receipt if and only if there was the decision. Nothing depends on it: a query runs
+and recovers without receipts. Its key is not that of a decision, so versions without receipts skip it:
+
+    key    {"prefix": "app/receipt", "query_id": "receipt:17"}
+    value  {"version": 1, "query_id": "6f7a...", "batch_id": 41, "at_ms": ..., "record_count": 10,
+            "digest": "1:ab12...", "penstock": "0.1.0", "spark": "4.2.1",
+            "read": {"orders": [[0, 5, 10]]},
+            "transactions": [[<producer id>, <epoch>, <count>, "1:...", "tp",
+                              [["orders-copy", 0, <count>, <first>, <last>, true]]], ...]}
+
+`read` has partition, first offset and end of each topic partition that the batch read; it is missing if
+Spark's checkpoint was not on this machine. The number in the key goes round (`SLOTS`), so compaction keeps
+the newest receipts and the log stays bounded. A replay of lost parts has a receipt of its own, without the
+offsets of the parts that stayed; `newest` puts both together.
+
+Invariant: what this version cannot read is an error, never a guess.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from penstock.client.produce.spans import WrittenSpan
+from penstock.sink.exactly_once.committable import Committable, TaskReport, TaskSpan
+from penstock.sink.exactly_once.decision import Decision, Outcome, where
+from penstock.sink.exactly_once.digest import RecordDigest
+from penstock.types import OffsetRange, TopicPartition
+
+VERSION = 1
+SLOTS = 10_000
+"""How many receipts a prefix keeps at most."""
+OFFSETS_OF_BATCH = 5
+"""A batch takes at least so many offsets of the log: decision, receipt, outcome, and two markers."""
+RANGES_MAX = 500
+"""A batch that reads more topic partitions has no ranges in its receipt, because they would be too long."""
+RECEIPT_PREFIX = "/receipt"
+_RECEIPT = "receipt:"
+
+
+class Facts(NamedTuple):
+    """What the caller of `commit` knows of a batch. `read` None: unknown."""
+
+    penstock: str = ""
+    spark: str = ""
+    read: tuple[OffsetRange, ...] | None = None
+
+
+NO_FACTS = Facts()
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenTransaction:
+    """One transaction of a batch. `form`: see `digest.form_of`. No `spans`: its offsets are unknown."""
+
+    producer_id: int
+    producer_epoch: int
+    content: RecordDigest
+    form: str | None = None
+    spans: tuple[TaskSpan, ...] = ()
+
+    @property
+    def producer(self) -> tuple[int, int]:
+        return self.producer_id, self.producer_epoch
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What a decided batch has read and written.
+
+    `superseded`: transactions of earlier decisions about this batch that the newest one does not name.
+    """
+
+    query_id: str
+    batch_id: int
+    at_ms: int
+    transactions: tuple[WrittenTransaction, ...]
+    penstock: str = ""
+    spark: str = ""
+    read: tuple[OffsetRange, ...] | None = None
+    superseded: tuple[WrittenTransaction, ...] = field(default=(), compare=False)
+
+    @property
+    def content(self) -> RecordDigest:
+        return sum((each.content for each in self.transactions), RecordDigest())
+
+    @property
+    def where(self) -> str:
+        return where(self.query_id, self.batch_id)
+
+    def written(self) -> dict[TopicPartition, int]:
+        """Return how many records it has written into each topic partition, where that is known."""
+        counts: dict[TopicPartition, int] = {}
+        for topic_partition, span in (each for one in self.transactions for each in one.spans):
+            counts[topic_partition] = counts.get(topic_partition, 0) + span.record_count
+        return counts
+
+
+def receipt_of(decision: Decision, reports: Iterable[TaskReport], facts: Facts) -> Receipt:
+    """Return the receipt of a decision that is about to be written."""
+    by_part = {each.committable: each for each in reports if each.committable is not None}
+    named = [each.committable for each in decision.transactions if each.outcome is not Outcome.LOST]
+    return Receipt(
+        decision.query_id,
+        decision.batch_id,
+        decision.at_ms,
+        tuple(_written(each, by_part.get(each)) for each in named),
+        facts.penstock,
+        facts.spark,
+        facts.read if facts.read is None or len(facts.read) <= RANGES_MAX else None,
+    )
+
+
+def _written(committable: Committable, report: TaskReport | None) -> WrittenTransaction:
+    identity = committable.identity
+    producer = identity.producer_id, identity.producer_epoch
+    if report is None:
+        return WrittenTransaction(*producer, committable.content)
+    return WrittenTransaction(*producer, committable.content, report.digest_form, report.spans)
+
+
+def newest(receipts: Iterable[Receipt]) -> list[Receipt]:
+    """Return one receipt of each batch, in order of time, from all that a log has, the oldest first."""
+    found: dict[tuple[str, int], Receipt] = {}
+    for each in receipts:
+        batch = each.query_id, each.batch_id
+        before = found.pop(batch, None)
+        found[batch] = each if before is None else _merged(before, each)
+    return sorted(found.values(), key=lambda each: (each.at_ms, each.query_id, each.batch_id))
+
+
+def _merged(before: Receipt, after: Receipt) -> Receipt:
+    known = {each.producer: each for each in before.transactions if each.spans}
+    transactions = tuple(
+        each if each.spans else known.get(each.producer, each) for each in after.transactions
+    )
+    kept = {each.producer for each in transactions}
+    gone = (each for each in (*before.superseded, *before.transactions) if each.producer not in kept)
+    read = before.read if after.read is None else after.read
+    return replace(after, transactions=transactions, read=read, superseded=tuple(gone))
+
+
+# ----- the record
+
+
+def key_of_receipt(prefix: str, log_offset: int) -> bytes:
+    """Return the key of the receipt of a decision that is written when the log has reached this offset."""
+    slot = log_offset // OFFSETS_OF_BATCH % SLOTS
+    stored = {"prefix": prefix + RECEIPT_PREFIX, "query_id": f"{_RECEIPT}{slot}"}
+    return json.dumps(stored, sort_keys=True).encode()
+
+
+def is_receipt_key(prefix: str, key: bytes | None) -> bool:
+    """Return whether a record of a decision log is a receipt of this prefix."""
+    try:
+        return str(json.loads(key or b"")["prefix"]) == prefix + RECEIPT_PREFIX
+    except (KeyError, TypeError, ValueError):
+        return False
+
+
+def encode_receipt(receipt: Receipt) -> bytes:
+    """Return the value of a receipt's record."""
+    content = receipt.content
+    stored: dict[str, Any] = {
+        "version": VERSION,
+        "query_id": receipt.query_id,
+        "batch_id": receipt.batch_id,
+        "at_ms": receipt.at_ms,
+        "record_count": content.record_count,
+        "digest": str(content),
+        "penstock": receipt.penstock,
+        "spark": receipt.spark,
+        "transactions": [_transaction_to_json(each) for each in receipt.transactions],
+    }
+    if receipt.read is not None:
+        stored["read"] = ranges_to_json(receipt.read)
+    return json.dumps(stored, separators=(",", ":")).encode()
+
+
+def ranges_to_json(ranges: Sequence[OffsetRange]) -> dict[str, list[list[int]]]:
+    """Return partition, first offset and end of each range, by topic."""
+    by_topic: dict[str, list[list[int]]] = {}
+    for each in ranges:
+        topic, partition = each.topic_partition
+        by_topic.setdefault(topic, []).append([partition, each.starting_offset, each.stopping_offset])
+    return by_topic
+
+
+def decode_receipt(value: bytes) -> Receipt:
+    """Return the receipt of a value; KeyError, TypeError or ValueError if this version cannot read it."""
+    stored: Mapping[str, Any] = json.loads(value)
+    if stored["version"] != VERSION:
+        msg = f"version {stored['version']}, while this is version {VERSION}"
+        raise ValueError(msg)
+    receipt = Receipt(
+        str(stored["query_id"]),
+        int(stored["batch_id"]),
+        int(stored["at_ms"]),
+        tuple(_transaction_from_json(each) for each in stored["transactions"]),
+        str(stored["penstock"]),
+        str(stored["spark"]),
+        _ranges_from_json(stored["read"]) if "read" in stored else None,
+    )
+    content = receipt.content
+    if (content.record_count, str(content)) != (stored["record_count"], stored["digest"]):
+        msg = f"its transactions have {content.record_count} records, its total {stored['record_count']}"
+        raise ValueError(msg)
+    return receipt
+
+
+def _ranges_from_json(stored: Mapping[str, list[list[int]]]) -> tuple[OffsetRange, ...]:
+    return tuple(
+        OffsetRange(TopicPartition(topic, partition), first, end)
+        for topic, ranges in stored.items()
+        for partition, first, end in ranges
+    )
+
+
+def _transaction_to_json(each: WrittenTransaction) -> list[Any]:
+    spans = [[*topic_partition, *span] for topic_partition, span in each.spans]
+    content = each.content
+    return [each.producer_id, each.producer_epoch, content.record_count, str(content), each.form, spans]
+
+
+def _transaction_from_json(stored: Sequence[Any]) -> WrittenTransaction:
+    producer_id, producer_epoch, count, digest, form, spans = stored
+    return WrittenTransaction(
+        int(producer_id),
+        int(producer_epoch),
+        RecordDigest.from_text(int(count), str(digest)),
+        None if form is None else str(form),
+        tuple(TaskSpan(TopicPartition(*each[:2]), WrittenSpan(*each[2:])) for each in spans),
+    )

@@ -1,0 +1,67 @@
+"""`penstock receipts` without a broker."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+from typer.testing import CliRunner
+
+from penstock.cli import receipts as command
+from penstock.cli.app import app
+from penstock.client.produce.spans import WrittenSpan
+from penstock.errors import OptionError
+from penstock.sink.exactly_once.committable import TaskSpan
+from penstock.sink.exactly_once.digest import RecordDigest
+from penstock.sink.exactly_once.receipt import Receipt, WrittenTransaction
+from penstock.types import OffsetRange, TopicPartition
+
+_DAY_MS = round(datetime(2026, 11, 26, tzinfo=UTC).timestamp() * 1000)
+
+
+def _receipt(batch_id: int, at_ms: int, read: tuple[OffsetRange, ...] | None) -> Receipt:
+    spans = tuple(TaskSpan(TopicPartition("copy", at), WrittenSpan(2, 0, 1)) for at in range(2))
+    written = WrittenTransaction(7, 3, RecordDigest(4, 1, 2), "", spans)
+    return Receipt("q", batch_id, at_ms, (written,), "0.1.0", "4.2.1", read)
+
+
+RECEIPTS = [
+    _receipt(0, _DAY_MS - 1, None),
+    _receipt(1, _DAY_MS, (OffsetRange(TopicPartition("orders", 0), 5, 9),)),
+    _receipt(2, _DAY_MS + 1, None),
+]
+
+
+def _run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
+    monkeypatch.setattr(command, "receipts_of", lambda *_: RECEIPTS)
+    result = CliRunner().invoke(app, ["receipts", "--prefix", "p", "-b", "localhost:1", *arguments])
+    assert result.exit_code == 0, result.exception
+    return result.stdout
+
+
+def test_receipts_are_shown_as_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = _run(monkeypatch).splitlines()
+    assert len(lines) == 3
+    assert "batch 1 of query q: 4 records (copy 4)" in lines[1]
+    assert "read orders-0[5, 9)" in lines[1]
+    assert "what it read is not in the receipt" in lines[2]
+
+
+def test_receipts_of_a_time_are_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = ["--from", "2026-11-26T00:00:00Z", "--to", "2026-11-26T00:00:00.001+00:00"]
+    (found,) = json.loads(_run(monkeypatch, "--json", *times))
+    assert found["batch_id"] == 1
+    assert found["read"] == {"orders": [[0, 5, 9]]}
+    assert found["written"] == [{"topic": "copy", "partition": at, "records": 2} for at in range(2)]
+    assert found["record_count"] == 4
+
+
+def test_no_receipt_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "No receipt of prefix p" in _run(monkeypatch, "--to", "2020-01-01")
+
+
+def test_a_wrong_time_names_its_option() -> None:
+    result = CliRunner().invoke(app, ["receipts", "--prefix", "p", "-b", "localhost:1", "--to", "noon"])
+    assert isinstance(result.exception, OptionError)
+    assert "--to, got 'noon'" in str(result.exception)

@@ -1,0 +1,197 @@
+"""Each decided batch leaves a receipt, over the fake Kafka."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from penstock.client.produce.spans import NOTHING_WRITTEN, WrittenSpan
+from penstock.client.transactions.steps import TransactionProtocol
+from penstock.errors import DecisionLogError, TransactionsLostError
+from penstock.sink.exactly_once._log_contents import LogContents
+from penstock.sink.exactly_once._probes import Step, observe
+from penstock.sink.exactly_once.committable import TaskReport, TaskSpan
+from penstock.sink.exactly_once.digest import form_of
+from penstock.sink.exactly_once.log import DecisionLog
+from penstock.sink.exactly_once.receipt import (
+    OFFSETS_OF_BATCH,
+    RANGES_MAX,
+    SLOTS,
+    Facts,
+    Receipt,
+    decode_receipt,
+    encode_receipt,
+    is_receipt_key,
+    key_of_receipt,
+)
+from penstock.types import OffsetRange, TopicPartition
+from tests.unit.fake_driver import BOTH, PREFIX, QUERY, driver, expected, run_task, run_tasks
+from tests.unit.sink_cluster import LOG, TARGET, SinkCluster
+
+READ = (OffsetRange(TopicPartition("orders", 0), 5, 10),)
+FACTS = Facts("0.1.0", "4.2.1", READ)
+
+
+def receipts(cluster: SinkCluster) -> list[Receipt]:
+    """Return the receipts as another process reads them."""
+    log = DecisionLog(cluster.log_store, PREFIX)
+    assert log.open(create=False)
+    return log.receipts()
+
+
+def with_spans(reports: list[TaskReport]) -> list[TaskReport]:
+    """Return reports with the offsets that the producer of a real task knows."""
+    found = []
+    for each in reports:
+        assert each.committable is not None
+        assert each.committable.witness is not None
+        count, first = each.committable.record_count, each.committable.witness.offset
+        span = TaskSpan(TARGET, NOTHING_WRITTEN.with_batch(first, count))
+        found.append(replace(each, spans=(span,), digest_form=""))
+    return found
+
+
+@BOTH
+def test_each_batch_leaves_a_receipt_of_what_it_read_and_wrote(protocol: TransactionProtocol) -> None:
+    cluster = SinkCluster(protocol)
+    for batch_id in range(3):
+        side = driver(cluster)
+        side.commit(with_spans(run_tasks(cluster, side.recover(), batch_id)), facts=FACTS)
+    found = receipts(cluster)
+    assert [(each.query_id, each.batch_id) for each in found] == [(QUERY, 0), (QUERY, 1), (QUERY, 2)]
+    assert all((each.penstock, each.spark, each.read) == FACTS for each in found)
+    assert all(each.written() == {TARGET: 6} for each in found)
+    assert all(each.content.record_count == 6 for each in found)
+    assert len({str(each.content) for each in found}) == 3
+
+
+def test_a_batch_that_is_not_decided_leaves_none() -> None:
+    cluster = SinkCluster()
+    side = driver(cluster)
+    side.commit(run_tasks(cluster, side.recover(), 0))
+    driver(cluster).abort(run_tasks(cluster, driver(cluster).recover(), 1))
+    assert [each.batch_id for each in receipts(cluster)] == [0]
+
+
+def test_the_receipt_of_a_replay_of_lost_parts_names_the_parts_that_stayed() -> None:
+    cluster = SinkCluster()
+    side = driver(cluster)
+    reports = with_spans(run_tasks(cluster, side.recover(), 0))
+    lost = reports[1].committable
+    assert lost is not None
+
+    def time_out(step: Step) -> None:
+        if step is Step.DECIDED:
+            cluster.time_out(lost.identity.transactional_id)
+
+    observe(time_out)
+    try:
+        with pytest.raises(TransactionsLostError):
+            side.commit(reports, facts=FACTS)
+    finally:
+        observe(None)
+    again = driver(cluster)
+    mandate = again.recover()
+    replay = [run_task(cluster, mandate, 0, at) for at in range(3)]
+    written = [each.spark_partition_id for each in replay if each.committable is not None]
+    assert written == [1]
+    again.commit([with_spans([each])[0] if each.committable else each for each in replay])
+    (found,) = receipts(cluster)
+    assert found.written() == {TARGET: 6}
+    assert found.read == READ
+    assert [each.producer for each in found.superseded] == [
+        (lost.identity.producer_id, lost.identity.producer_epoch)
+    ]
+    assert sorted(cluster.committed) == sorted(expected(range(1)).elements())
+
+
+def test_a_receipt_is_left_out_where_the_topic_would_refuse_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = SinkCluster()
+    side = driver(cluster)
+    mandate = side.recover()
+    monkeypatch.setattr("penstock.sink.exactly_once.log_topic.DecisionTopic.fits", lambda *_: False)
+    side.commit(run_tasks(cluster, mandate, 0))
+    assert receipts(cluster) == []
+    assert sorted(cluster.committed) == sorted(expected(range(1)).elements())
+
+
+def test_versions_without_receipts_skip_them() -> None:
+    # `LogContents.apply` is what such a version does with each record.
+    cluster = SinkCluster()
+    side = driver(cluster)
+    side.commit(run_tasks(cluster, side.recover(), 0), facts=FACTS)
+    own = [record for record in cluster.log if is_receipt_key(PREFIX, record.key)]
+    assert len(own) == 1
+    contents = LogContents(LOG, PREFIX)
+    contents.apply(own[0])
+    assert contents.decisions() == {}
+    assert not is_receipt_key("ap", own[0].key)
+
+
+def test_the_keys_of_receipts_go_round() -> None:
+    keys = {key_of_receipt(PREFIX, OFFSETS_OF_BATCH * number) for number in range(2 * SLOTS)}
+    assert len(keys) == SLOTS
+
+
+def test_a_receipt_of_another_version_is_an_error_that_names_its_offset() -> None:
+    cluster = SinkCluster()
+    side = driver(cluster)
+    side.commit(run_tasks(cluster, side.recover(), 0))
+    log = DecisionLog(cluster.log_store, PREFIX)
+    log.open(create=False)
+    stored = {**json.loads(encode_receipt(log.receipts()[0])), "version": 2}
+    cluster.log_store.append_plainly(key_of_receipt(PREFIX, 0), json.dumps(stored).encode())
+    with pytest.raises(DecisionLogError, match="version 2"):
+        log.receipts()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda stored: stored.pop("batch_id"),
+        lambda stored: stored.update(record_count=99),
+        lambda stored: stored["transactions"].pop(),
+        lambda stored: stored["transactions"][0].pop(),
+    ],
+)
+def test_a_damaged_receipt_is_not_read(damage: Callable[[dict[str, Any]], object]) -> None:
+    cluster = SinkCluster()
+    side = driver(cluster)
+    side.commit(run_tasks(cluster, side.recover(), 0), facts=FACTS)
+    stored = json.loads(encode_receipt(receipts(cluster)[0]))
+    damage(stored)
+    with pytest.raises((KeyError, TypeError, ValueError)):
+        decode_receipt(json.dumps(stored).encode())
+
+
+def test_a_batch_of_very_many_topic_partitions_has_no_ranges() -> None:
+    cluster = SinkCluster()
+    side = driver(cluster)
+    many = tuple(OffsetRange(TopicPartition("orders", at), 0, 1) for at in range(RANGES_MAX + 1))
+    side.commit(run_tasks(cluster, side.recover(), 0), facts=FACTS._replace(read=many))
+    assert receipts(cluster)[0].read is None
+
+
+def test_an_offset_that_the_broker_did_not_tell_is_not_guessed() -> None:
+    span = NOTHING_WRITTEN.with_batch(7, 3).with_batch(-1, 2).with_batch(20, 1)
+    assert span == WrittenSpan(6, 7, 20, is_exact=False)
+
+
+@pytest.mark.parametrize(
+    ("timestamps", "partitions", "form"),
+    [(None, None, ""), ([None, None], [None, None], ""), ([1, 2], [0, 1], "tp"), ([1, None], [0, 1], None)],
+)
+def test_the_form_of_a_digest(
+    timestamps: list[int | None] | None, partitions: list[int | None] | None, form: str | None
+) -> None:
+    columns: dict[str, pa.Array] = {"value": pa.array([b"a", b"b"], pa.binary())}
+    if timestamps is not None:
+        columns["timestamp"] = pa.array(timestamps, pa.timestamp("us", tz="UTC"))
+    if partitions is not None:
+        columns["partition"] = pa.array(partitions, pa.int32())
+    assert form_of(pa.record_batch(columns)) == form
