@@ -1,4 +1,4 @@
-"""PEP 517 backend: setuptools, with a C compiler from PyPI on machines without one.
+"""PEP 517 backend: setuptools, an SBOM in each wheel, and a C compiler from PyPI where there is none.
 
 Runs in pip's build environment. Invariant: if the machine has a compiler, or CC names one, the build uses it
 unchanged. Otherwise the build asks for the `ziglang` wheel and uses that.
@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import penstock_sbom
 from setuptools import build_meta as setuptools_backend
 from setuptools.build_meta import (
     build_sdist,
@@ -92,7 +93,9 @@ def build_wheel(
     wheel_directory: str, config_settings: Any = None, metadata_directory: str | None = None
 ) -> str:
     with _some_compiler():
-        return setuptools_backend.build_wheel(wheel_directory, config_settings, metadata_directory)
+        name = setuptools_backend.build_wheel(wheel_directory, config_settings, metadata_directory)
+    penstock_sbom.add_to(Path(wheel_directory) / name)
+    return name
 
 
 def build_editable(

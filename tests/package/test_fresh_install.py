@@ -6,6 +6,7 @@ One build serves all tests of this file, and one environment each with the base 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -176,6 +177,22 @@ def test_the_wheel_has_no_code_that_python_compiled(wheel: Path) -> None:
     names = ZipFile(wheel).namelist()
     assert "penstock/__init__.py" in names
     assert [name for name in names if "__pycache__" in name or name.endswith(".pyc")] == []
+
+
+@pytest.mark.promise
+def test_the_wheel_lists_what_it_holds_and_needs(wheel: Path) -> None:
+    archive = ZipFile(wheel)
+    [sbom] = [each for each in archive.namelist() if re.search(r"\.dist-info/sboms/[^/]+\.cdx\.json$", each)]
+    listed = {each["name"]: each for each in json.loads(archive.read(sbom))["components"]}
+    [metadata] = [each for each in archive.namelist() if each.endswith(".dist-info/METADATA")]
+    required = re.findall(r"^Requires-Dist: ([\w-]+)[^;\n]*$", archive.read(metadata).decode(), re.MULTILINE)
+    assert set(listed) == {*required, "uplot"}
+    uplot = archive.read("penstock/observe/serve/page/uplot.js")
+    assert listed["uplot"]["hashes"] == [{"alg": "SHA-256", "content": hashlib.sha256(uplot).hexdigest()}]
+    of_others = (".jar", ".dll", ".dylib", ".min.js", ".class")
+    assert [each for each in archive.namelist() if each.endswith(of_others) or ".libs/" in each] == []
+    licences = {each.rpartition("/")[2] for each in archive.namelist() if ".dist-info/licenses/" in each}
+    assert licences == {"LICENSE", "NOTICE", "uplot.LICENSE"}
 
 
 @pytest.mark.promise

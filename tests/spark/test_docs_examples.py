@@ -36,8 +36,8 @@ ORDERS = [(b'{"id":%d}' % n, b'{"id":%d,"name":"n%d"}' % (n, n)) for n in range(
 def examples() -> list[Any]:
     found = []
     for page in PAGES:
-        if page.name == "from-flink-older.md":
-            continue  # tests/spark/older/test_listings.py
+        if page.name in ("from-flink-older.md", "examples.md"):
+            continue  # tests/spark/older/test_listings.py, tests/spark/test_examples.py
         for number, code in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)):
             if (page.name, number) in RUN_ELSEWHERE:
                 continue

@@ -19,7 +19,9 @@ def backend() -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(file.parent))  # as pip does for `backend-path`
+        spec.loader.exec_module(module)
     return module
 
 

@@ -1,0 +1,54 @@
+"""Make the page docs/examples.md from the scripts in examples/.
+
+Run `make docs` after you change one. Invariant: the page has the text that tests/spark/test_examples.py runs.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "examples.md"
+TITLES = {
+    "copy_exactly_once.py": "Copy a topic exactly once",
+    "cdc_to_table.py": "Changes of a database in a table",
+    "sql_job.py": "A job in Flink's SQL",
+    "join_topics.py": "A join of two topics",
+    "dead_letters.py": "Dead letters",
+    "schema_registry.py": "Avro and the Schema Registry",
+    "continuous_filter.py": "A filter without micro-batches",
+    "batch_with_a_filter.py": "A batch read with a filter",
+    "watch_lag.py": "Lag and health",
+    "test_a_job.py": "A test of a job",
+    "connect_client.py": "A client of Spark Connect",
+    "pipeline.py": "A Declarative Pipeline",
+}
+"""The scripts in the order of the page."""
+_HEAD = """\
+# Examples
+
+<!-- Made by `python -m tests.examples_page` (`make docs`): change the scripts in examples/, not this. -->
+
+Each of these scripts can be read in a minute. They stand in the folder `examples` of a checkout, and a test
+runs each of them on a real Kafka and a real Spark. [Install](install.md) penstock. Start a broker with
+`penstock broker start --port 9092`. Create the topics of the script (`penstock topics create`). Run it.
+"""
+
+
+def text() -> str:
+    """Return the page."""
+    return _HEAD + "".join(_entry(name, title) for name, title in TITLES.items())
+
+
+def _entry(name: str, title: str) -> str:
+    code = (ROOT / "examples" / name).read_text(encoding="utf-8")
+    docstring = ast.get_docstring(ast.parse(code)) or ""
+    body = code.partition('"""\n\n')[2].partition("from __future__ import annotations\n\n")[2]
+    return f"\n## {title}\n\n`examples/{name}`: {docstring}\n\n```python\n{body}```\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(text(), encoding="utf-8")
+    sys.stdout.write(f"{PAGE}\n")
