@@ -131,6 +131,9 @@ def _kept() -> dict[str, Kept]:
     return {
         "aggregate": Kept(Aggregate(plain, ("k",), tuple(parse_calls(calls))), plain, changes),
         "normalize": Kept(Normalize(plain, ("k",), ("at",)), plain, upserts),
+        "normalize with columns that change": Kept(
+            Normalize(plain, ("k",), ("at",), version=2), plain, upserts
+        ),
         "deduplicate": Kept(Deduplicate(plain, ("k",), ("at",), "last"), plain, inserts),
         "top_n": Kept(TopN(plain, ("k",), (("v", True),), 2, "place"), plain, changes),
         "keep_values": Kept(KeepValues(plain, ("k",), ("at",)), plain, changes),

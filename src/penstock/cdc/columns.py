@@ -15,24 +15,17 @@ from functools import reduce
 from typing import Literal
 
 import pyarrow as pa
-import pyarrow.types as kinds
 
 from penstock.errors import SchemaError
+from penstock.state.followed import GENERATION, common_type, generation
 from penstock.targets.change import ColumnChange, Widening
 
 Evolve = Literal["exception", "ignore", "lenient", "evolve"]
 EVOLVE: tuple[Evolve, ...] = ("exception", "ignore", "lenient", "evolve")
 
-GENERATION = b"penstock.generation"
-"""In the metadata of a column: how often a column of its name was dropped before it. Without it: never."""
-
 _DROPPED = b"penstock.dropped"
 """In the metadata of the columns: how often each name was dropped, as JSON."""
 
-_INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
-_FLOATS = (pa.float32(), pa.float64())
-_UNITS = ("s", "ms", "us", "ns")
-_DIGITS_MAX = 38
 _NOTHING = "Nothing of this batch was written."
 _NEW_TABLE = (
     "Undo the change in the source, or start again with a new checkpoint, an empty state and an empty table, "
@@ -126,30 +119,6 @@ def follow_all(
     there = {name for schema in found for name in schema.names}
     step = _without_missing(step, there, about)
     return Followed(step.columns, added=tuple(step.columns.names)) if is_new else step
-
-
-def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """Return the narrowest type that holds each value of both types; None if there is none.
-
-    Decimals keep all their digits: decimal(10, 2) and decimal(10, 4) give decimal(12, 4).
-    """
-    if left == right:
-        return left
-    for family in (_INTEGERS, _FLOATS):
-        if left in family and right in family:
-            return max(left, right, key=family.index)
-    if kinds.is_decimal128(left) and kinds.is_decimal128(right):
-        scale = max(left.scale, right.scale)
-        digits = max(left.precision - left.scale, right.precision - right.scale) + scale
-        return pa.decimal128(digits, scale) if digits <= _DIGITS_MAX else None
-    if kinds.is_timestamp(left) and kinds.is_timestamp(right) and left.tz == right.tz:
-        return max(left, right, key=lambda one: _UNITS.index(one.unit))
-    return None
-
-
-def generation(field: pa.Field) -> int:
-    """Return how often a column with this name was dropped before this one was added."""
-    return int((field.metadata or {}).get(GENERATION, b"0"))
 
 
 def change_between(before: pa.Schema, after: pa.Schema) -> ColumnChange:

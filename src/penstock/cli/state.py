@@ -66,6 +66,7 @@ def inspect(folder: _Folder, as_json: _Json = False) -> None:
         partitions = [vars(each) for each in found.partitions]
         batches = {"batch_id": found.batch_id, "begun_batch_id": found.begun_batch_id}
         shown = {**json.loads(identity.to_json()), **batches, "partitions": partitions}
+        shown["columns"] = [f"{field.name} {field.type}" for field in found.columns]
         del shown["arrow_schema"]
         typer.echo(json.dumps(shown))
         return
@@ -73,7 +74,7 @@ def inspect(folder: _Folder, as_json: _Json = False) -> None:
     typer.echo(f"query id    {identity.query_id}")
     part = f", and a part of batch {found.begun_batch_id}" if found.begun_batch_id > found.batch_id else ""
     typer.echo(f"last batch  {found.batch_id}{part}")
-    typer.echo(f"columns     {', '.join(f'{field.name} {field.type}' for field in identity.columns)}")
+    typer.echo(f"columns     {', '.join(f'{field.name} {field.type}' for field in found.columns)}")
     typer.echo("partition  batch  runs  rows  bytes")
     for each in found.partitions:
         typer.echo(

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from penstock.errors import StateError
 from penstock.state.files import Files
+from penstock.state.followed import follows
 
 TOGETHER = (
     "A checkpoint, the states of its operators and the tables that it keeps belong together. Use those of "
@@ -27,6 +28,8 @@ TOGETHER = (
 FORMAT = 2
 """The version of the files. docs/decisions/0008-own-keyed-state.md describes it."""
 IDENTITY_FILE = "state.json"
+NORMALIZE_FOLLOWS = 2
+"""The version of `normalize` whose columns may change: an absent value and null are the same to it."""
 _LOOKED_AT = 100
 """How many names of a folder without a state are asked whether they are states."""
 _SHOWN = {
@@ -49,7 +52,7 @@ class Identity:
         operator_version: changes when the function keeps something else.
         arguments: of the function, as text; those that decide what it keeps.
         partition_count: number of partitions, fixed at the first start.
-        columns: what the function keeps, without the state's own columns.
+        columns: what the function keeps, without the state's own columns. In the file: what it kept first.
     """
 
     query_id: str
@@ -63,6 +66,11 @@ class Identity:
     def has_parts(self) -> bool:
         """Return whether a key may have several rows. If not, the part of a row may change."""
         return self.operator not in ("normalize", "deduplicate")
+
+    @property
+    def may_follow(self) -> bool:
+        """Return whether later batches may have more columns, or wider ones, than `columns`."""
+        return self.operator == "normalize" and self.operator_version >= NORMALIZE_FOLLOWS
 
     def to_json(self) -> bytes:
         """Return the contents of the file."""
@@ -86,7 +94,10 @@ class Identity:
 
     def differing(self, expected: Identity) -> list[str]:
         names = [name for name in _SHOWN if getattr(self, name) != getattr(expected, name)]
-        return names if self.columns.equals(expected.columns) else [*names, "columns"]
+        is_followed = self.columns.equals(expected.columns) or (
+            self.may_follow and follows(self.columns, expected.columns)
+        )
+        return names if is_followed else [*names, "columns"]
 
     def differences(self, expected: Identity) -> Iterator[str]:
         """Yield what differs, as text for a message."""
@@ -179,14 +190,14 @@ def write_identity(files: Files, identity: Identity) -> None:
     A late task does not write it again: on Azure it would be gone until the task ends, or for ever.
     """
     known = read_identity(files)
-    if known is not None and known[0] == identity:
+    if known is not None and not known[0].differing(identity):
         return
     try:
         with files.create(IDENTITY_FILE) as sink:
             sink.write(identity.to_json())
     except OSError:  # HDFS does not rename a file to a name that another task has just taken
         found = read_identity(files)
-        if found is None or found[0] != identity:
+        if found is None or found[0].differing(identity):
             raise
 
 

@@ -36,6 +36,7 @@ from penstock.state.reserved import CLOCKS, has_key, numbered_again
 from penstock.state.run import Run, RunFile, open_run, write_run
 from penstock.state.snapshot import Lifetime
 from penstock.state.store import PARTITIONS
+from penstock.state.tools import newest_columns
 
 PartitionOf = Callable[[pa.Table, int], Integers]
 """Returns the partition of each row, from its key columns and the number of partitions."""
@@ -88,6 +89,7 @@ def repartition(
         )
     _check_complete(source, batch_id, identity.partition_count)
     before = {mark.name for mark in read_marks(source)}
+    identity = replace(identity, columns=newest_columns(source, identity))
     new = replace(identity, partition_count=partition_count)
     pieces = _Pieces(target, new, batch_id)
     clocks = []
@@ -169,7 +171,10 @@ def _runs(source: Files, identity: Identity, fingerprint: str, partition: int, b
         raise StateError(f"Partition {partition} was written with other arguments.")
     schema = state_schema(identity.columns)
     files = one_with_runs(found, {file.name for file in names}).runs if found else ()
-    return [open_run(source, f"{partition}/{file.name}", file, schema) for file in files]
+    return [
+        open_run(source, f"{partition}/{file.name}", file, schema, may_follow=identity.may_follow)
+        for file in files
+    ]
 
 
 def _divide(

@@ -18,6 +18,7 @@ import pyarrow as pa
 from penstock.errors import RowError, StateError
 from penstock.state.columns import KEY_HIGH, KEY_LOW, Hashes, Integers, Words
 from penstock.state.files import Files
+from penstock.state.followed import as_columns, follows, is_same
 
 ROWS_PER_PIECE = 65_536
 
@@ -38,10 +39,12 @@ class Run:
     Args:
         file: its entry in the manifest.
         pieces: its rows. Each piece has ROWS_PER_PIECE rows, but the last may have fewer.
+        schema: with which the file was opened.
     """
 
-    def __init__(self, file: RunFile, pieces: list[pa.RecordBatch]) -> None:
+    def __init__(self, file: RunFile, pieces: list[pa.RecordBatch], schema: pa.Schema | None = None) -> None:
         self.file = file
+        self.schema = schema
         self.pieces = pieces
         self._highs = [_words(piece, KEY_HIGH) for piece in pieces]
         self._lows = [_words(piece, KEY_LOW) for piece in pieces]
@@ -120,21 +123,30 @@ def write_run(files: Files, path: str, schema: pa.Schema, pieces: Iterable[pa.Re
     return RunFile(path.rpartition("/")[2], row_count, counted.size_bytes, counted.crc32)
 
 
-def open_run(files: Files, path: str, file: RunFile, schema: pa.Schema) -> Run:
+def open_run(
+    files: Files, path: str, file: RunFile, schema: pa.Schema | None, *, may_follow: bool = False
+) -> Run:
     """Open a run and compare its checksum. A damaged copy on this machine is read again.
+
+    Args:
+        files: the folder of the state.
+        path: of the file.
+        file: its entry in the manifest.
+        schema: the columns that its rows get; None for those of the file.
+        may_follow: whether the file may have older columns.
 
     Raises:
         StateError: the file is gone, damaged, or has other columns.
     """
     try:
-        return _open_run(files, path, file, schema)
+        return _open_run(files, path, file, schema, may_follow)
     except StateError:
         if not files.forget(path):
             raise
-        return _open_run(files, path, file, schema)
+        return _open_run(files, path, file, schema, may_follow)
 
 
-def _open_run(files: Files, path: str, file: RunFile, schema: pa.Schema) -> Run:
+def _open_run(files: Files, path: str, file: RunFile, schema: pa.Schema | None, may_follow: bool) -> Run:
     try:
         contents = files.read(path)
     except FileNotFoundError as error:
@@ -144,9 +156,12 @@ def _open_run(files: Files, path: str, file: RunFile, schema: pa.Schema) -> Run:
     if zlib.crc32(contents) != file.crc32:
         raise _damaged(files, path, "has another checksum than its manifest says")
     with pa.ipc.open_file(pa.BufferReader(contents)) as reader:
-        if not reader.schema.equals(schema):
-            raise _damaged(files, path, f"has the columns {reader.schema}; expected {schema}")
-        return Run(file, [reader.get_batch(index) for index in range(reader.num_record_batches)])
+        wanted = reader.schema if schema is None else schema
+        is_older = not is_same(reader.schema, wanted) if may_follow else not reader.schema.equals(wanted)
+        if is_older and not (may_follow and follows(reader.schema, wanted)):
+            raise _damaged(files, path, f"has the columns {reader.schema}; expected {wanted}")
+        pieces = [reader.get_batch(index) for index in range(reader.num_record_batches)]
+        return Run(file, [as_columns(one, wanted) for one in pieces] if is_older else pieces, wanted)
 
 
 def _damaged(files: Files, path: str, what: str) -> StateError:

@@ -33,6 +33,7 @@ from penstock.state._refused import (
 )
 from penstock.state.columns import state_schema
 from penstock.state.files import Files
+from penstock.state.followed import is_same
 from penstock.state.identity import Identity, check_identity, write_identity
 from penstock.state.lineage import Claim, Lineage, epoch_of, lineage_of, newest_of, write_claim
 from penstock.state.manifest import (
@@ -66,7 +67,10 @@ PARTITIONS = "partitions"
 """The folder of the files that say which partitions have a folder, so that a missing one is noticed."""
 
 _OPEN: dict[tuple[str, int], dict[str, Run]] = {}
-"""Runs that this process has open, by folder, partition and name. Runs never change."""
+"""Runs that this process has open, by folder, partition and name. A run never changes.
+
+If the columns of the state have changed, it is opened again.
+"""
 
 
 @dataclass(frozen=True)
@@ -393,8 +397,9 @@ class StateStore:
         runs = []
         for file in files:
             run = known.get(file.name)
-            if run is None or run.file != file:
-                run = open_run(self._files, f"{partition}/{file.name}", file, self.schema)
+            if run is None or run.file != file or run.schema is None or not is_same(run.schema, self.schema):
+                path, may_follow = f"{partition}/{file.name}", self._identity.may_follow
+                run = open_run(self._files, path, file, self.schema, may_follow=may_follow)
             runs.append(run)
         _OPEN[folder] = {run.file.name: run for run in runs}
         if not known.keys() <= _OPEN[folder].keys() or not known:

@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import StateError
-from penstock.state.columns import state_schema
+from penstock.state.columns import ADDED, state_schema
 from penstock.state.files import Files
 from penstock.state.identity import Identity, no_state, read_identity
 from penstock.state.lineage import read_lineage
 from penstock.state.manifest import FileName, Manifest, list_files, one_with_runs, read_manifest
 from penstock.state.marks import count_reached, read_marks
-from penstock.state.run import Run, open_run
+from penstock.state.run import Run, RunFile, open_run
 from penstock.state.snapshot import ordered
 
 
@@ -43,12 +43,14 @@ class Inspection:
         batch_id: the last batch that all tasks have reached; -1 for none.
         begun_batch_id: the last batch that a task has reached.
         partitions: those that have rows, or had some.
+        columns: what the operator kept in the newest version.
     """
 
     identity: Identity
     batch_id: int
     begun_batch_id: int
     partitions: list[Partition]
+    columns: pa.Schema
 
 
 def inspect(files: Files) -> Inspection:
@@ -69,7 +71,31 @@ def inspect(files: Files) -> Inspection:
             newest = versions[-1].manifest
             rows, size = sum(run.row_count for run in newest.runs), sum(run.size_bytes for run in newest.runs)
             found.append(Partition(number, newest.version, len(newest.runs), rows, size))
-    return Inspection(identity, max(complete, default=-1), max(begun, default=-1), found)
+    columns = newest_columns(files, identity)
+    return Inspection(identity, max(complete, default=-1), max(begun, default=-1), found, columns)
+
+
+def newest_columns(files: Files, identity: Identity) -> pa.Schema:
+    """Return the columns of the newest run; those that the state began with, if they do not change.
+
+    Raises:
+        StateError: a file is damaged.
+    """
+    if not identity.may_follow:
+        return identity.columns
+    newest: tuple[int, int, RunFile] | None = None
+    for number in range(identity.partition_count):
+        for version in _versions(files, number)[-1:]:
+            # The run that this version wrote is the last one. Without rows it wrote none.
+            for run in version.manifest.runs[-1:]:
+                written = int(run.name.partition("-")[0])
+                if newest is None or written > newest[0]:
+                    newest = written, number, run
+    if newest is None:
+        return identity.columns
+    _, number, run = newest
+    schema = open_run(files, f"{number}/{run.name}", run, None).schema
+    return identity.columns if schema is None else pa.schema([*schema][len(ADDED) :])
 
 
 def verify(files: Files) -> Iterator[str]:
@@ -79,7 +105,7 @@ def verify(files: Files) -> Iterator[str]:
         StateError: there is no state, or a manifest is damaged.
     """
     identity, fingerprint = _identity(files)
-    schema = state_schema(identity.columns)
+    schema = None if identity.may_follow else state_schema(identity.columns)
     for number in range(identity.partition_count):
         seen: set[str] = set()
         for version in _versions(files, number):
@@ -102,7 +128,7 @@ def verify(files: Files) -> Iterator[str]:
 
 
 def _problems(run: Run, identity: Identity) -> Iterator[str]:
-    rows = pa.Table.from_batches(run.pieces, state_schema(identity.columns))
+    rows = pa.Table.from_batches(run.pieces, run.schema)
     order, starts = ordered(rows, has_parts=identity.has_parts)
     if rows.num_rows != run.row_count:
         yield f"expected {run.row_count} rows, got {rows.num_rows}"

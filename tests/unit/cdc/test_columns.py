@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.cdc.columns import EVOLVE, Evolve, Followed, common_type, follow, follow_all, generation
+from penstock.cdc.columns import EVOLVE, Evolve, Followed, follow, follow_all
 from penstock.errors import SchemaError
+from penstock.state.followed import common_type, generation
 
 KEYS = ("id",)
 ID = pa.field("id", pa.int64(), nullable=False)

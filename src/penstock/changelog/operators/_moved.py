@@ -30,6 +30,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.types as kinds
 
 from penstock.changelog.operators.ordering import same_as_before
 from penstock.state.columns import Hashes, Integers, Mask, hash_values, no_parts, one_array, parts_of
@@ -56,6 +57,7 @@ class KeyRows:
         is_before: whether it is a -U.
         taking: FREE, INSERTED, or 0 for a row that belongs to the row before it.
         replaced: of rows that were kept, the hash of the row that had the key before; else 0.
+        by_name: whether hashes are of names and values, so that a null counts as an absent column.
     """
 
     content: pa.Table
@@ -65,6 +67,7 @@ class KeyRows:
     is_before: Mask
     taking: Signs
     replaced: Hashes
+    by_name: bool = False
 
 
 def hash_of_kept(old: pa.Table, count: int) -> Hashes:
@@ -83,9 +86,9 @@ def is_gone(replaced: Hashes) -> Mask:
     return gone
 
 
-def ends_again(content: pa.Table, replaced: Hashes) -> Mask:
+def ends_again(content: pa.Table, replaced: Hashes, *, by_name: bool = False) -> Mask:
     """Return for each -U whether its row is the one that is gone."""
-    hashes = _hashes(content, len(replaced))
+    hashes = _hashes(content, len(replaced), by_name)
     same: Mask = (hashes.high == replaced.high) & (hashes.low == replaced.low & ~_BITS)
     return same
 
@@ -114,7 +117,7 @@ def moved_rows(rows: KeyRows) -> RowFates | None:
     is_known = ((rows.replaced.high | rows.replaced.low) != 0) & ~is_gone(rows.replaced)
     if not (takes.any() or is_known.any()):
         return None
-    hashes = _hashes(rows.content, count)
+    hashes = _hashes(rows.content, count, rows.by_name)
     is_empty = np.ones(count, bool)
     for column in rows.content.columns:
         is_empty &= one_array(column).is_null().to_numpy(zero_copy_only=False)
@@ -141,12 +144,38 @@ def moved_rows(rows: KeyRows) -> RowFates | None:
     return found
 
 
-def _hashes(content: pa.Table, count: int) -> Hashes:
+def _hashes(content: pa.Table, count: int, by_name: bool) -> Hashes:
     """Return the hash of each row with its lowest bits free. It is never 0, which says that there is none."""
     if not content.num_columns:  # such a table does not know how many rows it has
         return Hashes(np.ones(count, np.uint64), np.zeros(count, np.uint64))
-    hashes = hash_values(content)
+    hashes = _by_name(content) if by_name else hash_values(content)
     return Hashes(hashes.high, hashes.low & ~_BITS)
+
+
+def _by_name(content: pa.Table) -> Hashes:
+    """Return hashes that neither columns of nulls change, nor wider types, nor the order of columns."""
+    high, low = np.ones(content.num_rows, np.uint64), np.zeros(content.num_rows, np.uint64)
+    for name in content.column_names:
+        values = _widest(one_array(content.column(name)))
+        names = pa.repeat(name, content.num_rows)
+        hashes = hash_values(pa.table({"name": names, "value": values}))
+        is_there = values.is_valid().to_numpy(zero_copy_only=False)
+        high += np.where(is_there, hashes.high, np.uint64(0))
+        low += np.where(is_there, hashes.low, np.uint64(0))
+    return Hashes(high, low)
+
+
+def _widest(values: pa.Array) -> pa.Array:
+    """Return the same values in the widest type that their column may get."""
+    kind = values.type
+    if kinds.is_signed_integer(kind):
+        return values.cast(pa.int64())
+    if kinds.is_floating(kind):
+        return values.cast(pa.float64())
+    if kinds.is_decimal128(kind):
+        # 38 digits before the point and 38 after it: the text of equal numbers is the same.
+        return values.cast(pa.decimal256(76, 38)).cast(pa.string())
+    return values
 
 
 @dataclass

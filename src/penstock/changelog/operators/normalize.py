@@ -53,6 +53,7 @@ from penstock.state.columns import (
     one_array,
     state_rows,
 )
+from penstock.state.identity import NORMALIZE_FOLLOWS
 
 _SEEN = "#seen "
 """Before the name of a column of `order_by`: its value in the highest sort key that was seen."""
@@ -69,6 +70,8 @@ class Normalize:
         collapse: whether a batch gives at most one change of each key.
         source: a column that is equal in all rows of a key, because `order_by` compares only such rows.
         emit_equal: whether a row that is equal to the one before gives -U and +U.
+        version: 1, or 2 for columns that may change: a state of version 2 goes on with more columns and with
+            wider ones, and an absent value is the same as null.
     """
 
     columns: pa.Schema
@@ -81,6 +84,11 @@ class Normalize:
     version: int = 1
     has_parts: bool = False
     remembers_deleted: bool = True
+
+    @property
+    def follows(self) -> bool:
+        """Return whether the columns may change from batch to batch."""
+        return self.version >= NORMALIZE_FOLLOWS
 
     @property
     def arguments(self) -> str:
@@ -183,7 +191,7 @@ class Normalize:
         here, before = (chains.sort_keys.take(pa.array(each)) for each in (asked, kept))
         content = chains.rows.select(self._content()).take(pa.array(asked))
         is_same = equal_columns(here, before, self.order_by)
-        new[asked] = ~(is_same & ends_again(content, chains.replaced.take(kept)))
+        new[asked] = ~(is_same & ends_again(content, chains.replaced.take(kept), by_name=self.follows))
         return new
 
     def _without_moved_rows(self, chains: _Chains) -> _Chains:
@@ -201,6 +209,7 @@ class Normalize:
                 chains.is_before,
                 chains.taking,
                 chains.replaced,
+                self.follows,
             )
         )
         if found is None:
