@@ -283,6 +283,7 @@ class Round:
             self._kill_driver()
             self._running()
             return
+        self._restart_broker()  # the judge waits until each broker knows the new one
         self._partitions += 1
         judge.add_partitions(self._bootstrap, self._source, self._partitions, timeout_s=PROGRESS_S)
         writer.partitions = self._partitions

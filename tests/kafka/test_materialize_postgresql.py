@@ -420,10 +420,7 @@ def test_rows_that_copy_leaves_out_are_an_error(server: str, monkeypatch: pytest
 
 
 @settings(max_examples=examples(6), deadline=None)
-@given(
-    st.lists(histories.CHANGES, max_size=20).map(histories.without_deletes_at_the_time_of_a_row),
-    st.sampled_from([1, 4]),
-)
+@given(HISTORY, st.sampled_from([1, 4]))
 def test_a_history_has_each_version(server: str, changes: list[histories.Change], count: int) -> None:
     name, oracle = f"history_{next(NUMBERS)}", histories.Oracle()
     target = HistoryTable(SqlTable(name, lambda: psycopg.connect(server)), time="at")

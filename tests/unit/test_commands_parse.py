@@ -236,6 +236,7 @@ def composed_by(by_hand: ByHand) -> Iterator[str]:
         mandate.plan("7f4e", 4, 0)
     yield out_of_order.value.message
     yield how_to_end("orders-0-0", by_hand)
+    yield how_to_end("orders-continuous-0-1", by_hand)
     yield how_to_end("billing of \u00e4 7", by_hand)
 
 
@@ -251,7 +252,7 @@ def test_composed_commands_parse_and_name_cluster_prefix_login_and_log(by_hand: 
         assert options.get("--command-config") == ("FILE" if by_hand.has_login else None)
         assert command[-1] == "--yes"
         if "--prefix" in options:
-            assert options["--prefix"] == "orders"
+            assert options["--prefix"] in ("orders", "orders-continuous")
             assert options.get("--log-topic") == by_hand.log_topic
 
 

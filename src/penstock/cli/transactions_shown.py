@@ -96,10 +96,13 @@ def any_as_json(found: AnyTransaction) -> dict[str, Any]:
 
 def any_as_text(found: AnyTransaction, by_hand: ByHand) -> str:
     """Return an open transaction of any program, for people, with the command that ends it."""
-    from penstock.sink.exactly_once.names import how_to_end  # noqa: PLC0415 - lazy
+    from penstock.sink.exactly_once.names import continuous_name, how_to_end  # noqa: PLC0415 - lazy
 
     description = found.description
+    continuous = continuous_name(found.transactional_id)
     whose = "not of penstock" if found.prefix is None else f"prefix {found.prefix}"
+    if continuous is not None:
+        whose = f"task {continuous.task}, lane {continuous.lane} of the continuous query {continuous.prefix}"
     held_back = ", ".join(
         f"{each}{f' at offset {found.starts[each]}' if each in found.starts else ''}"
         for each in description.topic_partitions

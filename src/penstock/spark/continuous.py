@@ -9,7 +9,7 @@ from __future__ import annotations
 import atexit
 import threading
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -134,8 +134,16 @@ class ContinuousQuery:
         Its tasks abort what they have not committed, and the next start with the same consumer group reads
         that again. So with exactly-once each record still takes effect once.
         """
-        self._supervisor.stop()
-        self._supervisor.join(None)
+        stop_together([self])
+
+
+def stop_together(queries: Iterable[ContinuousQuery]) -> None:
+    """Stop queries at the same time, and wait until all of them have stopped. It raises nothing."""
+    supervisors = [each._supervisor for each in queries]  # noqa: SLF001 - of the same module
+    for supervisor in supervisors:
+        supervisor.stop()
+    for supervisor in supervisors:
+        supervisor.join(None)
 
 
 def continuous(  # noqa: PLR0913 - each is a keyword of its own

@@ -21,6 +21,7 @@ from penstock.state.columns import (
     hash_columns,
     keys_of,
     one_array,
+    order_of,
     order_with_parts,
     parts_of,
     state_rows,
@@ -104,7 +105,7 @@ def count_rows(
         signs: +1 for each row that comes, -1 for each that goes.
         keys: the columns by which rows are found.
         find: returns what was kept.
-        within: an integer column.
+        within: a column of integers from 0.
         carried: the column of a number, from 0, that was kept with each row.
 
     Raises:
@@ -143,4 +144,7 @@ def _order(keys: Hashes, parts: Hashes, within: Sequence[Integers]) -> Integers:
     """Return the indices of rows in the order of key, then of the columns `within`, then of part."""
     if not within:
         return order_with_parts(keys, parts)
-    return np.lexsort((parts.low, parts.high, *within, keys.low, keys.high))
+    order = parts.order()
+    for each in reversed(within):
+        order = order[order_of(each[order].astype(np.uint64))]
+    return order[keys.take(order).order()]

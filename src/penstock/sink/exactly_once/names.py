@@ -27,6 +27,7 @@ PREFIX_MAX_CHARS = 200
 
 _PREFIX = re.compile(r"[A-Za-z0-9._-]+")
 _NUMBER = r"(0|[1-9][0-9]{0,9})"
+_CONTINUOUS_ID = re.compile(r"(.+)-continuous-(\d+)-(\d+)")
 _DATA_ID = re.compile(rf"(?P<prefix>.+)-(?P<spark_partition_id>{_NUMBER})-(?P<attempt>{_NUMBER})")
 _COMMITTER_SUFFIX = "-committer"
 LOG_SUFFIX = "-decisions"
@@ -106,6 +107,23 @@ def prefix_of(transactional_id: str) -> str | None:
     return prefix if prefix and prefix != transactional_id else None
 
 
+class ContinuousName(NamedTuple):
+    """What a transactional id of a continuous query says (`QuerySettings.transactional_ids`)."""
+
+    prefix: str
+    task: int
+    lane: int
+
+
+def continuous_name(transactional_id: str) -> ContinuousName | None:
+    """Return the parts of an id, if it has the form of a continuous query's; None otherwise.
+
+    A stream whose prefix ends with `-continuous` gives such names, too.
+    """
+    match = _CONTINUOUS_ID.fullmatch(transactional_id)
+    return None if match is None else ContinuousName(match[1], int(match[2]), int(match[3]))
+
+
 def how_to_end_open(
     topic_partition: TopicPartition,
     start_offset: int,
@@ -131,6 +149,15 @@ def how_to_end(transactional_id: str, by_hand: ByHand) -> str:
     It says when ending it is right, because that can lose what a program that still runs is writing.
     """
     prefix = prefix_of(transactional_id)
+    continuous = continuous_name(transactional_id)
+    if continuous is not None and prefix is not None:
+        command = by_hand.of_prefix("recover", prefix, "--yes")
+        return (
+            f"{transactional_id} has the name of task {continuous.task}, lane {continuous.lane}, of the "
+            f"continuous query with the prefix {continuous.prefix}. If it no longer runs, start it again, "
+            "or wait for the time-out: no record is lost, because the offsets are in the same transaction. A "
+            f"stream with the prefix {prefix} gives such names, too. For one, run `{command}`."
+        )
     if prefix is not None:
         return (
             f"{transactional_id} has a name of the prefix {prefix}, as penstock and Flink give them. If its "

@@ -7,41 +7,44 @@ Spark's SQL that it becomes, so one that has a name in common with another one i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date, datetime
-from decimal import Decimal
-from typing import NoReturn
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.sql.emit import arrow_functions as functions
 from penstock.sql.emit import arrow_values as values
-from penstock.sql.emit.arrow_values import Applied, CastTo, Choice, Constant, Field, Logic, Value
+from penstock.sql.emit.arrow_types import (
+    INTEGERS,
+    TYPES,
+    NotServedError,
+    arrow_type,
+    common_type,
+    constant,
+    row_type,
+)
+from penstock.sql.emit.arrow_values import Applied, CastTo, Choice, Constant, Field, FieldOfRow, Logic, Value
 from penstock.sql.language.flink_types import FlinkType
-from penstock.sql.plan.expressions import Call, Case, Column, Expression, Literal, TypedSql
+from penstock.sql.plan.expressions import Call, Case, Column, Expression, FieldOf, Literal, TypedSql
 from penstock.sql.plan.nodes import Filter, Node, Output, Project, Scan, Watermark
 from penstock.sql.plan.types import spark_text
 
-_TYPES: Mapping[str, pa.DataType] = {
-    "string": pa.string(),
-    "boolean": pa.bool_(),
-    "binary": pa.binary(),
-    "tinyint": pa.int8(),
-    "smallint": pa.int16(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "date": pa.date32(),
-    "timestamp_ntz": pa.timestamp("us"),
-    "timestamp": pa.timestamp("us", tz="UTC"),
-}
-_INTEGERS = ("tinyint", "smallint", "int", "bigint")
-_COMPARED = ("string", "boolean", "date", "timestamp_ntz", "timestamp")
-_INTEGER_DIGITS, _DIGITS_MAX = 20, 38
-"""The digits that Spark gives to a BIGINT beside a DECIMAL, and the most that a DECIMAL has."""
 _COMPARISONS: Mapping[str, Callable[..., pa.Array]] = {
+    "=": functions.equal,
+    "<>": functions.not_equal,
+    "<": functions.less,
+    "<=": functions.less_equal,
+    ">": functions.greater,
+    ">=": functions.greater_equal,
+}
+_ARITHMETIC: Mapping[str, Callable[..., pa.Array]] = {
+    "+": pc.add_checked,
+    "-": pc.subtract_checked,
+    "*": pc.multiply_checked,
+    "div": pc.divide_checked,
+}
+_OF_FLINK: Mapping[str, Callable[..., pa.Array]] = {
     "=": pc.equal,
     "<>": pc.not_equal,
     "<": pc.less,
@@ -49,44 +52,21 @@ _COMPARISONS: Mapping[str, Callable[..., pa.Array]] = {
     ">": pc.greater,
     ">=": pc.greater_equal,
 }
-_ARITHMETIC: Mapping[str, Callable[..., pa.Array]] = {
-    "+": pc.add_checked,
-    "-": pc.subtract_checked,
-    "*": pc.multiply_checked,
+"""Comparisons in which NaN is equal to nothing, and neither larger nor smaller."""
+_OF_DOUBLES: Mapping[str, Callable[..., pa.Array]] = {
+    "+": pc.add,
+    "-": pc.subtract,
+    "*": pc.multiply,
+    "/": functions.divided,
 }
-_OPERATOR = re.compile(r"\(\{0\} (=|<>|<=?|>=?|\+|-|\*) \{1\}\)")
-_CAST = re.compile(r"CAST\(\{0\} AS (TINYINT|SMALLINT|INT|BIGINT|STRING)\)", re.IGNORECASE)
-_TIME = re.compile(r"TIMESTAMP_NTZ '(.*)'")
-
-
-class NotServedError(ValueError):
-    """A part of a query that a continuous query does not serve.
-
-    Attributes:
-        offset: where the script has it; -1 if unknown.
-    """
-
-    def __init__(self, what: str, offset: int = -1) -> None:
-        super().__init__(
-            f"{what}, which a continuous query does not serve. Nothing was started. Without "
-            "'penstock.continuous' (RESET) the INSERT runs in micro-batches."
-        )
-        self.offset = offset
-
-
-def arrow_type(kind: FlinkType) -> pa.DataType:
-    """Return the type of Arrow that holds a type of SQL.
-
-    Raises:
-        ValueError: values of this type are not served.
-    """
-    text = spark_text(kind)
-    if text.startswith("decimal"):
-        precision, scale = map(int, re.findall(r"\d+", text))
-        return pa.decimal128(precision, scale)
-    if text not in _TYPES:
-        raise ValueError(f"the type {text.upper()}")
-    return _TYPES[text]
+_NOT_A_NUMBER = re.compile(
+    r"CASE WHEN \(isnan\(\{[01]\}\)(?: OR isnan\(\{1\}\))?\) AND \{0\} IS NOT NULL AND \{1\} IS NOT NULL "
+    r"THEN (?:TRUE|FALSE) ELSE \{0\} (=|<>|<=?|>=?) \{1\} END"
+)
+_OPERATOR = re.compile(r"\(\{0\} (=|<>|<=?|>=?|\+|-|\*|/) \{1\}\)")
+_WHOLE_DIVISION = re.compile(r"CAST\(\(\{0\} div \{1\}\) AS (TINYINT|SMALLINT|INT|BIGINT)\)")
+_LIKE = re.compile(r"\(\{0\} (NOT LIKE|LIKE) replace\(\{1\}, '\\\\', '\\\\\\\\'\)\)")
+_CAST = re.compile(r"CAST\(\{0\} AS (TINYINT|SMALLINT|INT|BIGINT|DOUBLE|STRING)\)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -100,6 +80,16 @@ class ArrowQuery:
 
     steps: tuple[tuple[Value, ...] | tuple[tuple[str, Value], ...], ...]
     fields: tuple[str, ...]
+
+    def lines(self) -> Iterator[str]:
+        """Return what the steps do, in their order, for EXPLAIN."""
+        yield f"reads the columns {', '.join(self.fields) or 'none'}"
+        for step in self.steps[1:]:
+            columns = [each[0] for each in step if isinstance(each, tuple)]
+            conditions = f"keeps rows by {len(step)} condition{'s' if len(step) > 1 else ''}"
+            if any(isinstance(each, Applied) and isinstance(each.function, values.HasTime) for each in step):
+                conditions = "checks that each row has the time of the WATERMARK"
+            yield f"computes {', '.join(columns)} over Arrow batches" if columns else conditions
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows that the query makes of those of a batch."""
@@ -125,13 +115,17 @@ class ArrowPlan:
 
     Args:
         place: gives line and column of an offset, for messages of tasks.
+        is_utc: whether the session is in UTC, where a TIMESTAMP and a TIMESTAMP_LTZ are the same.
     """
 
-    def __init__(self, place: Callable[[int], str] = lambda _: "") -> None:
+    def __init__(self, place: Callable[[int], str] = lambda _: "", *, is_utc: bool = False) -> None:
         self.scan: Scan | None = None
         self._place = place
         self._steps: list[tuple[Value, ...] | tuple[tuple[str, Value], ...]] = []
         self._assigned: dict[Column, Expression] = {}
+        self._is_utc = is_utc
+        self._times: dict[Column, Value | None] = {}
+        """The times of watermarks, as Spark has them: with a zone."""
 
     def columns(self, plan: Output) -> list[Value]:
         """Return the columns of a plan over what the steps leave. Call `query` with what is made of them.
@@ -148,7 +142,7 @@ class ArrowPlan:
         read = tuple(_named(each) for each in self.scan.columns)
         fields = tuple(each.name for each in self.scan.columns)
         first = tuple(
-            (key, Field(name, self._type(each)))
+            (key, Field(name, row_type(each.type) if each.type.name == "ROW" else self._type(each)))
             for key, name, each in zip(read, fields, self.scan.columns, strict=True)
         )
         return ArrowQuery((first, *self._steps, tuple(outputs.items())), fields)
@@ -165,14 +159,28 @@ class ArrowPlan:
                 # Computed where it is used, as in the text for Spark: a CASE may guard it there.
                 self._assigned.update({each.column: each.expression for each in node.outputs})
             case Watermark():
-                self._refuse_time(node)
+                self._add(node.input)
+                self._time(node)
             case _:
                 raise NotServedError(f"the query has {_word(node)}", getattr(node, "offset", -1))
 
-    def _refuse_time(self, node: Watermark) -> NoReturn:
-        """Refuse it: a row without a time is an error in a stream, and nothing would check that here."""
-        what = f"the query reads a table with a WATERMARK on '{node.time.name}'"
-        raise NotServedError(what, node.time.offset)
+    def _time(self, node: Watermark) -> None:
+        """Take the time of a watermark, which has no other effect: a row without a time is an error."""
+        time = self.value(node.time)
+        self._steps.append((Applied(values.HasTime(node.time.name), (time,), pa.bool_()),))
+        if pa.types.is_timestamp(time.type) and time.type.tz is not None:
+            self._times[node.column] = time
+        elif self._is_utc:
+            self._times[node.column] = Applied(CastTo(TYPES["timestamp"]), (time,), TYPES["timestamp"])
+        else:
+            self._times[node.column] = None
+
+    def _time_of(self, column: Column) -> Value:
+        found = self._times[column]
+        if found is None:
+            what = f"the query uses '{column.name}', which is the TIMESTAMP of a WATERMARK, outside of UTC"
+            raise NotServedError(f"{what} (SET 'table.local-time-zone' = 'UTC')", column.offset)
+        return found
 
     # ----- expressions
 
@@ -183,17 +191,41 @@ class ArrowPlan:
             NotServedError: it is not served.
         """
         match expression:
+            case Column() if expression in self._times:
+                return self._time_of(expression)
             case Column() if expression in self._assigned:
                 return self.value(self._assigned[expression])
             case Column():
                 return Field(_named(expression), self._type(expression))
             case Literal():
-                return _constant(expression)
+                return constant(expression)
+            case Call() if isinstance(expression.function, FieldOf):
+                return self._field(expression)
             case Call():
                 return self._call(expression)
             case _:
                 what = type(expression).__name__.removesuffix("Call")
                 raise NotServedError(f"the query has {_EXPRESSIONS[what]}", getattr(expression, "offset", -1))
+
+    def _field(self, call: Call) -> Value:
+        """Return a field of a ROW. The ROW itself is served only here."""
+        assert isinstance(call.function, FieldOf)  # noqa: S101 - the caller has asked
+        row, name = call.args[0], call.function.field.lower()
+        names = [each.name.lower() for each in row.type.fields]
+        return FieldOfRow(self._row(row), names.index(name), self._type(call))
+
+    def _row(self, row: Expression) -> Value:
+        if isinstance(row, Column) and row in self._assigned:
+            return self._row(self._assigned[row])
+        if isinstance(row, Column):
+            return Field(_named(row), row_type(row.type))
+        if isinstance(row, Call) and isinstance(row.function, FieldOf):
+            outer = row.args[0]
+            names = [each.name.lower() for each in outer.type.fields]
+            return FieldOfRow(self._row(outer), names.index(row.function.field.lower()), row_type(row.type))
+        raise NotServedError(
+            "the query has a field of a ROW that is not a column", getattr(row, "offset", -1)
+        )
 
     def _type(self, expression: Expression) -> pa.DataType:
         try:
@@ -239,7 +271,11 @@ class ArrowPlan:
         if (operator := _OPERATOR.fullmatch(text)) is not None:
             if operator[1] in _COMPARISONS:
                 return self._compared(operator[1], args[0], args[1])
-            return self._arithmetic(_ARITHMETIC[operator[1]], call)
+            return self._arithmetic(operator[1], call)
+        if (operator := _NOT_A_NUMBER.fullmatch(text)) is not None:
+            return self._of_one_kind(_OF_FLINK[operator[1]], args)
+        if _WHOLE_DIVISION.fullmatch(text) is not None:
+            return self._arithmetic("div", call)
         if text in ("({0} AND {1})", "({0} OR {1})"):
             first, second = map(self._condition, args)
             return Logic("AND" in text, first, second)
@@ -267,7 +303,9 @@ class ArrowPlan:
             return None if then is None or rest is None else Choice(((self._condition(args[0]), then),), rest)
         return self._text_function(call, text, numbered)
 
-    def _text_function(self, call: Call, text: str, numbered: str) -> Value | None:
+    def _text_function(  # noqa: PLR0911 - one for each function
+        self, call: Call, text: str, numbered: str
+    ) -> Value | None:
         args = call.args
         if text in ("({0} || {1})", f"concat({numbered})"):
             texts = [self._as(each, FlinkType("STRING")) for each in args]
@@ -276,23 +314,38 @@ class ArrowPlan:
         kinds = [spark_text(each.type) for each in args]
         if text == "char_length({0})" and kinds == ["string"]:
             return Applied(pc.utf8_length, (self.value(args[0]),), pa.int32())
+        if (case := _CASES.get(text)) is not None and kinds == ["string"]:
+            return Applied(case, (self.value(args[0]),), pa.string(), self._at(call))
+        if (like := _LIKE.fullmatch(text)) is not None and kinds == ["string", "string"]:
+            return self._like(call, is_negated=like[1] != "LIKE")
+        if text in _SUBSTRINGS and kinds[0] == "string" and set(kinds[1:]) <= {"tinyint", "smallint", "int"}:
+            return Applied(functions.substring, tuple(map(self.value, args)), pa.string())
         if text == "trim({0})" and kinds == ["string"]:
             return Applied(values.trimmed, (self.value(args[0]),), pa.string())
         if text == "upper(CAST({0} AS STRING))" and kinds == ["boolean"]:
             return Applied(values.boolean_text, (self.value(args[0]),), pa.string())
-        if text == "(- {0})" and kinds[0] in _INTEGERS:
+        if text == "(- {0})" and kinds[0] in ("float", "double"):
+            return Applied(pc.negate, (self.value(args[0]),), self._type(call))
+        if text == "(- {0})" and kinds[0] in INTEGERS:
             return Applied(pc.negate_checked, (self.value(args[0]),), self._type(call), self._at(call))
         cast = _CAST.fullmatch(text)
         return None if cast is None else self._cast(args[0], cast[1].lower())
 
+    def _like(self, call: Call, *, is_negated: bool) -> Value:
+        pattern = call.args[1]
+        if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
+            raise NotServedError("the query has LIKE of a pattern that is not a constant", call.offset)
+        like = functions.Like(functions.like_expression(pattern.value), is_negated)
+        return Applied(like, (self.value(call.args[0]),), pa.bool_())
+
     def _cast(self, arg: Expression, target: str) -> Value | None:
         kind = spark_text(arg.type)
-        widens = (
-            kind in _INTEGERS and target in _INTEGERS and _INTEGERS.index(kind) <= _INTEGERS.index(target)
-        )
-        if not (widens or (target == "string" and kind in (*_INTEGERS, "string"))):
+        if target == "double" and kind in (*INTEGERS, "float", "double"):
+            return self._to(arg, pa.float64())
+        widens = kind in INTEGERS and target in INTEGERS and INTEGERS.index(kind) <= INTEGERS.index(target)
+        if not (widens or (target == "string" and kind in (*INTEGERS, "string"))):
             return None
-        return Applied(CastTo(_TYPES[target]), (self.value(arg),), _TYPES[target])
+        return Applied(CastTo(TYPES[target]), (self.value(arg),), TYPES[target])
 
     def _condition(self, expression: Expression) -> Value:
         found = self._as(expression, FlinkType("BOOLEAN"))
@@ -300,13 +353,18 @@ class ArrowPlan:
             raise NotServedError("a condition is not BOOLEAN", getattr(expression, "offset", -1))
         return found
 
-    def _arithmetic(self, function: Callable[..., pa.Array], call: Call) -> Value | None:
+    def _arithmetic(self, sign: str, call: Call) -> Value | None:
         kinds = [spark_text(each.type) for each in (*call.args, call)]
-        if not set(kinds) <= {*_INTEGERS}:
+        place = self._at(call)
+        if kinds[-1] == "double" and set(kinds) <= {*INTEGERS, "float", "double"} and sign in _OF_DOUBLES:
+            doubles = tuple(self._to(each, pa.float64()) for each in call.args)
+            return Applied(_OF_DOUBLES[sign], doubles, pa.float64(), place)
+        if not set(kinds) <= {*INTEGERS} or sign not in _ARITHMETIC:
             return None
-        args = [self._as(each, call.type) for each in call.args]
-        given = [each for each in args if each is not None]
-        return Applied(function, tuple(given), self._type(call), self._at(call)) if len(given) == 2 else None
+        given = [each for each in (self._as(each, call.type) for each in call.args) if each is not None]
+        if len(given) < len(call.args):
+            return None
+        return Applied(_ARITHMETIC[sign], tuple(given), self._type(call), place)
 
     def _coalesce(self, call: Call) -> Value | None:
         args = [self._as(each, call.type) for each in call.args]
@@ -328,8 +386,12 @@ class ArrowPlan:
 
     def _of_one_kind(self, function: Callable[..., pa.Array], args: tuple[Expression, ...]) -> Value | None:
         """Return a comparison of values as one type that holds all of them; None if none does."""
-        kinds = {spark_text(each.type) for each in args} - {"void"}
-        target = _common(kinds)
+        kinds = {spark_text(each.type) for each in args if not _is_decimal(each)} - {"void"}
+        if not kinds & {"float", "double"}:  # a constant such as 1.5 is a DOUBLE beside one
+            kinds |= {spark_text(each.type) for each in args if _is_decimal(each)}
+        if self._is_utc and kinds == {"timestamp", "timestamp_ntz"}:
+            kinds = {"timestamp"}
+        target = common_type(kinds)
         if target is None:
             return None
         return Applied(function, tuple(self._to(each, target) for each in args), pa.bool_())
@@ -337,9 +399,7 @@ class ArrowPlan:
     def _as(self, expression: Expression, kind: FlinkType) -> Value | None:
         """Return an expression as a type that holds its values; None if another type is needed."""
         given, wanted = spark_text(expression.type), spark_text(kind)
-        widens = (
-            given in _INTEGERS and wanted in _INTEGERS and _INTEGERS.index(given) <= _INTEGERS.index(wanted)
-        )
+        widens = given in INTEGERS and wanted in INTEGERS and INTEGERS.index(given) <= INTEGERS.index(wanted)
         if given not in (wanted, "void") and not widens:
             return None
         if wanted == "void":
@@ -354,6 +414,8 @@ class ArrowPlan:
         made = self.value(expression)
         if made.type == target:
             return made
+        if pa.types.is_float64(target):
+            return _as_double(made)
         if isinstance(made, Constant):
             return Constant(made.value.cast(target))
         return Applied(CastTo(target), (made,), target)
@@ -362,7 +424,9 @@ class ArrowPlan:
         return f"{self._place(call.offset)}{call.name}"
 
 
-def assigned(value: Value, given: FlinkType, wanted: FlinkType, name: str, *, is_nullable: bool) -> Value:
+def assigned(
+    value: Value, given: FlinkType, wanted: FlinkType, name: str, *, is_nullable: bool, is_utc: bool = False
+) -> Value:
     """Return a column of a query as a column of the table that is written.
 
     Args:
@@ -371,13 +435,15 @@ def assigned(value: Value, given: FlinkType, wanted: FlinkType, name: str, *, is
         wanted: the type of the table's column.
         name: of the table's column.
         is_nullable: whether it may be NULL.
+        is_utc: whether the session is in UTC.
 
     Raises:
         NotServedError: the type is another one.
     """
     one, other = spark_text(given), spark_text(wanted)
-    widens = one in _INTEGERS and other in _INTEGERS and _INTEGERS.index(one) <= _INTEGERS.index(other)
-    if not (one == other or widens or one == "void"):
+    widens = one in INTEGERS and other in INTEGERS and INTEGERS.index(one) <= INTEGERS.index(other)
+    is_time = is_utc and {one, other} == {"timestamp", "timestamp_ntz"}
+    if not (one == other or widens or is_time or one == "void"):
         raise NotServedError(f"the column '{name}' is {other.upper()}, and the query gives {one.upper()}")
     try:
         target = arrow_type(wanted)
@@ -402,49 +468,30 @@ def _cut(value: Value, kind: FlinkType, name: str) -> Value:
     return Applied(values.CutTime(units[digits]), (value,), value.type)
 
 
-def _common(kinds: set[str]) -> pa.DataType | None:
-    """Return a type in which values of these types compare as in Spark; None if there is none."""
-    if len(kinds) == 1 and next(iter(kinds)) in _COMPARED:
-        return _TYPES[next(iter(kinds))]
-    if kinds and kinds <= {*_INTEGERS}:
-        return pa.int64()
-    decimals = [tuple(map(int, re.findall(r"\d+", each))) for each in kinds if each.startswith("decimal")]
-    if not decimals or not kinds <= {*_INTEGERS} | {each for each in kinds if each.startswith("decimal")}:
-        return None
-    scale = max(scale for _, scale in decimals)
-    whole = max(precision - scale for precision, scale in decimals)
-    if len(decimals) < len(kinds):
-        whole = max(whole, _INTEGER_DIGITS)
-    return pa.decimal128(_DIGITS_MAX, scale) if whole + scale <= _DIGITS_MAX else None
+def _is_decimal(expression: Expression) -> bool:
+    return isinstance(expression, Literal) and spark_text(expression.type).startswith("decimal")
 
 
-def _constant(literal: Literal) -> Constant:
-    kind, value = spark_text(literal.type), literal.value
-    if kind == "void":
-        raise NotServedError("a NULL has no type here: write CAST(NULL AS ...)")
-    if literal.text == "NULL":
-        return Constant(pa.scalar(None, arrow_type(literal.type)))
-    if kind in ("string", "boolean", *_INTEGERS) and value is not None:
-        return Constant(pa.scalar(value, _TYPES[kind]))
-    if kind.startswith("decimal"):
-        return Constant(pa.scalar(Decimal(literal.text), arrow_type(literal.type)))
-    if kind == "date":
-        return Constant(pa.scalar(date(*map(int, str(value).split("-"))), pa.date32()))
-    if kind == "timestamp_ntz" and (found := _TIME.fullmatch(literal.text)) is not None:
-        return Constant(pa.scalar(_time(found[1]), pa.timestamp("us")))
-    raise NotServedError(f"the query has the constant {literal.text}")
-
-
-def _time(text: str) -> datetime:
-    clock, _, fraction = text.partition(".")
-    numbers = map(int, re.split("[-: ]", clock))
-    return datetime(*numbers, microsecond=int(fraction[:6].ljust(6, "0")))  # type: ignore[arg-type,misc]  # noqa: DTZ001 - it has no zone
+def _as_double(value: Value) -> Value:
+    if not isinstance(value, Constant):
+        return Applied(functions.to_double, (value,), pa.float64())
+    given = value.value.as_py()
+    return Constant(pa.scalar(None if given is None else float(given), pa.float64()))
 
 
 def _named(column: Column) -> str:
     return f"c{column.id}"
 
 
+_CASES: Mapping[str, Callable[..., pa.Array]] = {
+    "upper({0})": functions.upper,
+    "lower({0})": functions.lower,
+}
+_SUBSTRINGS = (
+    "CASE WHEN {1} < - char_length({0}) THEN '' ELSE substring({0}, {1}) END",
+    "CASE WHEN {2} IS NULL OR {2} < 0 THEN NULL WHEN {1} < - char_length({0}) THEN '' "
+    "ELSE substring({0}, {1}, {2}) END",
+)
 _EXPRESSIONS = {"Aggregate": "an aggregate", "Over": "OVER", "Query": "a query in an expression"}
 _NODES = {"Aggregate": "GROUP BY or an aggregate", "Join": "a join", "Values": "no table"}
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import RowError
+from penstock.sql.emit.arrow_functions import equal, greater_equal, less_equal
 
 
 class Value(Protocol):
@@ -42,6 +43,19 @@ class Field:
 
     def of(self, batch: pa.RecordBatch) -> pa.Array:
         found = batch.column(self.name)
+        return found if found.type == self.type else found.cast(self.type)
+
+
+@dataclass(frozen=True)
+class FieldOfRow:
+    """A field of a ROW; NULL if the ROW is NULL."""
+
+    row: Value
+    index: int
+    type: pa.DataType
+
+    def of(self, batch: pa.RecordBatch) -> pa.Array:
+        found = pc.struct_field(self.row.of(batch), [self.index])
         return found if found.type == self.type else found.cast(self.type)
 
 
@@ -84,10 +98,18 @@ class Applied:
         try:
             return self.function(*(each.of(batch) for each in self.args))
         except pa.ArrowInvalid as error:
-            raise RowError(
-                f"{self.place}: a number does not fit its type {self.type}: {error}. Nothing of the "
-                "transaction was committed. Write a CAST to a wider type."
-            ) from None
+            raise RowError(self._said(str(error))) from None
+
+    def _said(self, problem: str) -> str:
+        nothing = "Nothing of the transaction was committed."
+        if "divide by zero" in problem:
+            return (
+                f"{self.place}: a number is divided by 0. {nothing} Write NULLIF(x, 0), or filter such rows."
+            )
+        if pa.types.is_string(self.type):
+            return f"{self.place}: {problem}. {nothing} Filter such rows, or run the INSERT in micro-batches."
+        what = f"a number does not fit its type {self.type}: {problem}"
+        return f"{self.place}: {what}. {nothing} Write a CAST to a wider type."
 
 
 @dataclass(frozen=True)
@@ -178,7 +200,7 @@ def is_false(condition: pa.Array) -> pa.Array:
 def is_same(one: pa.Array, other: pa.Array) -> pa.Array:
     """Return whether two values are equal or both NULL."""
     both = pc.and_(pc.is_null(one), pc.is_null(other))
-    return pc.or_(pc.equal(one, other).fill_null(False), both)
+    return pc.or_(equal(one, other).fill_null(False), both)
 
 
 def is_distinct(one: pa.Array, other: pa.Array) -> pa.Array:
@@ -186,14 +208,14 @@ def is_distinct(one: pa.Array, other: pa.Array) -> pa.Array:
 
 
 def is_between(value: pa.Array, low: pa.Array, high: pa.Array) -> pa.Array:
-    return pc.and_kleene(pc.greater_equal(value, low), pc.less_equal(value, high))
+    return pc.and_kleene(greater_equal(value, low), less_equal(value, high))
 
 
 def is_one_of(value: pa.Array, *others: pa.Array) -> pa.Array:
     """Return whether a value equals another one; NULL if none does and one of them is NULL."""
-    found = pc.equal(value, others[0])
+    found = equal(value, others[0])
     for each in others[1:]:
-        found = pc.or_kleene(found, pc.equal(value, each))
+        found = pc.or_kleene(found, equal(value, each))
     return found
 
 
@@ -220,6 +242,25 @@ class CutTime:
 
     def __call__(self, times: pa.Array) -> pa.Array:
         return pc.floor_temporal(times, unit=self.unit)
+
+
+@dataclass(frozen=True)
+class HasTime:
+    """Returns TRUE for each row of a table with a watermark.
+
+    Raises:
+        RowError: a row has no time. It is an error in micro-batches, too.
+    """
+
+    column: str
+
+    def __call__(self, times: pa.Array) -> pa.Array:
+        if times.null_count:
+            raise RowError(
+                f"The event time {self.column} is NULL. Its row belongs to no window. Nothing of the "
+                "transaction was committed. Declare the table without the WATERMARK, or repair the records."
+            )
+        return pa.repeat(pa.scalar(True), len(times))
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,15 @@ of the same INSERT in micro-batches.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from penstock.options.continuous import parse_continuous
 from penstock.spark.continuous import ContinuousQuery, start_as
 from penstock.sql.connectors.described import Kafka
-from penstock.sql.emit.arrow import ArrowPlan, ArrowQuery, NotServedError, assigned
+from penstock.sql.emit.arrow import ArrowPlan, ArrowQuery, assigned
+from penstock.sql.emit.arrow_types import NotServedError
 from penstock.sql.language.source import Source, script_of
 from penstock.sql.language.statements import Insert, MetadataColumn
 from penstock.sql.plan.nodes import Changelog, Output, Scan
@@ -54,6 +55,18 @@ class ContinuousInsert:
         config = parse_continuous(self.source, self.sink)
         return str(config.source.properties.get("bootstrap.servers")), config.group_id
 
+    def lines(self, interval_ms: int | None) -> Iterator[str]:
+        """Return what EXPLAIN says in place of Spark's plan.
+
+        Args:
+            interval_ms: of commits, if the session sets it.
+        """
+        config = parse_continuous(self.source, self.sink)
+        yield "one job of Spark without micro-batches and without a checkpoint"
+        yield f"its state are the offsets of the consumer group '{config.group_id}'"
+        yield f"a transaction of each task ends after {interval_ms or _DEFAULT_INTERVAL_MS} ms"
+        yield from self.function.lines()
+
     def start(
         self,
         spark: Any,
@@ -90,7 +103,7 @@ class ContinuousInsert:
 
 
 def continuous_insert(
-    plan: Output, table: Table, output_schema: Any, insert: Insert, script: Source
+    plan: Output, table: Table, output_schema: Any, insert: Insert, script: Source, *, is_utc: bool
 ) -> ContinuousInsert:
     """Return an INSERT as a continuous query.
 
@@ -100,18 +113,21 @@ def continuous_insert(
         output_schema: its columns as Spark has them.
         insert: the statement.
         script: that has it.
+        is_utc: whether the session is in UTC.
 
     Raises:
         SqlError: a part of it is not served. The message names it and its place.
     """
     try:
-        return _made(plan, table, output_schema, insert, script)
+        return _made(plan, table, output_schema, insert, script, is_utc=is_utc)
     except NotServedError as error:
         offset = error.offset if error.offset >= 0 else insert.table.offset
         raise script_of(offset, script).error(str(error), offset) from None
 
 
-def _made(plan: Output, table: Table, output_schema: Any, insert: Insert, script: Source) -> ContinuousInsert:
+def _made(
+    plan: Output, table: Table, output_schema: Any, insert: Insert, script: Source, *, is_utc: bool
+) -> ContinuousInsert:
     def place(offset: int) -> str:
         if offset < 0:
             return ""
@@ -119,7 +135,7 @@ def _made(plan: Output, table: Table, output_schema: Any, insert: Insert, script
         return f"Line {line}, column {column}: "
 
     _check_target(table, insert)
-    arrow = ArrowPlan(place)
+    arrow = ArrowPlan(place, is_utc=is_utc)
     columns = arrow.columns(plan)
     assert arrow.scan is not None  # noqa: S101 - `columns` has found it
     read = _source_of(arrow.scan, insert)
@@ -132,7 +148,12 @@ def _made(plan: Output, table: Table, output_schema: Any, insert: Insert, script
             raise NotServedError(f"INSERT leaves out the column '{each.name}'", insert.table.offset)
         try:
             outputs[each.name] = assigned(
-                columns[index], plan.columns[index].type, each.type, each.name, is_nullable=each.type.nullable
+                columns[index],
+                plan.columns[index].type,
+                each.type,
+                each.name,
+                is_nullable=each.type.nullable,
+                is_utc=is_utc,
             )
         except NotServedError as error:
             error.offset = max(error.offset, insert.table.offset)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.errors import PenstockError, SqlError
-from penstock.spark.continuous import INTERVAL_MAX_MS, ContinuousQuery
+from penstock.spark.continuous import INTERVAL_MAX_MS, ContinuousQuery, stop_together
 from penstock.spark.local_checkpoints import quick_local_checkpoints
 from penstock.spark.one_thread import planned_in_one_thread
 from penstock.spark.process.short_errors import short_errors_of_batches
@@ -177,7 +177,8 @@ class Inserts:
                 "Nothing was started. SET 'table.local-time-zone' = 'UTC'.",
                 write.offset,
             )
-        return continuous_insert(write.found.tree, write.table, write.rows.schema, write.insert, source)
+        is_utc, schema = self._queries.views.zone_is_utc, write.rows.schema
+        return continuous_insert(write.found.tree, write.table, schema, write.insert, source, is_utc=is_utc)
 
     @contextmanager
     def _changes_first(self, insert: Insert, key: Key, folder: str | None, source: Source) -> Iterator[None]:
@@ -232,8 +233,7 @@ class Inserts:
                 if folder is not None:
                     self._started[folder] = queries[-1]
         except BaseException:
-            for one in started:
-                one.stop()
+            stop_together(started)
             stop_soon(queries, _STOP_MS)
             raise
         parts = [

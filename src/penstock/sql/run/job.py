@@ -18,7 +18,7 @@ from typing import Any
 from penstock.errors import CheckpointError
 from penstock.source.checkpoint_offset import SourceOffset, parse_reported
 from penstock.source.stopping import is_reached
-from penstock.spark.continuous import ContinuousQuery
+from penstock.spark.continuous import ContinuousQuery, stop_together
 from penstock.spark.java_process import until_answered
 from penstock.spark.stop_after_batch import check_stop_after_batch, stop_all_after_batch
 from penstock.sql.connectors.datagen.offset import made_offset
@@ -205,6 +205,7 @@ class Job:
 
     def _stop_queries(self) -> None:
         errors: list[Exception] = []
+        stop_together(each for each in self.queries if isinstance(each, ContinuousQuery))
         for query in self.queries:
             try:
                 _stop(query)
@@ -226,8 +227,7 @@ def stop_jobs_after_batch(jobs: Iterable[Job], timeout_ms: int | None = None) ->
     try:
         for job in active:
             job._end_watch()  # noqa: SLF001 - of the same module
-        for query in continuous:  # it has no batches, and goes on where it has committed
-            query.stop()
+        stop_together(continuous)  # they have no batches, and go on where they have committed
         has_stopped = stop_all_after_batch(queries, timeout_ms)
         for query in continuous:
             query.awaitTermination(0)  # raises if it has failed

@@ -445,6 +445,9 @@ class Session:
                 found.add("Changes", [f"{statement.table} takes {taken(write.table)}"])
                 streams.append((write.name, notes))
         found.add("Plan", query.plan.splitlines())
+        if isinstance(statement, Insert) and write.continuous is not None:
+            found.add("Continuous", write.continuous.lines(self._settings.interval_ms))
+            return found
         found.add(SQL_OF_SPARK, [query.sql])
         with without_reused_shuffles(self.spark):
             add_plan(found, frame, reads, notes)
