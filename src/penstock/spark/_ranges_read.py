@@ -1,7 +1,7 @@
 """Find out what a micro-batch reads, from Spark's checkpoint on this machine: for its receipt.
 
 Runs on the driver. Invariants: it never fails a batch and never waits for another machine, so a checkpoint in
-a store gives no ranges. `penstock verify --checkpoint` reads those from the store.
+a store gives no ranges.
 """
 
 from __future__ import annotations

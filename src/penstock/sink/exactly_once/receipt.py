@@ -1,4 +1,4 @@
-"""Receipts: what each decided batch has read and written, kept in the decision log for `penstock verify`.
+"""Receipts: what each decided batch has read and written, kept in the decision log for `penstock receipts`.
 
 Runs on the driver. Pure. A receipt is a record of its own in the decision log, written in the transaction of
 the decision: there is a receipt if and only if there was the decision. Nothing depends on it: a query runs
