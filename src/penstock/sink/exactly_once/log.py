@@ -227,7 +227,7 @@ class DecisionLog:
         if not self._store.fits(key, value + decision + os.urandom(_RECORD_OVERHEAD_BYTES)):
             _log.warning(
                 "prefix %s: the receipt of %s would have %d bytes, which is too large for the decision log "
-                "%s, so the batch has none. Nothing is lost, but `penstock receipts` does not show it. "
+                "%s, so the batch has none. Nothing is lost, but no list of receipts shows it. "
                 "If the topic's max.message.bytes is below %d, raise it to that.",
                 self._prefix,
                 receipt.where,
