@@ -93,6 +93,7 @@ class Identity:
         return fingerprint_of(self.to_json())
 
     def differing(self, expected: Identity) -> list[str]:
+        """Return the names of what is not as expected. Columns that may follow may be older."""
         names = [name for name in _SHOWN if getattr(self, name) != getattr(expected, name)]
         is_followed = self.columns.equals(expected.columns) or (
             self.may_follow and follows(self.columns, expected.columns)

@@ -106,6 +106,9 @@ class Connect:
                 "key.converter.schemas.enable": str(key_schema).lower(),
                 "value.converter": json_converter,
                 "value.converter.schemas.enable": str(has_schema).lower(),
+                # Otherwise a NULL in a column with a default becomes the default.
+                "key.converter.replace.null.with.default": "false",
+                "value.converter.replace.null.with.default": "false",
                 "offset.storage.file.filename": str(self._folder / "offsets"),
                 "offset.flush.interval.ms": "10000",
                 "listeners": f"http://127.0.0.1:{port}",
