@@ -45,6 +45,7 @@ has its facts as attributes; none holds a secret.
     ├── SqlError                    a SQL statement cannot be read, or penstock does not serve it
     │   └── SqlFailedError          a batch INSERT failed while it ran
     ├── MaterializeError            a table does not belong to the batch that was to change it
+    │   └── TableOrderError         ... because the batch does not follow the last one of the table
     ├── CheckpointError             stored state cannot be read by this version
     └── DevBrokerError              the development broker did not start or stop
 """
@@ -392,6 +393,14 @@ class MaterializeError(PenstockError):
 
     What to do: start with the checkpoint that belongs to the table, or build the table again
     (docs/changelogs.md).
+    """
+
+
+class TableOrderError(MaterializeError):
+    """A batch does not follow the one that a table has, or the table belongs to another query.
+
+    What to do: start with the checkpoint that belongs to the table, or build the table again with a new
+    checkpoint.
     """
 
 

@@ -133,7 +133,7 @@ def test_messages_without_schemas_are_refused(copies: Copies) -> None:
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
-        ({"evolve": "all"}, "Expected one of exception, ignore, lenient, evolve for `evolve`, got 'all'"),
+        ({"evolve": "all"}, "Expected one of exception, ignore, lenient for `evolve`, got 'all'"),
         ({"on_table_error": "skip"}, "Expected one of stop, leave-out for `on_table_error`, got 'skip'"),
         ({"threads": 0}, "Expected `threads` of 1 or more, got 0"),
     ],

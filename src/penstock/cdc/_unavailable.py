@@ -7,7 +7,12 @@ in each type in which Debezium writes it: text, bytes, lists of texts, bytes or 
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
+from functools import cache
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +26,9 @@ def unavailable(column: pa.Array, placeholder: bytes) -> pa.Array | None:
     """Return which values are the placeholder; None if no value is."""
     kind = column.type
     if kinds.is_string(kind) or kinds.is_binary(kind):
-        found = pc.equal(column, pa.scalar(placeholder, pa.binary()).cast(kind))
-        return pc.fill_null(found, False) if pc.any(found).as_py() else None
+        forms = _texts(placeholder) if kinds.is_string(kind) else [placeholder]
+        found = pc.is_in(column, value_set=pa.array(forms, kind))
+        return found if pc.any(found).as_py() else None
     if kinds.is_map(kind):
         pair = pa.struct([("key", kind.key_type), ("value", kind.item_type)])
         lists = column.cast(pa.list_(pair))
@@ -32,6 +38,22 @@ def unavailable(column: pa.Array, placeholder: bytes) -> pa.Array | None:
     if kinds.is_integer(kind.value_type):
         return _integers(column, placeholder)
     return _of_items(column, unavailable(column.flatten(), placeholder))
+
+
+@cache
+def _texts(placeholder: bytes) -> list[str]:
+    """Return the texts that Debezium makes of the placeholder, by the type and the mode of the column."""
+    plain = placeholder.decode()
+    named = bytearray(hashlib.md5(placeholder, usedforsecurity=False).digest())
+    named[6], named[8] = named[6] & 0x0F | 0x30, named[8] & 0x3F | 0x80  # as Java's UUID.nameUUIDFromBytes
+    return [
+        plain,
+        json.dumps({plain: plain}, separators=(",", ":")),  # hstore
+        base64.b64encode(placeholder).decode(),  # bytea, by `binary.handling.mode`
+        base64.urlsafe_b64encode(placeholder).decode(),
+        placeholder.hex(),
+        str(UUID(bytes=bytes(named))),  # an array of uuid
+    ]
 
 
 def _of_items(column: pa.Array, found: pa.Array | None) -> pa.Array | None:

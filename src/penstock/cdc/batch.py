@@ -8,6 +8,7 @@ once, because its marker says which batch it has.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,18 +16,25 @@ from typing import Literal
 
 import pyarrow as pa
 
-from penstock.cdc.columns import Evolve, change_between, follow_all
+from penstock.cdc.columns import Followed, change_between, follow_all
 from penstock.cdc.commits import Target, apply_all, failed
 from penstock.cdc.gather import Gathered, Known, Reader, digest_of_schema, joined
 from penstock.cdc.journal import Decided, Journal, TableColumns, TableState
 from penstock.cdc.messages import MessageFormat, SourceTable
-from penstock.errors import DecodeError, MissingOptionError, PenstockError, SchemaError
-from penstock.targets.batch import Batch
+from penstock.errors import DecodeError, MissingOptionError, PenstockError, SchemaError, TableOrderError
+from penstock.state.columns import check_columns
+from penstock.targets.all_rows import TakesAllRows
+from penstock.targets.batch import Batch, check_no_floats
 from penstock.targets.change import ChangesColumns, ColumnChange
 
 OnTableError = Literal["stop", "leave-out"]
+Kept = Literal["exception", "ignore", "lenient"]
+"""What `evolve` may be. Not `evolve`, which drops columns: a topic partition that is behind may bring rows of
+before the drop, and their schema is not told from that of a column which came again."""
 
 _log = logging.getLogger(__name__)
+_REMINDED: set[tuple[str, str]] = set()
+"""The folder and the topic of tables that are left out, of which this process has told."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +68,7 @@ class Plan:
     tables: Callable[[SourceTopic], Target]
     journal: Journal
     keys: Mapping[str, tuple[str, ...]]
-    evolve: Evolve
+    evolve: Kept
     on_table_error: OnTableError
     threads: int
 
@@ -91,6 +99,8 @@ class ReplicatedBatch:
         before = journal.before(self.query_id, self.batch_id)
         self.columns = {topic: one.columns for topic, one in before.tables.items()}
         self.failures = dict(before.left_out)
+        self._check_keys_of(before)
+        self._remind(before.left_out)
         if (decided := journal.decided(self.batch_id)) is not None:
             self.failures |= decided.left_out
         gathered = self._gather()
@@ -102,6 +112,19 @@ class ReplicatedBatch:
         journal.decide(self.batch_id, Decided(self._states(before.tables, batches), self.failures))
         self._apply(batches)
         journal.sweep(self.batch_id)
+
+    def _check_keys_of(self, before: Decided) -> None:
+        """Raise SchemaError if `keys` was changed at a restart."""
+        for topic, keys in self.plan.keys.items():
+            table = before.tables.get(topic)
+            if table is not None and set(table.columns.keys) != set(keys):
+                raise _other_keys(topic, table.columns.keys, keys, self.batch_id)
+
+    def _remind(self, left_out: Mapping[str, str]) -> None:
+        """Say once in a process which tables get no rows."""
+        for topic, reason in left_out.items():
+            if (self.plan.journal.location, topic) not in _REMINDED:
+                self._say_left_out(topic, reason)
 
     def _gather(self) -> Gathered:
         """Return the rows of all topics, after deciding the columns that they need."""
@@ -124,8 +147,12 @@ class ReplicatedBatch:
 
     def _read(self, only: frozenset[str] | None) -> Gathered:
         known = {topic: Known(one.columns, one.keys, one.schemas) for topic, one in self.columns.items()}
-        reader = Reader(self.plan.format, known, frozenset(self.failures), only)
+        reader = Reader(self.plan.format, known, frozenset(self.failures), only, self._ignores)
         return joined(self.read(reader), known)
+
+    @property
+    def _ignores(self) -> bool:
+        return self.plan.evolve == "ignore"
 
     def _follow(self, found: Gathered) -> dict[str, TableColumns]:
         """Return the new columns of the topics that have unknown schemas."""
@@ -133,7 +160,7 @@ class ReplicatedBatch:
         for topic, texts in found.unknown.items():
             try:
                 changed[topic] = self._followed(topic, texts)
-            except PenstockError as error:
+            except (SchemaError, MissingOptionError) as error:
                 self._fail(topic, error, found)
         return changed
 
@@ -143,27 +170,48 @@ class ReplicatedBatch:
         sources = [self.plan.format.source(text) for text in texts]
         keys = self._keys(topic, sources)
         if known is not None and known.keys != keys:
-            raise self._other_keys(topic, known.keys, keys)
+            raise _other_keys(topic, known.keys, keys, self.batch_id)
         before = pa.schema([]) if known is None else known.columns
         schemas = [source.columns for source in sources]
         followed = follow_all(before, schemas, self.plan.evolve, keys, table=sources[-1].name)
-        digests = frozenset(map(digest_of_schema, texts))
-        if known is not None and not followed.dropped:
-            digests |= known.schemas  # a dropped column may come again with a schema of before
+        digests = frozenset(digest_of_schema(text, ignores=self._ignores) for text in texts)
+        if known is not None:
+            digests |= known.schemas
         name = sources[0].name if known is None else known.name
         columns = TableColumns(self.batch_id, followed.columns, keys, name, digests)
-        target = self._target(topic, columns)
-        target.check(columns.columns, keys)
-        if known is not None and followed.is_changed:
-            self._check_change(target, topic, change_between(known.columns, columns.columns))
+        self._check_table(topic, known, columns)
+        if known is not None and str(followed) != str(Followed(followed.columns)):
             _log.warning("Table %s of topic %s, batch %s: %s", name, topic, self.batch_id, followed)
         return columns
 
+    def _check_table(self, topic: str, known: TableColumns | None, now: TableColumns) -> None:
+        """Raise SchemaError if the table cannot have these columns, or cannot get them."""
+        target = self._target(topic, now)
+        if isinstance(target, TakesAllRows):
+            raise SchemaError(
+                f"{target} keeps a history, and replicate keeps the newest rows. Nothing of batch "
+                f"{self.batch_id} was written to it. Use penstock.changelog.materialize for a history.",
+                topic=topic,
+            )
+        check_columns(now.columns, now.keys)
+        check_no_floats(now.columns, now.keys)
+        target.check(now.columns, now.keys)
+        if known is not None and (change := change_between(known.columns, now.columns)):
+            self._check_change(target, topic, change)
+
     def _keys(self, topic: str, sources: Sequence[SourceTable]) -> tuple[str, ...]:
         """Return the primary key: the user's, or that of the records."""
-        if topic in self.plan.keys:
-            return self.plan.keys[topic]
-        first = sources[0].keys
+        given, first = self.plan.keys.get(topic), sources[0].keys
+        if given and first and set(given) != set(first):
+            raise SchemaError(
+                f"`keys` says {', '.join(given)} for topic {topic}, and its record key has "
+                f"{', '.join(first)}. Nothing of batch {self.batch_id} was written to its table. A change of "
+                "another key would leave the old row. Leave the topic out of `keys`, which is for topics "
+                "without a record key.",
+                topic=topic,
+            )
+        if given:
+            return given
         if not first:
             raise MissingOptionError(
                 f"The primary key of topic {topic} is unknown: its records have no key with a schema. "
@@ -174,16 +222,8 @@ class ReplicatedBatch:
             )
         for source in sources[1:]:
             if source.keys != first:
-                raise self._other_keys(topic, first, source.keys or ())
+                raise _other_keys(topic, first, source.keys or (), self.batch_id)
         return first
-
-    def _other_keys(self, topic: str, known: Sequence[str], found: Sequence[str]) -> SchemaError:
-        return SchemaError(
-            f"The primary key of topic {topic} was {', '.join(known)}, and a message has "
-            f"{', '.join(found) or 'none'}. Nothing of batch {self.batch_id} was written to its table. Build "
-            "the table again with a new checkpoint and a new state, or name its key in `keys`.",
-            topic=topic,
-        )
 
     def _check_change(self, target: Target, topic: str, change: ColumnChange) -> None:
         if not isinstance(target, ChangesColumns):
@@ -201,7 +241,7 @@ class ReplicatedBatch:
         now = self.columns[topic]
         applied = None if state is None else state.applied
         change = ColumnChange() if applied is None else change_between(applied.columns, now.columns)
-        return Batch(self.query_id, number, now.keys, rows, change)
+        return Batch(_query_of(self.query_id, topic), number, now.keys, rows, change)
 
     def _states(
         self, before: Mapping[str, TableState], batches: Mapping[str, Batch]
@@ -221,7 +261,8 @@ class ReplicatedBatch:
         errors = apply_all(batches, self._target_of, self.plan.threads)
         if not errors:
             return
-        if self.plan.on_table_error == "stop":
+        out_of_order = {topic: one for topic, one in errors.items() if isinstance(one, TableOrderError)}
+        if self.plan.on_table_error == "stop" or out_of_order:
             raise failed(errors, self.batch_id, len(batches)) from next(iter(errors.values()))
         reasons = {topic: f"{type(error).__name__}: {error}" for topic, error in errors.items()}
         self.plan.journal.leave_out(self.batch_id, reasons)
@@ -245,10 +286,25 @@ class ReplicatedBatch:
         self._say_left_out(topic, self.failures[topic])
 
     def _say_left_out(self, topic: str, reason: str) -> None:
+        _REMINDED.add((self.plan.journal.location, topic))
         _log.error(
-            "The table of topic %s is left out from batch %s of query %s on, because it failed: %s",
+            "The table of topic %s is left out in batch %s of query %s and after it, because it failed: %s",
             topic,
             self.batch_id,
             self.query_id,
             reason,
         )
+
+
+def _other_keys(topic: str, known: Sequence[str], found: Sequence[str], batch_id: int) -> SchemaError:
+    return SchemaError(
+        f"The primary key of topic {topic} was {', '.join(known)}, and now it is "
+        f"{', '.join(found) or 'none'}. Nothing of batch {batch_id} was written to its table. Build the "
+        "table again with a new checkpoint and a new state.",
+        topic=topic,
+    )
+
+
+def _query_of(query_id: str, topic: str) -> str:
+    """Return the query that the marker of a table names, so that two topics cannot share a table."""
+    return f"{query_id}/{hashlib.sha256(topic.encode()).hexdigest()[:16]}"

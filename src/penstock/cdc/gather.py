@@ -53,9 +53,14 @@ class Known(NamedTuple):
     schemas: frozenset[str]
 
 
-def digest_of_schema(text: str) -> str:
-    """Return what stands for a schema in the journal."""
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+def digest_of_schema(text: str, *, ignores: bool = False) -> str:
+    """Return what stands for a schema in the journal.
+
+    Args:
+        text: the schema.
+        ignores: whether new columns are left out. Without that the same schema has to be followed again.
+    """
+    return hashlib.sha256(f"{text} {ignores}".encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True)
@@ -67,12 +72,14 @@ class Reader:
         tables: what is known, by topic. A topic that is missing here is new.
         left_out: topics whose records are passed over.
         only: the topics to read; None for all.
+        ignores: of `digest_of_schema`.
     """
 
     format: MessageFormat
     tables: Mapping[str, Known]
     left_out: frozenset[str] = frozenset()
     only: frozenset[str] | None = None
+    ignores: bool = False
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield a receipt for each topic partition of a task."""
@@ -88,7 +95,7 @@ class Reader:
         known = self.tables.get(topic)
         found = self.format.schemas(*_messages(records))
         followed = frozenset() if known is None else known.schemas
-        unknown = [text for text in found.texts if digest_of_schema(text) not in followed]
+        unknown = [text for text in found.texts if self._digest(text) not in followed]
         rows, failure = None, None
         try:
             _check(found.failures, records)
@@ -102,6 +109,9 @@ class Reader:
             [pa.array([value], one.type) for value, one in zip(receipt, _RECEIPTS, strict=True)],
             schema=_RECEIPTS,
         )
+
+    def _digest(self, text: str) -> str:
+        return digest_of_schema(text, ignores=self.ignores)
 
     def _rows(self, known: Known, records: pa.Table) -> pa.Table:
         found = self.format.changes(*_messages(records), known.columns)

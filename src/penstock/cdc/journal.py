@@ -170,6 +170,13 @@ class Journal:
         then = self.decided(batch_id)
         if then is None:
             raise AssertionError(f"expected batch {batch_id} to be decided before its tables fail")
+        if self.decided(batch_id + 1) is not None:
+            raise StateError(
+                f"Tables failed in batch {batch_id} ({', '.join(reasons)}), and another driver of the query "
+                f"has decided batch {batch_id + 1} since ({self}). Nothing was changed now. Stop one of the "
+                "two drivers.",
+                batch_id=batch_id,
+            )
         self._write_batch(batch_id, replace(then, left_out={**then.left_out, **reasons}))
 
     def _write_batch(self, batch_id: int, decided: Decided) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from penstock.errors import MissingOptionError, OptionError, SchemaError
+from penstock.errors import MissingOptionError, OptionError
 from penstock.spark._arguments import check_names, columns_without_kind
 from penstock.spark._task_context import QUERY_ID_PROPERTY, driver_property
 from penstock.spark.connect import is_connect
@@ -23,8 +23,8 @@ from penstock.spark.process.short_errors import short_errors_of_batches
 from penstock.spark.staging import AppliesStaged, runner_of, stage_of, staged_batch, sweep
 from penstock.spark.versions import to_arrow_schema
 from penstock.state.columns import check_columns
-from penstock.targets.all_rows import AllChanges, AllRows
-from penstock.targets.batch import Batch, LastRows
+from penstock.targets.all_rows import AllChanges, AllRows, TakesAllRows
+from penstock.targets.batch import Batch, LastRows, check_no_floats
 from penstock.targets.staged import Stage
 
 if TYPE_CHECKING:
@@ -40,14 +40,6 @@ class Target(Protocol):
 
     def apply(self, batch: Any) -> bool:
         """Apply a batch as a whole; return False if it was applied before."""
-
-
-@runtime_checkable
-class TakesAllRows(Protocol):
-    """A table to which every change of a key counts, such as a history."""
-
-    def all_rows(self, columns: pa.Schema, keys: Sequence[str]) -> AllRows:
-        """Return how tasks give all rows of a batch."""
 
 
 @runtime_checkable
@@ -123,7 +115,7 @@ def last_rows_of(changes: DataFrame, target: Target, keys: Sequence[str]) -> Las
     """
     columns = _columns(changes)
     check_columns(columns, keys)
-    _check_no_floats(columns, keys)
+    check_no_floats(columns, keys)
     target.check(columns, keys)
     return LastRows(tuple(keys), columns)
 
@@ -211,16 +203,6 @@ class Materializer:
             # `materialize` has checked that the target takes it.
             cast("AppliesStaged", self.target).apply_staged(batch, runner_of(rows))
         sweep(stage)
-
-
-def _check_no_floats(columns: pa.Schema, keys: Sequence[str]) -> None:
-    for key in keys:
-        if pa.types.is_floating(columns.field(key).type):
-            raise SchemaError(
-                f"Column '{key}' of type {columns.field(key).type} cannot be in the primary key, because "
-                "databases compare NaN and -0.0 in different ways. Cast it, for example to a decimal.",
-                column=key,
-            )
 
 
 def _columns(changes: DataFrame) -> pa.Schema:

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from penstock.cdc.batch import OnTableError, Plan, ReplicatedBatch, SourceTopic
-from penstock.cdc.columns import Evolve
+from penstock.cdc.batch import Kept, OnTableError, Plan, ReplicatedBatch, SourceTopic
 from penstock.cdc.commits import Target
 from penstock.cdc.gather import RAW, RECEIPTS, Reader
 from penstock.cdc.journal import Journal
@@ -41,7 +40,7 @@ def replicate(  # noqa: PLR0913 - each is a keyword of its own
     *,
     state: str,
     keys: Mapping[str, Sequence[str]] | None = None,
-    evolve: Evolve = "lenient",
+    evolve: Kept = "lenient",
     on_table_error: OnTableError = "stop",
     threads: int = 8,
     query_id: str | None = None,
@@ -62,8 +61,7 @@ def replicate(  # noqa: PLR0913 - each is a keyword of its own
             `lambda source: DeltaTable(f"s3://lake/{source.table}")`. It is called in each batch.
         state: a folder that the driver reaches, as a path or URI. It belongs to the checkpoint.
         keys: the primary key of tables whose records have none, by topic.
-        evolve: what happens if the columns of the source change: `exception`, `ignore`, `lenient` or
-            `evolve`.
+        evolve: what happens if the columns of the source change: `exception`, `ignore` or `lenient`.
         on_table_error: `stop` ends the query if a table fails; `leave-out` goes on without the table, and
             logs an error that names it.
         threads: how many tables are changed at a time.
@@ -75,9 +73,11 @@ def replicate(  # noqa: PLR0913 - each is a keyword of its own
     Raises:
         OptionError: an option or argument has a value that is not allowed.
     """
-    if evolve not in get_args(Evolve):
+    if evolve not in get_args(Kept):
         raise OptionError(
-            f"Expected one of {', '.join(get_args(Evolve))} for `evolve`, got {evolve!r}.", option="evolve"
+            f"Expected one of {', '.join(get_args(Kept))} for `evolve`, got {evolve!r}. Columns are never "
+            "dropped, because a topic partition that is behind may still bring their values.",
+            option="evolve",
         )
     if on_table_error not in get_args(OnTableError):
         raise OptionError(
@@ -111,11 +111,12 @@ def replicate(  # noqa: PLR0913 - each is a keyword of its own
 
 def _read_options(options: Mapping[str, str]) -> dict[str, str]:
     """Return the options of the read of raw records."""
-    formats = {value for name, value in options.items() if name.lower() in _FORMATS}
+    formats = [value for name, value in options.items() if name.lower() in _FORMATS]
+    prefixes = tuple(f"{side}{one}." for one in formats for side in ("", "value."))
     found = {
         name: value
         for name, value in options.items()
-        if name.lower() not in _FORMATS and not any(name.startswith(f"{one}.") for one in formats)
+        if name.lower() not in _FORMATS and not name.lower().startswith(prefixes)
     }
     names = [name.lower() for name in found]
     if any(name in _SPARK_DIALECT for name in names) and not any(one.startswith(_STARTS) for one in names):

@@ -19,7 +19,8 @@ def change_columns(table: Any, change: ColumnChange) -> None:
     """Change the columns in a commit of their own.
 
     Args:
-        table: of pyiceberg, as it was loaded. The commit fails if another one has come between.
+        table: of pyiceberg, as it was loaded. The commit fails if its columns have changed since. It does not
+            fail if rows have, so the marker has to be judged again afterwards.
         change: what the batch needs.
     """
     fields = {one.name: one.field_type for one in table.schema().fields}

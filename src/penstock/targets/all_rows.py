@@ -7,9 +7,10 @@ they came; the digest depends on the order of the rows of a key, and not on that
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -134,3 +135,11 @@ def ordinals_of(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     found = np.empty(len(order), np.int64)
     found[order] = positions - firsts
     return found
+
+
+@runtime_checkable
+class TakesAllRows(Protocol):
+    """A table to which every change of a key counts, such as a history."""
+
+    def all_rows(self, columns: pa.Schema, keys: Sequence[str]) -> AllRows:
+        """Return how tasks give all rows of a batch."""

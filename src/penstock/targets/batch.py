@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.changelog.row_kinds import INSERT, ROW_KIND, UPDATE_AFTER, Kinds, has_row_kind, kinds_of
-from penstock.errors import RowError
+from penstock.errors import RowError, SchemaError
 from penstock.state.columns import hash_columns, is_hashable, one_array
 from penstock.targets.change import NO_CHANGE, ColumnChange
 
@@ -88,6 +88,17 @@ def check_no_null_keys(rows: pa.Table, keys: Sequence[str]) -> None:
                 f"Expected a value in column '{name}', which is in the primary key, got null. Nothing of "
                 "this batch was written. Fill the column, or filter the row out.",
                 column=name,
+            )
+
+
+def check_no_floats(columns: pa.Schema, keys: Sequence[str]) -> None:
+    """Raise SchemaError if a key is a floating-point number."""
+    for key in keys:
+        if pa.types.is_floating(columns.field(key).type):
+            raise SchemaError(
+                f"Column '{key}' of type {columns.field(key).type} cannot be in the primary key, because "
+                "databases compare NaN and -0.0 in different ways. Cast it, for example to a decimal.",
+                column=key,
             )
 
 

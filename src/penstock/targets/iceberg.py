@@ -145,6 +145,7 @@ class IcebergTable:
     def _apply(self, batch: Changes, changes_of: Callable[[Any], FileChanges]) -> bool:
         conflict = library("exceptions").CommitFailedException
         with library("catalog").load_catalog(self.catalog, **(self.properties or {})) as catalog:
+            is_changed = not batch.change
             for _ in range(_ATTEMPTS):
                 table = self._open(catalog, batch)
                 new = marker_of(batch)
@@ -152,13 +153,13 @@ class IcebergTable:
                 is_taken = _may_take(table, batch)
                 if not is_taken and is_applied(self._stored(table, batch), new, str(self)):
                     return False
-                if batch.change:
+                if not is_changed:
                     try:
                         change_columns(table, batch.change)
-                        table = catalog.load_table(self.identifier)
+                        is_changed = True
                     except conflict as error:
                         failed = error
-                        continue
+                    continue  # another driver may have committed batches: read the marker again
                 self._check_columns(table, batch.keys, batch.columns)
                 changes = changes_of(table)
                 try:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from penstock.errors import MaterializeError
+from penstock.errors import MaterializeError, TableOrderError
 from penstock.state.identity import TOGETHER
 from penstock.targets.batch import Changes
 
@@ -53,7 +53,7 @@ def is_applied(stored: Marker | None, new: Marker, target: str) -> bool:
         target: names the table in messages.
 
     Raises:
-        MaterializeError: the batch does not follow the marker.
+        TableOrderError: the batch does not follow the marker.
     """
     if stored is None:
         _check_first(new, target)
@@ -68,7 +68,7 @@ def is_applied(stored: Marker | None, new: Marker, target: str) -> bool:
     return False
 
 
-def _kept_by_another(stored: Marker, new: Marker, target: str) -> MaterializeError:
+def _kept_by_another(stored: Marker, new: Marker, target: str) -> TableOrderError:
     if new.batch_id:
         cause = (
             "The other query has begun with a table that was missing or empty. Only one query can keep a "
@@ -80,7 +80,7 @@ def _kept_by_another(stored: Marker, new: Marker, target: str) -> MaterializeErr
             "again, drop it or delete its rows, and start this query again: it then takes the table, and the "
             "other query stops."
         )
-    return MaterializeError(
+    return TableOrderError(
         f"{target} is kept by query {stored.query_id} (last batch {stored.batch_id}), and batch "
         f"{new.batch_id} is of query {new.query_id}. Nothing of the batch was written. {cause} {TOGETHER}",
         query_id=new.query_id,
@@ -113,7 +113,7 @@ def other_columns(
 
 def _check_first(new: Marker, target: str) -> None:
     if new.batch_id:
-        raise MaterializeError(
+        raise TableOrderError(
             f"{target} has no marker of penstock, and batch {new.batch_id} is not the first of query "
             f"{new.query_id}: the rows of the batches before it would be missing. Nothing of the batch was "
             f"written. Restore the table together with its marker, if it has rows. {TOGETHER}",
@@ -124,7 +124,7 @@ def _check_first(new: Marker, target: str) -> None:
 
 def _check_content(stored: Marker, new: Marker, target: str) -> None:
     if stored.digest != new.digest:
-        raise MaterializeError(
+        raise TableOrderError(
             f"Batch {new.batch_id} of query {new.query_id} was applied to {target} before with other rows "
             f"(digest {stored.digest}, now {new.digest}). Nothing was written now. Spark repeats a batch "
             "with the same records, so the query text, its state or the data of its source has changed. "
@@ -138,7 +138,7 @@ def _raise_other_time(stored: Marker, new: Marker, target: str) -> None:
     is_older = new.batch_id < stored.batch_id
     what = "is older than" if is_older else "does not follow"
     cause = "The checkpoint" if is_older else "The table"
-    raise MaterializeError(
+    raise TableOrderError(
         f"Batch {new.batch_id} of query {new.query_id} {what} batch {stored.batch_id}, the last one that "
         f"was applied to {target}. Nothing of the batch was written. {cause} has gone back in time, for "
         f"example by a restored backup. Restore all from the same time. {TOGETHER}",

@@ -285,9 +285,15 @@ class _Apply:
             if one_name(name) in map(one_name, self._session.columns()):
                 self._session.execute(f"ALTER TABLE {self._table} DROP COLUMN {quoted(name)}")
         for one in change.added:
-            if one_name(one.name) not in map(one_name, self._session.columns()):  # the user may have added it
-                definition = f"{quoted(one.name)} {self._dialect.column_type(one)}"
-                self._session.execute(f"ALTER TABLE {self._table} ADD COLUMN {definition}")
+            if one_name(one.name) in map(one_name, self._session.columns()):
+                raise MaterializeError(
+                    f"{self._target} has a column {one.name} that penstock has not added, and its source has "
+                    "a new column of this name. Nothing of the batch was written to the table. Drop or "
+                    "rename the column of the table.",
+                    column=one.name,
+                )
+            definition = f"{quoted(one.name)} {self._dialect.column_type(one)}"
+            self._session.execute(f"ALTER TABLE {self._table} ADD COLUMN {definition}")
         if self._dialect is POSTGRESQL:  # a column of SQLite holds values of any type
             for each in change.widened:
                 wider = self._dialect.column_type(pa.field(each.name, each.new))

@@ -239,7 +239,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="penstock-database-") as name:
         folder = Path(name)
         with running_postgresql(programs, folder) as dsn, DevCluster() as cluster:
-            database = Database(dsn, given.seed, max(1, given.tables - 2))
+            database = Database(dsn, given.seed, max(1, given.tables - 2), widens=given.target != "delta")
             hunt = Hunt(cluster.bootstrap_servers, dsn, folder, database, given.target)
             hunt.most_tables = given.tables
             with closing(hunt):

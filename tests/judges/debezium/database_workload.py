@@ -47,8 +47,9 @@ class Table:
 class Database:
     """Changes the tables through one connection."""
 
-    def __init__(self, dsn: str, seed: int, table_count: int) -> None:
+    def __init__(self, dsn: str, seed: int, table_count: int, *, widens: bool) -> None:
         self.random = random.Random(seed)
+        self.widens = widens
         self.connection = psycopg.connect(f"{dsn} dbname=postgres", autocommit=True)
         self.connection.execute("SET timezone = 'UTC'")
         self.transactions = 0
@@ -110,6 +111,8 @@ class Database:
             "widen": self._widen,
             "rename": self._rename,
         }
+        if not self.widens:  # deltalake cannot, and penstock says so
+            del kinds["widen"]
         kind = self.random.choice(list(kinds))
         what = kinds[kind](table)
         if what is None:

@@ -13,11 +13,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.cdc.batch import OnTableError, Plan, ReplicatedBatch, SourceTopic
-from penstock.cdc.columns import Evolve
+from penstock.cdc.batch import Kept, OnTableError, Plan, ReplicatedBatch, SourceTopic
 from penstock.cdc.gather import Reader
 from penstock.cdc.journal import Journal
-from penstock.errors import DecodeError, MaterializeError, MissingOptionError, PenstockError
+from penstock.cdc.messages import SourceTable
+from penstock.errors import (
+    DecodeError,
+    MaterializeError,
+    MissingOptionError,
+    PenstockError,
+    SchemaError,
+    SchemaRegistryError,
+    StateError,
+    TableOrderError,
+)
+from penstock.targets import HistoryTable, SqlTable
 from penstock.targets.batch import DELETED, Batch
 from penstock.targets.change import ColumnChange
 from penstock.targets.marker import Marker, is_applied, marker_of
@@ -130,10 +140,11 @@ class World:
         records: Sequence[Record],
         *,
         tasks: int = 1,
-        evolve: Evolve = "lenient",
+        evolve: Kept = "lenient",
         on_table_error: OnTableError = "stop",
+        keys: dict[str, tuple[str, ...]] | None = None,
     ) -> None:
-        plan = Plan(SmallFormat(), self.table, self._journal(), {}, evolve, on_table_error, threads=1)
+        plan = Plan(SmallFormat(), self.table, self._journal(), keys or {}, evolve, on_table_error, threads=1)
         ReplicatedBatch(plan, self._reading(records, tasks), QUERY, batch_id).run()
 
     def _journal(self) -> Journal:
@@ -218,7 +229,7 @@ def test_a_table_that_is_left_out_stays_as_it_was(world: World, caplog: pytest.L
     assert world.tables["goods"].rows == {1: {"id": 1, "name": "a"}}
     assert world.tables["people"].rows[1]["name"] == "2"
     assert [one.getMessage() for one in caplog.records] == [
-        "The table of topic goods is left out from batch 1 of query query on, because it failed: "
+        "The table of topic goods is left out in batch 1 of query query and after it, because it failed: "
         "ValueError: disk full"
     ]
 
@@ -295,3 +306,74 @@ def test_whatever_dies_each_table_has_what_its_topic_says(
     for topic, table in world.tables.items():
         given_rows = {key: {n: v for n, v in row.items() if v is not None} for key, row in table.rows.items()}
         assert given_rows == expected[topic]
+
+
+def test_columns_that_were_ignored_are_added_when_they_may_be(world: World) -> None:
+    world.run(0, [goods(0, id=1, name="a")], evolve="ignore")
+    world.run(1, [goods(1, id=2, name="b", more="c")], evolve="ignore")
+    world.run(2, [goods(2, id=3, name="d", more="e")], evolve="lenient")
+    assert world.tables["goods"].rows == {
+        1: {"id": 1, "name": "a"},
+        2: {"id": 2, "name": "b"},
+        3: {"id": 3, "name": "d", "more": "e"},
+    }
+
+
+def test_keys_that_are_not_those_of_the_records_are_refused(world: World) -> None:
+    with pytest.raises(SchemaError, match="`keys` says name for topic goods, and its record key has id"):
+        world.run(0, [goods(0, id=1, name="a")], keys={"goods": ("name",)})
+
+
+def test_keys_that_were_changed_at_a_restart_are_refused(world: World) -> None:
+    world.run(0, [goods(0, id=1, name="a")])
+    with pytest.raises(SchemaError, match="primary key of topic goods was id, and now it is name"):
+        world.run(1, [goods(1, id=1, name="b")], keys={"goods": ("name",)})
+
+
+def test_two_topics_cannot_share_a_table(world: World) -> None:
+    shared = world.tables["goods"] = world.tables["people"] = Table(world.deaths)
+    with pytest.raises(
+        MaterializeError, match=r"(goods|people): TableOrderError: the table is kept by query"
+    ):
+        world.run(0, [goods(0, id=1, name="a"), goods(0, topic="people", id=1, name="a")])
+    assert shared.applied == 1
+
+
+def test_a_driver_that_is_behind_leaves_no_table_out(world: World) -> None:
+    first, second = [goods(0, id=1, name="a")], [goods(1, id=1, name="b")]
+    world.run(0, first)
+    world.run(1, second)
+    with pytest.raises(TableOrderError, match="is older than batch 1"):
+        world.run(0, first, on_table_error="leave-out")
+    world.tables["goods"].error = ValueError("locked")
+    with pytest.raises(StateError, match=r"Tables failed in batch 0 .* has decided batch 1"):
+        world.run(0, first, on_table_error="leave-out")
+    world.tables["goods"].error = None
+    world.run(2, [goods(2, id=1, name="c")], on_table_error="leave-out")
+    assert world.tables["goods"].rows[1]["name"] == "c"
+
+
+def test_a_registry_that_does_not_answer_leaves_no_table_out(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise SchemaRegistryError("no answer")
+
+    monkeypatch.setattr(SmallFormat, "source", fail)
+    with pytest.raises(SchemaRegistryError):
+        world.run(0, [goods(0, id=1, name="a")], on_table_error="leave-out")
+
+
+def test_a_key_that_is_a_floating_point_number_is_refused(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = SourceTable("shop.goods", pa.schema([("id", pa.float64())]), ("id",))
+    monkeypatch.setattr(SmallFormat, "source", lambda *_: source)
+    with pytest.raises(SchemaError, match="'id' of type double cannot be in the primary key"):
+        world.run(0, [goods(0, id=1.5)])
+
+
+def test_a_history_is_refused(world: World) -> None:
+    world.tables["goods"] = HistoryTable(SqlTable("goods", lambda: None, "sqlite"), time="at")  # type: ignore[assignment]  # another target
+    with pytest.raises(SchemaError, match="keeps a history"):
+        world.run(0, [goods(0, id=1, name="a")])

@@ -12,8 +12,9 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pytest
 
-from penstock.errors import SchemaError
+from penstock.errors import MaterializeError, SchemaError, TableOrderError
 from penstock.targets import DeltaTable, IcebergTable, SqlTable
+from penstock.targets._iceberg_columns import change_columns
 from penstock.targets.batch import DELETED, Batch
 from penstock.targets.change import ColumnChange, Widening
 
@@ -179,10 +180,35 @@ def test_a_column_is_dropped_and_added_again_without_its_old_values(copy: Copy) 
     assert [row["size"] for row in copy.rows()] == [None, "L"]
 
 
-def test_a_column_that_the_user_has_added_is_taken(copy: Copy) -> None:
+def test_a_column_that_the_user_has_added_is_taken_where_its_type_is_compared(copy: Copy) -> None:
     copy.target.apply(batch(0, FIRST, {"id": 1, "name": "a"}))
     early = ColumnChange(added=(pa.field("size", INT),))
     copy.target.apply(batch(1, WIDER, {"id": 2, "size": 1}, change=early))
     again = batch(2, WIDER, {"id": 3, "size": 2}, change=early)
+    if isinstance(copy, SqliteCopy):
+        with pytest.raises(MaterializeError, match="has a column size that penstock has not added"):
+            copy.target.apply(again)
+        return
     assert copy.target.apply(again)
     assert [row["size"] for row in copy.rows()] == [None, 1, 2]
+
+
+def test_a_driver_that_was_paused_does_not_apply_its_batch_over_newer_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = IcebergCopy(tmp_path)
+    copy.target.apply(batch(0, FIRST, {"id": 1, "name": "zero"}))
+    late = batch(1, WIDER, {"id": 1, "name": "one", "size": 1}, change=ADDED)
+    newer = batch(2, WIDER, {"id": 1, "name": "two", "size": 2})
+    changing = "penstock.targets.iceberg.change_columns"
+
+    def paused(table: Any, change: ColumnChange) -> None:
+        monkeypatch.setattr(changing, change_columns)
+        assert copy.target.apply(late)
+        assert copy.target.apply(newer)
+        change_columns(table, change)
+
+    monkeypatch.setattr(changing, paused)
+    with pytest.raises(TableOrderError, match="is older than batch 2"):
+        copy.target.apply(late)
+    assert copy.rows() == [{"id": 1, "name": "two", "size": 2}]
