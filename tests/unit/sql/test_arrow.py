@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Iterator
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
-from unicodedata import category
+from unicodedata import category, unidata_version
 
 import pyarrow as pa
 import pytest
@@ -159,6 +160,23 @@ def test_the_case_of_a_letter_that_this_python_does_not_know_is_an_error(name: s
     with pytest.raises(
         RowError, match=rf"{name}: the case of the character U\+{ord(unassigned):04X} is not in Unicode"
     ):
+        ArrowPlan().value(expression).of(ONE_ROW)
+
+
+@pytest.mark.parametrize("text", ["\u0295\u03a3", "a\u03a3\u0295b", "a\U0001171e\u03a3"])
+def test_the_end_of_a_word_that_this_python_does_not_know_is_an_error(text: str) -> None:
+    # Unicode 16 has other properties for these two. They say where a word with a Sigma ends.
+    other = next(each for each in text if each in "\u0295\U0001171e")
+    is_known = tuple(map(int, unidata_version.split("."))) >= (16,)
+    for name, part in (("UPPER", text), ("LOWER", text.replace("\u03a3", "")), ("LOWER", "a\u03a3")):
+        expression = expression_of(f"{name}('{part}')")
+        assert expression is not None
+        wanted = part.upper() if name == "UPPER" else part.lower()
+        assert ArrowPlan().value(expression).of(ONE_ROW).to_pylist() == [wanted]
+    expression = expression_of(f"LOWER('{text}')")
+    assert expression is not None
+    message = rf"LOWER: the case of the character U\+{ord(other):04X} is not in Unicode"
+    with nullcontext() if is_known else pytest.raises(RowError, match=message):
         ArrowPlan().value(expression).of(ONE_ROW)
 
 

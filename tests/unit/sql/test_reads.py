@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from penstock.errors import SqlError
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import Fragment
 from penstock.sql.plan.nodes import Scan
@@ -69,6 +70,14 @@ def read(query: str, *, mode: str = "streaming", options: str = "", columns: str
 )
 def test_a_row_is_read_with_the_fields_that_the_query_takes(query: str, found: list[str]) -> None:
     assert read(query) == found
+
+
+@pytest.mark.parametrize(("query", "name"), [("SELECT a.x FROM t", "x"), ("SELECT a.X FROM t", "X")])
+def test_a_field_whose_name_two_fields_have_is_refused(query: str, name: str) -> None:
+    columns = "a ROW<`X` INT, x STRING, y INT>"
+    with pytest.raises(SqlError, match=rf"'\.{name}' may be any of the fields 'X' and 'x' of the ROW"):
+        read(query, columns=columns)
+    assert read("SELECT a.y FROM t", columns=columns) == ["a STRUCT<`y`: INT>"]
 
 
 def test_each_scan_of_a_stream_reads_its_own_fields() -> None:

@@ -16,6 +16,8 @@ import pyarrow.compute as pc
 
 _NEW_CAPITALS = "\u019b\u0264\ua7d3\ua7d5"
 """Old letters that have a capital one since Unicode 16, which Spark knows."""
+_OLD_BESIDE_SIGMA = frozenset(each for each in "\u0295\U0001171e" if f"a{each}\u03a3".lower()[-1] == "\u03c2")
+"""Characters beside which Spark takes another small letter of Sigma than a Python before Unicode 16."""
 
 # ----- texts
 
@@ -27,7 +29,15 @@ def upper(text: pa.Array) -> pa.Array:
 
 def lower(text: pa.Array) -> pa.Array:
     """Return texts in small letters. A 'Σ' at the end of a word becomes 'ς'."""
-    return _mapped(text, pc.ascii_lower, str.lower)
+    return _mapped(text, pc.ascii_lower, _lower)
+
+
+def _lower(text: str) -> str:
+    if "\u03a3" in text:
+        for each in text:
+            if each in _OLD_BESIDE_SIGMA:
+                raise _unknown(each)
+    return text.lower()
 
 
 def _mapped(
@@ -45,11 +55,15 @@ def _known(text: str) -> str:
         for each in text:
             is_new = each in _NEW_CAPITALS and each.upper() == each
             if is_new or unicodedata.category(each) == "Cn":
-                raise pa.ArrowInvalid(
-                    f"the case of the character U+{ord(each):04X} is not in Unicode "
-                    f"{unicodedata.unidata_version}, which this Python knows"
-                )
+                raise _unknown(each)
     return text
+
+
+def _unknown(character: str) -> pa.ArrowInvalid:
+    return pa.ArrowInvalid(
+        f"the case of the character U+{ord(character):04X} is not in Unicode "
+        f"{unicodedata.unidata_version}, which this Python knows"
+    )
 
 
 @dataclass(frozen=True)

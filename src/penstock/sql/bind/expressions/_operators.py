@@ -58,13 +58,16 @@ class Operators(Base):
         """Return a field of a ROW.
 
         Raises:
-            SqlError: the ROW has no such field.
+            SqlError: the ROW has no such field, or several whose names differ only in their case.
         """
-        known = {each.name.lower(): each.type for each in row.type.fields}
-        if name.lower() not in known:
+        found = [each for each in row.type.fields if each.name.lower() == name.lower()]
+        if not found:
             self.refuse(node, _no_field(name, row))
+        if len(found) > 1:
+            names = " and ".join(f"'{each.name}'" for each in found)
+            self.refuse(node, f"'.{name}' may be any of the fields {names} of the ROW. Rename all but one.")
         function = FieldOf(1, 1, lambda args: f"{args[0].text}.{quoted(name)}", field=name)
-        return self.called(node, f".{name}", function, [row], known[name.lower()])
+        return self.called(node, f".{name}", function, [row], found[0].type)
 
     def _literal(self, node: exp.Expr) -> Expression:
         if node.args.get("is_string"):
