@@ -1,6 +1,7 @@
 """`penstock receipts`: show what each batch of an exactly-once sink has read and written.
 
-Runs on any machine that reaches the brokers. Invariants: nothing is changed; with --json, stdout is JSON.
+Runs on any machine that reaches the brokers. Invariants: nothing is changed; with --json, stdout is JSON; if
+the decision log says that a batch is not finished, its receipt says so too.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ from penstock.cli.connecting import (
 from penstock.errors import OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from penstock.cli.connecting import Cluster
+    from penstock.sink.exactly_once.decision import Decision
     from penstock.sink.exactly_once.receipt import Receipt
 
 Prefix = Annotated[str, typer.Option("--prefix", help="The query's sink.transactional-id-prefix.")]
@@ -37,6 +39,11 @@ From = Annotated[
 ]
 To = Annotated[str | None, typer.Option("--to", help="Batches decided before this time.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+_UNFINISHED = {
+    "decided": "decided, but not all of its transactions are known to be committed",
+    "lost": "lost in part: the broker aborted some of its transactions, which wait for a replay",
+    "withdrawn": "withdrawn: it does not count as written, and a replay of it is written",
+}
 
 
 def receipts(
@@ -54,12 +61,13 @@ def receipts(
     cluster = find_cluster(bootstrap_server, name, command_config)
     typer.echo(f"Cluster: {cluster}", err=True)
     with naming(cluster):
-        found = [each for each in receipts_of(cluster, prefix, log_topic) if each.at_ms in chosen]
+        all_found, unfinished = receipts_of(cluster, prefix, log_topic)
+    found = [each for each in all_found if each.at_ms in chosen]
     if as_json:
-        typer.echo(json.dumps([as_json_of(each) for each in found]))
+        typer.echo(json.dumps([as_json_of(each, unfinished) for each in found]))
         return
     for each in found:
-        typer.echo(_text(each))
+        typer.echo(_text(each, unfinished))
     if not found:
         typer.echo(
             f"No receipt of prefix {prefix} was found for this time. The decision log keeps those of about "
@@ -67,12 +75,24 @@ def receipts(
         )
 
 
-def receipts_of(cluster: Cluster, prefix: str, log_topic: str | None) -> Sequence[Receipt]:
-    """Return the receipts of a prefix, in order of time."""
+def receipts_of(
+    cluster: Cluster, prefix: str, log_topic: str | None
+) -> tuple[Sequence[Receipt], Mapping[tuple[str, int], str]]:
+    """Return the receipts of a prefix, in order of time, and the status of each batch that is not finished.
+
+    The log has the status of the newest batch of each query, by query id and number of the batch.
+    """
     from penstock.sink.exactly_once.by_hand import transaction_tools  # noqa: PLC0415 - lazy
     from penstock.sink.exactly_once.driver_side import ExactlyOnceSettings  # noqa: PLC0415 - lazy
 
-    return transaction_tools(ExactlyOnceSettings(connection_of(cluster), prefix, log_topic)).receipts()
+    tools = transaction_tools(ExactlyOnceSettings(connection_of(cluster), prefix, log_topic))
+    return tools.receipts(), unfinished_of(tools.decisions())
+
+
+def unfinished_of(decisions: Iterable[Decision]) -> dict[tuple[str, int], str]:
+    """Return the status of each batch that is not finished, from the newest decision of each query."""
+    found = (((each.query_id, each.batch_id), each.status.value) for each in decisions)
+    return {batch: status for batch, status in found if status in _UNFINISHED}
 
 
 def between(begin: str | None, end: str | None) -> range:
@@ -102,7 +122,7 @@ def at(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
-def as_json_of(receipt: Receipt) -> dict[str, Any]:
+def as_json_of(receipt: Receipt, unfinished: Mapping[tuple[str, int], str]) -> dict[str, Any]:
     """Return a receipt, for programs."""
     from penstock.sink.exactly_once.receipt import ranges_to_json  # noqa: PLC0415 - lazy
 
@@ -110,6 +130,7 @@ def as_json_of(receipt: Receipt) -> dict[str, Any]:
         "query_id": receipt.query_id,
         "batch_id": receipt.batch_id,
         "at": at(receipt.at_ms),
+        "status": unfinished.get((receipt.query_id, receipt.batch_id)),
         "read": None if receipt.read is None else ranges_to_json(receipt.read),
         "record_count": receipt.content.record_count,
         "digest": str(receipt.content),
@@ -123,15 +144,21 @@ def as_json_of(receipt: Receipt) -> dict[str, Any]:
     }
 
 
-def _text(receipt: Receipt) -> str:
+def _text(receipt: Receipt, unfinished: Mapping[tuple[str, int], str]) -> str:
     by_topic: dict[str, int] = {}
     for (topic, _), count in receipt.written().items():
         by_topic[topic] = by_topic.get(topic, 0) + count
-    into = ", ".join(f"{topic} {count:,}" for topic, count in sorted(by_topic.items())) or "topics unknown"
+    known = [f"{topic} {count:,}" for topic, count in sorted(by_topic.items())]
+    unknown = receipt.content.record_count - sum(by_topic.values())
+    if known and unknown:
+        known.append(f"other topics {unknown:,}")
+    into = ", ".join(known) or "topics unknown"
     read = "what it read is not in the receipt"
     if receipt.read is not None:
         read = "read " + (", ".join(map(str, receipt.read)) or "nothing of Kafka")
+    status = unfinished.get((receipt.query_id, receipt.batch_id))
     return (
         f"{at(receipt.at_ms)}  {receipt.where}: {receipt.content.record_count:,} records ({into}), "
         f"digest {receipt.content}, {read}, penstock {receipt.penstock}, Spark {receipt.spark}"
+        + ("" if status is None else f". It is {_UNFINISHED[status]}")
     )

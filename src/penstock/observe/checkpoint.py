@@ -108,8 +108,10 @@ def read_ranges(
     before = _positions(folder, batch_id - 1, source) if batch_id > 0 else {}
     for offset in _kafka_offsets(folder, batch_id, source):
         _merge(ends, offset.positions)
-        whole = offset.markers.whole_start
-        _merge(starts, {**before, **offset.markers.partial_start} if whole is None else whole)
+        whole, partial = offset.markers.whole_start, offset.markers.partial_start
+        # `before` is of all sources, and each begins only at its own positions.
+        own = {each: before[each] for each in offset.positions if each in before}
+        _merge(starts, {**own, **partial} if whole is None else whole)
     unknown = ends.keys() - starts.keys()
     if unknown:
         raise CheckpointError(

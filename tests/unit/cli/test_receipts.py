@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -13,6 +14,7 @@ from penstock.cli.app import app
 from penstock.client.produce.spans import WrittenSpan
 from penstock.errors import OptionError
 from penstock.sink.exactly_once.committable import TaskSpan
+from penstock.sink.exactly_once.decision import Decision, DecisionStatus
 from penstock.sink.exactly_once.digest import RecordDigest
 from penstock.sink.exactly_once.receipt import Receipt, WrittenTransaction
 from penstock.types import OffsetRange, TopicPartition
@@ -34,7 +36,7 @@ RECEIPTS = [
 
 
 def _run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
-    monkeypatch.setattr(command, "receipts_of", lambda *_: RECEIPTS)
+    monkeypatch.setattr(command, "receipts_of", lambda *_: (RECEIPTS, {("q", 2): "lost"}))
     result = CliRunner().invoke(app, ["receipts", "--prefix", "p", "-b", "localhost:1", *arguments])
     assert result.exit_code == 0, result.exception
     return result.stdout
@@ -46,6 +48,24 @@ def test_receipts_are_shown_as_sentences(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "batch 1 of query q: 4 records (copy 4)" in lines[1]
     assert "read orders-0[5, 9)" in lines[1]
     assert "what it read is not in the receipt" in lines[2]
+    assert ["lost in part" in each for each in lines] == [False, False, True]
+
+
+def test_records_whose_topics_are_unknown_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    (written,) = RECEIPTS[0].transactions
+    mixed = (written, replace(written, producer_id=8, spans=()))
+    cases = (mixed, "8 records (copy 4, other topics 4)"), (mixed[1:], "4 records (topics unknown)")
+    for transactions, shown in cases:
+        receipt = replace(RECEIPTS[0], transactions=transactions)
+        monkeypatch.setitem(globals(), "RECEIPTS", [receipt])
+        assert shown in _run(monkeypatch)
+
+
+@pytest.mark.parametrize("status", list(DecisionStatus))
+def test_a_batch_that_is_not_finished_has_its_status(status: DecisionStatus) -> None:
+    decision = Decision("q", 2, status, 1, 4)
+    is_finished = status is DecisionStatus.FINISHED
+    assert command.unfinished_of([decision]) == ({} if is_finished else {("q", 2): status.value})
 
 
 def test_receipts_of_a_time_are_json(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,6 +75,8 @@ def test_receipts_of_a_time_are_json(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["read"] == {"orders": [[0, 5, 9]]}
     assert found["written"] == [{"topic": "copy", "partition": at, "records": 2} for at in range(2)]
     assert found["record_count"] == 4
+    assert found["status"] is None
+    assert [each["status"] for each in json.loads(_run(monkeypatch, "--json"))] == [None, None, "lost"]
 
 
 def test_no_receipt_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -143,6 +143,24 @@ def test_the_ranges_of_a_batch_are_those_between_two_files(tmp_path: Path) -> No
     assert read_ranges(folder, 1) == ("q", expected)
 
 
+def test_each_source_of_a_batch_has_ranges_of_its_own(tmp_path: Path) -> None:
+    start_a, start_b = (f'$penstock/1 start {{"{topic}":{{"0":0}}}}' for topic in "ab")
+    new_of_b = '$penstock/1 from {"b":{"1":2}}'
+    write_batch(tmp_path, 0, *map(json.dumps, [{start_a: {}, "a": {"0": 5}}, {start_b: {}, "b": {"0": 7}}]))
+    write_batch(tmp_path, 1, at(9, "a"), at(8, "b"))
+    write_batch(tmp_path, 2, at(9, "a"), json.dumps({"b": {"0": 8, "1": 3}, new_of_b: {}}))
+    found = [read_ranges(tmp_path, batch_id)[1] for batch_id in range(3)]
+    a, b, new = TopicPartition("a", 0), TopicPartition("b", 0), TopicPartition("b", 1)
+    assert found == [
+        [OffsetRange(a, 0, 5), OffsetRange(b, 0, 7)],
+        [OffsetRange(a, 5, 9), OffsetRange(b, 7, 8)],
+        [OffsetRange(new, 2, 3)],
+    ]
+    write_batch(tmp_path, 3, at(10, "a"), at(11, "a"))
+    with pytest.raises(OptionError, match="Several sources of this query read a-0"):
+        read_ranges(tmp_path, 3)
+
+
 def test_the_ranges_of_a_batch_are_not_guessed(tmp_path: Path) -> None:
     folder = write_checkpoint(tmp_path / "checkpoint", {"a": {"0": 3}}, {"a": {"0": 3, "1": 9}})
     with pytest.raises(CheckpointError, match="begins to read a-0"):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 
 from penstock.client.transactions.append import ProducerSession
@@ -51,6 +51,8 @@ _WANTED_RECORD_BYTES = 8 << 20
 _RECORD_OVERHEAD_BYTES = 128
 """More than the frame of a second record in a batch takes. Random, so that it does not shrink."""
 _FIRST_READ_OFFSETS = 256
+_RECEIPTS_READ_OFFSETS = 5_000
+"""How much of the log `receipts` holds in memory beside what it has decoded."""
 _log = logging.getLogger(__name__)
 
 
@@ -155,17 +157,22 @@ class DecisionLog:
         """Return the records since the last `catch_up`; the first time those since the newest snapshot.
 
         It looks for the snapshot backwards, in longer and longer steps. A log of version 0.1.0 has none.
+        Receipts are left out of each step at once, because they are the largest part of a log.
         """
         if self._next_offset:
-            return self._store.read(self._next_offset, end_offset)
+            return self._without_receipts(self._next_offset, end_offset)
         contents, records = self._contents, list[LogRecord]()
         first, length, has_snapshot = end_offset, _FIRST_READ_OFFSETS, False
         while first > contents.through:
             before, first = first, max(contents.through, first - length)
-            step = self._store.read(first, before)
+            step = self._without_receipts(first, before)
             has_snapshot = has_snapshot or contents.take_snapshot(step)
             records, length = step + records, 4 * length
         return [record for record in records if record.offset >= contents.through]
+
+    def _without_receipts(self, first_offset: int, end_offset: int) -> list[LogRecord]:
+        read = self._store.read(first_offset, end_offset)
+        return [record for record in read if not is_receipt_key(self._prefix, record.key)]
 
     def trace_of(self, decision: Decision) -> Trace:
         """Find a decision that may be committed in the log since the last `catch_up`; errors as there."""
@@ -204,7 +211,7 @@ class DecisionLog:
             came_back_from: locations whose markers in this log the decision takes back. They are taken back
                 in the transaction of the decision: a driver that does not decide must not remove a marker,
                 because another prefix may have decided since, and relies on it.
-            receipt: of the decision. It is left out if the topic would refuse both together.
+            receipt: of the decision. It is left out if the topic would refuse all of these together.
         """
         query_id = decision.query_id
         is_gone = decision.is_over and not self._contents.is_in_snapshot(query_id)
@@ -214,17 +221,22 @@ class DecisionLog:
             for location in came_back_from
         ]
         key = key_of(self._prefix, query_id)
-        receipts = () if receipt is None else self._receipt(receipt, key + (value or b""))
+        others = [*back, (key, value or b"")]
+        receipts = () if receipt is None else self._receipt(receipt, others)
         following = self._store.append(session, *back, *receipts, (key, value))
         for record in back:
             self._contents.apply(LogRecord(self._next_offset, *record))
         self._contents.remember(query_id, None if is_gone else decision)
         return following
 
-    def _receipt(self, receipt: Receipt, decision: bytes) -> tuple[tuple[bytes, bytes], ...]:
-        """Return the record of a receipt; none if it might not fit beside the record of its decision."""
+    def _receipt(
+        self, receipt: Receipt, others: Sequence[tuple[bytes, bytes]]
+    ) -> tuple[tuple[bytes, bytes], ...]:
+        """Return the record of a receipt; none if it might not fit beside the others of its transaction."""
         key, value = key_of_receipt(self._prefix, self._next_offset), encode_receipt(receipt)
-        if not self._store.fits(key, value + decision + os.urandom(_RECORD_OVERHEAD_BYTES)):
+        beside = b"".join(part for other in others for part in other)
+        frames = os.urandom(_RECORD_OVERHEAD_BYTES * len(others))
+        if not self._store.fits(key, value + beside + frames):
             _log.warning(
                 "prefix %s: the receipt of %s would have %d bytes, which is too large for the decision log "
                 "%s, so the batch has none. Nothing is lost, but no list of receipts shows it. "
@@ -244,21 +256,26 @@ class DecisionLog:
         Raises:
             DecisionLogError: a receipt cannot be read by this version; or errors as `catch_up`.
         """
-        found = []
-        for record in self._store.read(0, self._stable_end(waits=False)):
-            if record.value is None or not is_receipt_key(self._prefix, record.key):
-                continue
-            try:
-                found.append(decode_receipt(record.value))
-            except (KeyError, TypeError, ValueError) as error:
-                raise DecisionLogError(
-                    f"Expected a receipt that this version of penstock can read at offset {record.offset} of "
-                    f"the decision log {self.topic}, got another record ({error!r}). Nothing was changed, "
-                    "and queries are not affected. Use the version of penstock that wrote it.",
-                    topic=self.topic,
-                    offset=record.offset,
-                ) from error
-        return newest(found)
+        return newest(self._all_receipts(self._stable_end(waits=False)))
+
+    def _all_receipts(self, end_offset: int) -> Iterator[Receipt]:
+        """Yield the receipts before an offset, the oldest first, from one part of the log after the other."""
+        for first in range(0, end_offset, _RECEIPTS_READ_OFFSETS):
+            for record in self._store.read(first, min(first + _RECEIPTS_READ_OFFSETS, end_offset)):
+                if record.value is not None and is_receipt_key(self._prefix, record.key):
+                    yield self._decoded_receipt(record.offset, record.value)
+
+    def _decoded_receipt(self, offset: int, value: bytes) -> Receipt:
+        try:
+            return decode_receipt(value)
+        except (KeyError, TypeError, ValueError) as error:
+            raise DecisionLogError(
+                f"Expected a receipt that this version of penstock can read at offset {offset} of the "
+                f"decision log {self.topic}, got another record ({error!r}). Nothing was changed, and "
+                "queries are not affected. Use the version of penstock that wrote it.",
+                topic=self.topic,
+                offset=offset,
+            ) from error
 
     def keep_short(self, session: ProducerSession) -> ProducerSession:
         """Write a snapshot if a start would have to read far back. Errors as `append`.

@@ -27,7 +27,7 @@ PREFIX_MAX_CHARS = 200
 
 _PREFIX = re.compile(r"[A-Za-z0-9._-]+")
 _NUMBER = r"(0|[1-9][0-9]{0,9})"
-_CONTINUOUS_ID = re.compile(r"(.+)-continuous-(\d+)-(\d+)")
+_CONTINUOUS_ID = re.compile(rf"(?P<prefix>.+)-continuous-(?P<task>{_NUMBER})-(?P<lane>{_NUMBER})")
 _DATA_ID = re.compile(rf"(?P<prefix>.+)-(?P<spark_partition_id>{_NUMBER})-(?P<attempt>{_NUMBER})")
 _COMMITTER_SUFFIX = "-committer"
 LOG_SUFFIX = "-decisions"
@@ -118,10 +118,12 @@ class ContinuousName(NamedTuple):
 def continuous_name(transactional_id: str) -> ContinuousName | None:
     """Return the parts of an id, if it has the form of a continuous query's; None otherwise.
 
-    A stream whose prefix ends with `-continuous` gives such names, too.
+    A stream or a Flink job whose prefix ends with `-continuous` gives such names, too.
     """
     match = _CONTINUOUS_ID.fullmatch(transactional_id)
-    return None if match is None else ContinuousName(match[1], int(match[2]), int(match[3]))
+    if match is None:
+        return None
+    return ContinuousName(match["prefix"], int(match["task"]), int(match["lane"]))
 
 
 def how_to_end_open(
@@ -154,9 +156,11 @@ def how_to_end(transactional_id: str, by_hand: ByHand) -> str:
         command = by_hand.of_prefix("recover", prefix, "--yes")
         return (
             f"{transactional_id} has the name of task {continuous.task}, lane {continuous.lane}, of the "
-            f"continuous query with the prefix {continuous.prefix}. If it no longer runs, start it again, "
-            "or wait for the time-out: no record is lost, because the offsets are in the same transaction. A "
-            f"stream with the prefix {prefix} gives such names, too. For one, run `{command}`."
+            f"continuous query with the prefix {continuous.prefix}. A stream or a Flink job with the prefix "
+            f"{prefix} gives such names, too. If there is one and it no longer runs, start it again. For a "
+            f"stream you can also run `{command}`. If no stream and no Flink job has this prefix, and the "
+            "continuous query no longer runs, start the continuous query again, or wait for the time-out: "
+            "no record is lost, because the offsets are in the same transaction."
         )
     if prefix is not None:
         return (

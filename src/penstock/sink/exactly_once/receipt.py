@@ -12,9 +12,9 @@ and recovers without receipts. Its key is not that of a decision, so versions wi
                               [["orders-copy", 0, <count>, <first>, <last>, true]]], ...]}
 
 `read` has partition, first offset and end of each topic partition that the batch read; it is missing if
-Spark's checkpoint was not on this machine. The number in the key goes round (`SLOTS`), so compaction keeps
-the newest receipts and the log stays bounded. A replay of lost parts has a receipt of its own, without the
-offsets of the parts that stayed; `newest` puts both together.
+Spark's checkpoint was not on this machine. Both lists are bounded (`RANGES_MAX`, `SPANS_MAX`). The number in
+the key goes round (`SLOTS`), so compaction keeps the newest receipts and the log stays bounded. A replay of
+lost parts has a receipt of its own, without the offsets of the parts that stayed; `newest` joins both.
 
 Invariant: what this version cannot read is an error, never a guess.
 """
@@ -34,11 +34,13 @@ from penstock.types import OffsetRange, TopicPartition
 
 VERSION = 1
 SLOTS = 10_000
-"""How many receipts a prefix keeps at most."""
+"""How many receipts a log keeps at most. Prefixes that share a log share them, as the number is the log's."""
 OFFSETS_OF_BATCH = 5
 """A batch takes at least so many offsets of the log: decision, receipt, outcome, and two markers."""
 RANGES_MAX = 500
 """A batch that reads more topic partitions has no ranges in its receipt, because they would be too long."""
+SPANS_MAX = 500
+"""A batch whose transactions have more spans in all has none in its receipt, for the same reason."""
 RECEIPT_PREFIX = "/receipt"
 _RECEIPT = "receipt:"
 
@@ -105,11 +107,14 @@ def receipt_of(decision: Decision, reports: Iterable[TaskReport], facts: Facts) 
     """Return the receipt of a decision that is about to be written."""
     by_part = {each.committable: each for each in reports if each.committable is not None}
     named = [each.committable for each in decision.transactions if each.outcome is not Outcome.LOST]
+    transactions = tuple(_written(each, by_part.get(each)) for each in named)
+    if sum(len(each.spans) for each in transactions) > SPANS_MAX:
+        transactions = tuple(replace(each, spans=()) for each in transactions)
     return Receipt(
         decision.query_id,
         decision.batch_id,
         decision.at_ms,
-        tuple(_written(each, by_part.get(each)) for each in named),
+        transactions,
         facts.penstock,
         facts.spark,
         facts.read if facts.read is None or len(facts.read) <= RANGES_MAX else None,

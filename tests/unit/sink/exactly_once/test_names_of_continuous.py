@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.sink.exactly_once.names import ContinuousName, continuous_name
+from penstock.options.by_hand import ByHand
+from penstock.sink.exactly_once.names import ContinuousName, continuous_name, how_to_end
 
 
 @pytest.mark.parametrize(
@@ -15,7 +16,18 @@ from penstock.sink.exactly_once.names import ContinuousName, continuous_name
         ("orders-0-1", None),
         ("continuous-0-1", None),
         ("orders-continuous-0", None),
+        ("orders-continuous-0-01", None),
+        ("orders-continuous-0-\u0661", None),
+        ("orders-continuous-0-12345678901", None),
     ],
 )
 def test_a_name_says_query_task_and_lane(name: str, wanted: ContinuousName | None) -> None:
     assert continuous_name(name) == wanted
+
+
+def test_to_wait_is_advised_only_where_no_other_program_gives_such_names() -> None:
+    advice = how_to_end("orders-continuous-0-1", ByHand())
+    condition, _, wait = advice.partition("wait for the time-out")
+    assert "If no stream and no Flink job has this prefix" in condition
+    assert "A stream or a Flink job with the prefix orders-continuous gives such names, too." in condition
+    assert wait.startswith(": no record is lost")

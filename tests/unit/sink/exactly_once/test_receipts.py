@@ -14,14 +14,17 @@ from penstock.client.produce.spans import NOTHING_WRITTEN, WrittenSpan
 from penstock.client.transactions.steps import TransactionProtocol
 from penstock.errors import DecisionLogError, TransactionsLostError
 from penstock.sink.exactly_once._log_contents import LogContents
+from penstock.sink.exactly_once._log_records import LogLocation, LogRecord
 from penstock.sink.exactly_once._probes import Step, observe
 from penstock.sink.exactly_once.committable import TaskReport, TaskSpan
 from penstock.sink.exactly_once.digest import form_of
-from penstock.sink.exactly_once.log import DecisionLog
+from penstock.sink.exactly_once.log import _RECORD_OVERHEAD_BYTES, DecisionLog
+from penstock.sink.exactly_once.log_topic import DecisionTopic
 from penstock.sink.exactly_once.receipt import (
     OFFSETS_OF_BATCH,
     RANGES_MAX,
     SLOTS,
+    SPANS_MAX,
     Facts,
     Receipt,
     decode_receipt,
@@ -175,6 +178,78 @@ def test_a_batch_of_very_many_topic_partitions_has_no_ranges() -> None:
     many = tuple(OffsetRange(TopicPartition("orders", at), 0, 1) for at in range(RANGES_MAX + 1))
     side.commit(run_tasks(cluster, side.recover(), 0), facts=FACTS._replace(read=many))
     assert receipts(cluster)[0].read is None
+
+
+@pytest.mark.parametrize("excess", [0, 1])
+def test_a_batch_whose_tasks_write_very_many_topic_partitions_has_no_spans(excess: int) -> None:
+    cluster = SinkCluster()
+    side = driver(cluster)
+    one, *others = with_spans(run_tasks(cluster, side.recover(), 0))
+    count = SPANS_MAX + excess - len(others)
+    span = TaskSpan(TARGET, NOTHING_WRITTEN.with_batch(0, 1))
+    side.commit([replace(one, spans=(span,) * count), *others], facts=FACTS)
+    (found,) = receipts(cluster)
+    assert sum(len(each.spans) for each in found.transactions) == (0 if excess else SPANS_MAX)
+    assert (len(found.transactions), found.content.record_count, found.read) == (3, 6, READ)
+    assert all(each.content.record_count for each in found.transactions)
+
+
+def test_receipts_are_read_part_by_part_and_no_start_keeps_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = SinkCluster()
+    for batch_id in range(4):
+        side = driver(cluster)
+        side.commit(with_spans(run_tasks(cluster, side.recover(), batch_id)), facts=FACTS)
+    whole = receipts(cluster)
+    parts: list[tuple[int, int]] = []
+    read = DecisionTopic.read
+
+    def noted(store: DecisionTopic, first_offset: int, end_offset: int) -> list[LogRecord]:
+        parts.append((first_offset, end_offset))
+        return read(store, first_offset, end_offset)
+
+    monkeypatch.setattr(DecisionTopic, "read", noted)
+    monkeypatch.setattr("penstock.sink.exactly_once.log._RECEIPTS_READ_OFFSETS", 3)
+    assert receipts(cluster) == whole
+    assert len(whole) == 4
+    assert [first for first, _ in parts] == list(range(0, parts[-1][1], 3))
+    assert all(first < end <= first + 3 for first, end in parts)
+    kept: list[LogRecord] = []
+    monkeypatch.setattr(LogContents, "apply", lambda _, record: kept.append(record))
+    log = DecisionLog(cluster.log_store, PREFIX)
+    assert log.open(create=False)
+    log.catch_up()
+    assert kept == [each for each in cluster.log if not is_receipt_key(PREFIX, each.key)]
+    assert len(kept) < len(cluster.log)
+
+
+@pytest.mark.parametrize("is_moved", [False, True])
+def test_the_size_of_a_receipt_counts_all_records_of_its_transaction(
+    is_moved: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = SinkCluster()
+    side = driver(cluster)
+    side.commit(run_tasks(cluster, side.recover(), 0))
+    log = DecisionLog(cluster.log_store, PREFIX)
+    session = driver(cluster).recover().session
+    log.open(create=False)
+    decision, receipt = log.catch_up()[QUERY], receipts(cluster)[0]
+    back = [LogLocation("other" * 30, LOG)] if is_moved else []
+    sizes: list[int] = []
+
+    def fits(_: DecisionTopic, key: bytes, value: bytes) -> bool:
+        sizes.append(len(key) + len(value))
+        return True
+
+    monkeypatch.setattr(DecisionTopic, "fits", fits)
+    before = len(cluster.log)
+    log.append(session, decision, back, receipt)
+    written = cluster.log[before:]
+    assert len(written) == 2 + is_moved
+    assert sizes == [_bytes_of(written) + _RECORD_OVERHEAD_BYTES * (1 + is_moved)]
+
+
+def _bytes_of(records: list[LogRecord]) -> int:
+    return sum(len(each.key or b"") + len(each.value or b"") for each in records)
 
 
 def test_an_offset_that_the_broker_did_not_tell_is_not_guessed() -> None:
