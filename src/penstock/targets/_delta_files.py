@@ -138,8 +138,15 @@ def _bound(value: Any, *, is_upper: bool) -> str | None:
     if isinstance(value, date):
         return json.dumps(value.isoformat())
     if isinstance(value, float):
-        return repr(value) if math.isfinite(value) else None
+        return _float_bound(value, is_upper=is_upper)
     return f"{value:f}" if hasattr(value, "as_tuple") else str(value)
+
+
+def _float_bound(value: float, *, is_upper: bool) -> str | None:
+    """Return a number. Bounds that are zero have both zeros between them."""
+    if value == 0:  # pyarrow's bound may have either sign, and readers order -0.0 before 0.0
+        return "0.0" if is_upper else "-0.0"
+    return repr(value) if math.isfinite(value) else None
 
 
 def _text_bound(value: str, *, is_upper: bool) -> str | None:

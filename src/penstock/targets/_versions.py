@@ -1,7 +1,14 @@
 """The versions of each key of a history table, computed from the versions that are there and new changes.
 
-Pure; runs on the driver. Invariant: the versions of a key depend only on its changes and their times, and not
-on how the changes were divided into batches. Of the changes of a key at one time the last one counts.
+Pure; runs on the driver. Of the changes of a key at one time the last one counts. Invariant: the versions of
+a key depend only on its changes, their order and their times, and not on how the changes were divided into
+batches. It holds for all changes but these three, because the table has versions and no deletes:
+
+- A delete that ends no version is forgotten after its batch. An older row that comes in a later batch stays
+  current. `Found.forgotten` counts such deletes.
+- If -D and +I of one time come again, and in two batches, the -D alone is an error: a row begins at its time.
+- A -U is left out only if the next row of its key in its batch is a +U. Else it is a delete at its own time.
+  So the batch decides if its +U is another record, or if another row takes the key by a +U.
 """
 
 from __future__ import annotations
@@ -55,8 +62,20 @@ class _Events(NamedTuple):
         return _Events(self.key[indices], self.time[indices], self.is_upsert[indices], self.row[indices])
 
 
-def changed_versions(before: pa.Table, changes: pa.Table, row_kinds: Kinds, names: Names) -> pa.Table:
-    """Return the versions that are new or have another end, with the column `DELETED`.
+class Found(NamedTuple):
+    """What a batch makes of the versions.
+
+    Attributes:
+        versions: those that are new or have another end, with the column `DELETED`.
+        forgotten: how many deletes end no version, so that the table will not know of them.
+    """
+
+    versions: pa.Table
+    forgotten: int
+
+
+def changed_versions(before: pa.Table, changes: pa.Table, row_kinds: Kinds, names: Names) -> Found:
+    """Return the versions that are new or have another end.
 
     Args:
         before: all versions of the keys of the changes.
@@ -86,7 +105,8 @@ def changed_versions(before: pa.Table, changes: pa.Table, row_kinds: Kinds, name
         names.is_current: pa.array(is_last[is_changed]),
         DELETED: pa.array(np.zeros(int(is_changed.sum()), bool)),
     }
-    return pa.table(columns)
+    is_ending = np.append(False, events.is_upsert[:-1] & ~is_last[:-1])[: len(events.key)]
+    return Found(pa.table(columns), int((~events.is_upsert & ~is_ending).sum()))
 
 
 def _check_times(changes: pa.Table, names: Names) -> None:
@@ -118,14 +138,15 @@ def _events(before: pa.Table, rows: pa.Table, key: Numbers, row_kinds: Kinds, na
 
 
 def _is_followed(key: Numbers, row_kinds: Kinds) -> Flags:
-    """Return which rows are a -U whose key has its +U next. Such an old row says nothing."""
+    """Return which rows are a -U whose key has its +U next. Such an old row says nothing.
+
+    Before a +I it is a delete: the update has changed the key, and another row has taken it since.
+    """
     order = np.argsort(key, kind="stable")
     has_next = np.append(key[order][1:] == key[order][:-1], False)[: len(order)].astype(bool)
     next_kinds = np.append(row_kinds[order][1:], UPDATE_BEFORE)[: len(order)]
     found = np.zeros(len(order), bool)
-    found[order] = (
-        (row_kinds[order] == UPDATE_BEFORE) & has_next & np.isin(next_kinds, (INSERT, UPDATE_AFTER))
-    )
+    found[order] = (row_kinds[order] == UPDATE_BEFORE) & has_next & (next_kinds == UPDATE_AFTER)
     return found
 
 

@@ -1,11 +1,13 @@
 """Tables that keep every change of a changelog: the versions of each row, or the changes themselves.
 
 Runs on the driver. Each keeps its rows in another target, whose marker has the digest of all changes of the
-batch. Invariant: the rows of the table depend on the changes, and not on how Spark divided them into batches.
+batch. Invariants: a log has every change once. The versions of a history depend on the changes, and not on
+how Spark divided them into batches, but for the three cases that `_versions.py` names.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +18,7 @@ import pyarrow.types as kinds
 
 from penstock.changelog.row_kinds import ROW_KIND, kind_column
 from penstock.errors import OptionError, SchemaError
+from penstock.options.warn import warn_once
 from penstock.targets._versions import Names, changed_versions
 from penstock.targets.all_rows import AllChanges, AllRows
 from penstock.targets.batch import DELETED, Batch
@@ -23,6 +26,8 @@ from penstock.targets.change import NO_CHANGE, ColumnChange
 from penstock.targets.delta import DeltaTable
 from penstock.targets.iceberg import IcebergTable
 from penstock.targets.sql import SqlTable
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -92,7 +97,7 @@ class HistoryTable:
         """
         names = Names(batch.keys, self.time, self.valid_from, self.valid_to, self.is_current)
         columns, keys = self._shape(batch.rows.schema, batch.keys)
-        return self.table.apply_over(_Versions(batch, names, columns, keys))
+        return self.table.apply_over(_Versions(batch, names, columns, keys, str(self)))
 
     def _shape(self, columns: pa.Schema, keys: Sequence[str]) -> tuple[pa.Schema, tuple[str, ...]]:
         """Return the columns and the primary key of the table."""
@@ -109,6 +114,7 @@ class _Versions:
     names: Names
     columns: pa.Schema
     keys: tuple[str, ...]
+    target: str
 
     @property
     def query_id(self) -> str:
@@ -133,8 +139,18 @@ class _Versions:
     def over(self, rows: pa.Table) -> Batch:
         before = rows.select(self.columns.names).cast(self.columns)
         found = changed_versions(before, self.changes.rows, self.changes.kinds, self.names)
+        if found.forgotten:
+            warn_once(
+                _log,
+                f"A delete ends no version in {self.target}: no version of its key is valid at its time. The "
+                "table keeps nothing of such a delete. If an older row of the key comes in a later batch, "
+                "its version stays current. Read the topic from its beginning, and name a column as `time` "
+                f"that rises with the changes of a key; now it is '{self.names.time}'. This is logged once, "
+                "also if more such deletes follow.",
+            )
         schema = self.columns.append(pa.field(DELETED, pa.bool_(), nullable=False))
-        return Batch(self.query_id, self.batch_id, self.keys, found.select(schema.names).cast(schema))
+        versions = found.versions.select(schema.names).cast(schema)
+        return Batch(self.query_id, self.batch_id, self.keys, versions)
 
 
 @dataclass(frozen=True)

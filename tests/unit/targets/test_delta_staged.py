@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -213,6 +214,21 @@ def test_statistics_exclude_no_value(
             assert all(read(found["minValues"]["a"]) <= one for one in known)
         if "a" in found["maxValues"]:
             assert all(read(found["maxValues"]["a"]) >= one for one in known)
+
+
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
+@pytest.mark.parametrize(
+    "values", [[-0.0, 0.0], [0.0, -0.0], [-0.0], [0.0], [-1.0, -0.0, 0.0], [0.0, -0.0, 1.0]]
+)
+def test_statistics_of_zeros_exclude_neither_zero(values: list[float], kind: pa.DataType) -> None:
+    """DataFusion orders -0.0 before 0.0, and would skip a file with the upper bound -0.0 for `f = 0.0`."""
+
+    def place(value: float) -> tuple[float, float]:
+        return value, math.copysign(1, value)
+
+    found = json.loads(statistics_of(pa.table({"f": pa.array(values, kind)})))
+    for zero in (-0.0, 0.0):
+        assert place(found["minValues"]["f"]) <= place(zero) <= place(found["maxValues"]["f"])
 
 
 def test_statistics_are_as_exact_as_readers_know_them() -> None:

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import MaterializeError, OptionError, RowError, SchemaError
+from penstock.options.warn import forget_warnings
 from penstock.targets import ChangeLogTable, DeltaTable, HistoryTable, ParquetTable, SqlTable
 from penstock.targets._sql_values import as_arrow
 from penstock.targets._versions import Names, changed_versions
@@ -95,6 +96,7 @@ class InMemory:
 
     def __init__(self) -> None:
         self.rows = history_columns().empty_table()
+        self.forgotten = 0
 
     def apply(self, changes: AllChanges) -> None:
         keys = set(changes.rows.column("id").to_pylist())
@@ -102,8 +104,9 @@ class InMemory:
             pa.array([one in keys for one in self.rows.column("id").to_pylist()], pa.bool_())
         )
         found = changed_versions(before, changes.rows, changes.kinds, self.NAMES)
-        assert not any(found.column("#deleted").to_pylist())
-        new = found.drop_columns(["#deleted"]).select(self.rows.column_names).cast(self.rows.schema)
+        self.forgotten += found.forgotten
+        assert not any(found.versions.column("#deleted").to_pylist())
+        new = found.versions.drop_columns(["#deleted"]).select(self.rows.column_names).cast(self.rows.schema)
         replaced = set(zip(new.column("id").to_pylist(), new.column("valid_from").to_pylist(), strict=True))
         assert len(replaced) == new.num_rows
         stays = [(row["id"], row["valid_from"]) not in replaced for row in self.rows.to_pylist()]
@@ -120,6 +123,19 @@ def test_changes_in_order_give_one_history_in_1_4_and_40_batches(changes: list[C
         for number, part in enumerate(divided(changes, count)):
             found.apply(batch(number, part))
         assert versions_of(found.rows) == oracle.versions()
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(st.lists(CHANGES, max_size=12).map(without_deletes_at_the_time_of_a_row), st.sampled_from([2, 4, 12]))
+def test_late_changes_give_one_history_unless_a_delete_was_forgotten(
+    changes: list[Change], count: int
+) -> None:
+    together, apart = InMemory(), InMemory()
+    together.apply(batch(0, changes))
+    for number, part in enumerate(divided(changes, count)):
+        apart.apply(batch(number, part))
+    if not apart.forgotten:
+        assert versions_of(apart.rows) == versions_of(together.rows)
 
 
 @settings(max_examples=examples(60), deadline=None)
@@ -202,6 +218,57 @@ def test_old_rows_of_updates(changes: list[Change], expected: list[Any], *, is_d
     for number, part in enumerate([changes[:1], changes[1:]] if is_divided else [changes]):
         found.apply(batch(number, part, tasks=1))
     assert versions_of(found.rows) == expected
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_an_old_row_before_an_insert_is_a_delete(count: int) -> None:
+    """The update has changed the key, and another row has taken the key later."""
+    found = InMemory()
+    changes = [Change(1, "a", 1, "+I"), Change(1, "a", 5, "-U"), Change(1, "b", 9, "+I")]
+    for number, part in enumerate(divided(changes, count)):
+        found.apply(batch(number, part))
+    assert versions_of(found.rows) == [(1, "a", 1, 5), (1, "b", 9, None)]
+
+
+LATE_ROW = [Change(1, None, 5, "-D"), Change(1, "a", 1, "+I")]
+LATE_DELETE = [Change(1, "a", 1, "+I"), Change(1, None, 5, "-D"), Change(1, None, 3, "-D")]
+FORGOTTEN = [
+    # The changes of each batch, and how many deletes end no version of it.
+    ([LATE_ROW], 0, [(1, "a", 1, 5)]),
+    ([LATE_ROW[:1], LATE_ROW[1:]], 1, [(1, "a", 1, None)]),
+    ([LATE_DELETE[:2], [LATE_DELETE[2], Change(1, "b", 4, "+I")]], 0, [(1, "a", 1, 3), (1, "b", 4, 5)]),
+    ([LATE_DELETE, [Change(1, "b", 4, "+I")]], 1, [(1, "a", 1, 3), (1, "b", 4, None)]),
+    ([LATE_DELETE[:2], LATE_DELETE[2:], [Change(1, "b", 4, "+I")]], 1, [(1, "a", 1, 3), (1, "b", 4, None)]),
+]
+
+
+@pytest.mark.parametrize(("parts", "count", "expected"), FORGOTTEN)
+def test_a_delete_that_ends_no_version_is_forgotten_and_warned_of_once(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    parts: list[list[Change]],
+    count: int,
+    expected: list[Any],
+) -> None:
+    forget_warnings()
+    target, found = history_in(tmp_path, "sqlite"), InMemory()
+    for number, part in enumerate([*parts, [Change(2, None, 7, "-D")] * count]):
+        target.apply(batch(number, part))
+        found.apply(batch(number, part))
+    assert versions_of(rows_in(tmp_path, "sqlite")) == versions_of(found.rows) == expected
+    assert found.forgotten == 2 * count
+    warnings = [one.message for one in caplog.records if "ends no version in the history in" in one.message]
+    assert len(warnings) == count
+
+
+def test_a_row_written_again_at_one_time_may_come_again_in_one_batch_only() -> None:
+    again = [Change(1, None, 5, "-D"), Change(1, "b", 5, "+I")]
+    found = InMemory()
+    for number, part in enumerate([[Change(1, "a", 1, "+I")], again[:1], again[1:], again]):
+        found.apply(batch(number, part))
+    assert versions_of(found.rows) == [(1, "a", 1, 5), (1, "b", 5, None)]
+    with pytest.raises(RowError, match=r"^1 deletes have the same value in column 'at' as the row"):
+        found.apply(batch(4, again[:1]))
 
 
 @EACH
