@@ -15,14 +15,14 @@ GENERATION = b"penstock.generation"
 
 _INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 _FLOATS = (pa.float32(), pa.float64())
-_UNITS = ("s", "ms", "us", "ns")
 _DIGITS_MAX = 38
 
 
 def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     """Return the narrowest type that holds each value of both types; None if there is none.
 
-    Decimals keep all their digits: decimal(10, 2) and decimal(10, 4) give decimal(12, 4).
+    Decimals keep all their digits: decimal(10, 2) and decimal(10, 4) give decimal(12, 4). Times of different
+    units have none: the finer unit does not reach as far, and a hash of a row would depend on the unit.
     """
     if left == right:
         return left
@@ -33,8 +33,6 @@ def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
         scale = max(left.scale, right.scale)
         digits = max(left.precision - left.scale, right.precision - right.scale) + scale
         return pa.decimal128(digits, scale) if digits <= _DIGITS_MAX else None
-    if kinds.is_timestamp(left) and kinds.is_timestamp(right) and left.tz == right.tz:
-        return max(left, right, key=lambda one: _UNITS.index(one.unit))
     return None
 
 

@@ -93,12 +93,21 @@ class Identity:
         return fingerprint_of(self.to_json())
 
     def differing(self, expected: Identity) -> list[str]:
-        """Return the names of what is not as expected. Columns that may follow may be older."""
+        """Return the names of what is not as expected. Columns that may follow may be older.
+
+        A key keeps its type, because the hash by which its rows are found depends on the type.
+        """
         names = [name for name in _SHOWN if getattr(self, name) != getattr(expected, name)]
         is_followed = self.columns.equals(expected.columns) or (
-            self.may_follow and follows(self.columns, expected.columns)
+            self.may_follow
+            and follows(self.columns, expected.columns)
+            and self._key_types() == expected._key_types()
         )
         return names if is_followed else [*names, "columns"]
+
+    def _key_types(self) -> list[pa.DataType | None]:
+        types = {field.name: field.type for field in self.columns}
+        return [types.get(name) for name in json.loads(self.arguments).get("keys", ())]
 
     def differences(self, expected: Identity) -> Iterator[str]:
         """Yield what differs, as text for a message."""

@@ -22,7 +22,14 @@ TYPES: dict[str, list[pa.DataType]] = {
     "integer": [pa.int8(), pa.int16(), pa.int32(), pa.int64()],
     "float": [pa.float32(), pa.float64()],
     "decimal": [pa.decimal128(4, 2), pa.decimal128(10, 2), pa.decimal128(10, 4), pa.decimal128(38, 30)],
-    "other": [pa.string(), pa.bool_(), pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC")],
+    "other": [
+        pa.string(),
+        pa.bool_(),
+        pa.date32(),
+        pa.timestamp("ms"),
+        pa.timestamp("us"),
+        pa.timestamp("us", "UTC"),
+    ],
 }
 ALL = [kind for family in TYPES.values() for kind in family]
 
@@ -120,6 +127,8 @@ def test_a_wider_type_widens_the_column_once(evolve: Evolve) -> None:
         (pa.string(), pa.int32()),
         (pa.int64(), pa.float64()),
         (pa.timestamp("us"), pa.timestamp("us", "UTC")),
+        (pa.timestamp("ms"), pa.timestamp("us")),
+        (pa.timestamp("us", "UTC"), pa.timestamp("ms", "UTC")),
         (pa.date32(), pa.timestamp("us")),
         (pa.decimal128(38, 0), pa.decimal128(38, 1)),
         (pa.list_(pa.int32()), pa.list_(pa.int64())),

@@ -35,8 +35,11 @@ def again(name: str, kind: pa.DataType) -> pa.Field:
     return pa.field(name, kind, metadata={GENERATION: b"1"})
 
 
+ARGUMENTS = '{"keys": ["k"], "order_by": ["n"]}'
+
+
 def store_of(folder: Path, columns: pa.Schema, operator: str = "normalize", version: int = 2) -> StateStore:
-    return StateStore(LocalFiles(str(folder)), Identity(QUERY, operator, version, "{}", 2, columns))
+    return StateStore(LocalFiles(str(folder)), Identity(QUERY, operator, version, ARGUMENTS, 2, columns))
 
 
 def run_batch(found: StateStore, batch_id: int, columns: pa.Schema, rows: list[dict[str, Any]]) -> None:
@@ -118,6 +121,19 @@ def test_columns_that_do_not_follow_are_refused(tmp_path: Path, columns: pa.Sche
     run_batch(store_of(tmp_path, OLD), 0, OLD, [{"k": 1, "n": 5}])
     with pytest.raises(StateError, match="the columns are"):
         store_of(tmp_path, columns).begin(task_of("a", 1))
+
+
+def test_a_key_that_becomes_wider_is_refused(tmp_path: Path) -> None:
+    """Its hash depends on its type, so no row that was kept would be found."""
+    old = pa.schema([pa.field("k", pa.int32()), pa.field("n", pa.int32())])
+    wider = pa.schema([ID, pa.field("n", pa.int32())])
+    assert follows(old, wider)
+    rows = [pa.table({"k": pa.array([1], kind)}) for kind in old.types[:1] + wider.types[:1]]
+    assert hash_columns(rows[0], ["k"]).low[0] != hash_columns(rows[1], ["k"]).low[0]
+    run_batch(store_of(tmp_path, old), 0, old, [{"k": 1, "n": 5}])
+    with pytest.raises(StateError, match=r"the columns are \[k int32, n int32\] in the state and \[k int64,"):
+        store_of(tmp_path, wider).begin(task_of("a", 1))
+    store_of(tmp_path, old).begin(task_of("a", 1))  # the state itself goes on
 
 
 @pytest.mark.parametrize(("operator", "version"), [("normalize", 1), ("top_n", 2)])
