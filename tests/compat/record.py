@@ -43,6 +43,14 @@ def record_tables(folder: Path) -> None:
             assert target.apply(tables.batch_of(number))
 
 
+def record_journal(folder: Path) -> None:
+    """Record the journal of `penstock.cdc.replicate`."""
+    from tests.compat import journals  # noqa: PLC0415
+
+    shutil.rmtree(folder / "journal", ignore_errors=True)
+    journals.write(folder / "journal")
+
+
 def record_states(folder: Path) -> None:
     """Record the state of each operator, and what comes of its last batch."""
     from tests.compat import states  # noqa: PLC0415
@@ -68,6 +76,7 @@ def record_texts(folder: Path) -> None:
 PARTS: dict[str, Callable[[Path], None]] = {
     "checkpoint": record_checkpoint,
     "sql": record_sql,
+    "journal": record_journal,
     "states": record_states,
     "tables": record_tables,
     "texts": record_texts,

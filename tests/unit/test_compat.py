@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
+from penstock.cdc.journal import Journal
 from penstock.changelog import operators
 from penstock.state.identity import Identity, parse_identity
-from tests.compat import notes, states, tables, texts
+from tests.compat import journals, notes, states, tables, texts
 from tests.compat.releases import HERE, HOW, NEWEST, RELEASES, layout, recorded, unpack
 
 TABLES = [(release, name) for release in RELEASES for name in tables.TABLES]
@@ -55,6 +56,25 @@ def test_a_table_of_now_has_the_files_of_the_newest_release(tmp_path: Path, name
     for number in range(tables.RECORDED):
         target.apply(tables.batch_of(number))
     assert form(tmp_path / name, name) == form(HERE / NEWEST / "tables" / name, name), HOW.format(NEWEST)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_the_journal_of_replicate_is_continued(tmp_path: Path, release: str) -> None:
+    if not (HERE / release / "journal").exists():
+        pytest.skip("this release has no replicate")
+    shutil.copytree(HERE / release / "journal", tmp_path / "journal")
+    journal = Journal(str(tmp_path / "journal"))
+    assert journal.before(journals.QUERY, len(journals.BATCHES)) == journals.BATCHES[-1]
+    journal.decide(len(journals.BATCHES), journals.BATCHES[-1])
+
+
+def test_the_journal_of_now_is_that_of_the_newest_release(tmp_path: Path) -> None:
+    journals.write(tmp_path)
+    found, expected = (
+        {str(each.relative_to(root)): json.loads(each.read_text()) for each in root.rglob("*.json")}
+        for root in (tmp_path, HERE / NEWEST / "journal")
+    )
+    assert found == expected, HOW.format(NEWEST)
 
 
 @pytest.mark.parametrize("release", RELEASES)
