@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -14,10 +15,7 @@ from tests.page.browser import Page, find_chromium, open_browser
 from tests.site.__main__ import HTML, MKDOCS, build
 from tests.site.menu import entries
 
-pytestmark = [
-    pytest.mark.skipif(not MKDOCS.exists(), reason="MkDocs is not installed (`make site` does it)"),
-    pytest.mark.xdist_group("site"),
-]
+pytestmark = pytest.mark.skipif(not MKDOCS.exists(), reason="MkDocs is not installed (`make site` does it)")
 WIDTHS = (1280, 390)
 FACTS = """({
     title: document.title,
@@ -35,17 +33,8 @@ class _Quiet(SimpleHTTPRequestHandler):
         """Print nothing."""
 
 
-@pytest.fixture(scope="module")
-def html() -> Path:
-    done = build()
-    shown = done.stdout + done.stderr
-    assert done.returncode == 0, shown
-    assert "WARNING" not in shown
-    return HTML
-
-
-@pytest.fixture(scope="module")
-def address(html: Path) -> Iterator[str]:
+@contextmanager
+def served(html: Path) -> Iterator[str]:
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(html))) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -54,7 +43,21 @@ def address(html: Path) -> Iterator[str]:
         thread.join()
 
 
-def test_the_site_builds_without_a_warning_and_has_each_page(html: Path) -> None:
+def test_the_site_builds_without_a_warning_and_each_page_can_be_read(tmp_path: Path) -> None:
+    """One test, because each build has the same folder."""
+    done = build()
+    shown = done.stdout + done.stderr
+    assert done.returncode == 0, shown
+    assert "WARNING" not in shown
+    _check_files(HTML)
+    if find_chromium() is None:
+        pytest.skip("no Chromium here (on Debian: apt-get install chromium), so no page was read")
+    with served(HTML) as address, open_browser(tmp_path) as page:
+        for width in WIDTHS:
+            _check_pages(page, address, width)
+
+
+def _check_files(html: Path) -> None:
     pages = {str(page.relative_to(html)) for page in html.rglob("*.html")} - {"404.html"}
     named = {each.path.removesuffix(".md").replace("README", "index") + ".html" for each in entries()}
     assert pages == named
@@ -62,15 +65,12 @@ def test_the_site_builds_without_a_warning_and_has_each_page(html: Path) -> None
     assert (html / "search" / "search_index.json").stat().st_size > 100_000
 
 
-@pytest.mark.skipif(find_chromium() is None, reason="no Chromium here (on Debian: apt-get install chromium)")
-@pytest.mark.parametrize("width", WIDTHS)
-def test_each_page_can_be_read(address: str, tmp_path: Path, width: int) -> None:
+def _check_pages(page: Page, address: str, width: int) -> None:
     wrong = []
-    with open_browser(tmp_path) as page:
-        page.resize(width, 800)
-        for entry in entries():
-            path = "/" + entry.path.removesuffix(".md").replace("README", "index") + ".html"
-            wrong += [f"{path}: {each}" for each in _mistakes(page, address, path, width)]
+    page.resize(width, 800)
+    for entry in entries():
+        path = "/" + entry.path.removesuffix(".md").replace("README", "index") + ".html"
+        wrong += [f"{path}: {each}" for each in _mistakes(page, address, path, width)]
     assert wrong == []
 
 

@@ -21,7 +21,14 @@ from penstock.cdc.commits import Target, apply_all, failed
 from penstock.cdc.gather import Gathered, Known, Reader, digest_of_schema, joined
 from penstock.cdc.journal import Decided, Journal, TableColumns, TableState
 from penstock.cdc.messages import MessageFormat, SourceTable
-from penstock.errors import DecodeError, MissingOptionError, PenstockError, SchemaError, TableOrderError
+from penstock.errors import (
+    DecodeError,
+    MissingOptionError,
+    PenstockError,
+    SchemaError,
+    StateError,
+    TableOrderError,
+)
 from penstock.state.columns import check_columns
 from penstock.targets.all_rows import TakesAllRows
 from penstock.targets.batch import Batch, check_no_floats
@@ -131,6 +138,8 @@ class ReplicatedBatch:
         decided = self.plan.journal.columns_of(self.batch_id)
         self.columns |= decided
         found = self._read(None)
+        if found.unknown and self.plan.journal.decided(self.batch_id) is not None:
+            self._check_decided(found)
         if found.unknown and (changed := self._follow(found)):
             self.plan.journal.decide_columns(self.batch_id, decided | changed)
             self.columns |= changed
@@ -144,6 +153,15 @@ class ReplicatedBatch:
             self._fail(topic, DecodeError(what, topic=topic), found)
             found.rows.pop(topic, None)
         return found
+
+    def _check_decided(self, found: Gathered) -> None:
+        """Raise StateError, because the columns of a batch that was decided cannot change."""
+        raise StateError(
+            f"Batch {self.batch_id} was decided before, and messages of the topics "
+            f"{', '.join(sorted(found.unknown))} have other columns for it now. Nothing was written now. If "
+            "`evolve` was changed, start with the value of before until this batch is done.",
+            batch_id=self.batch_id,
+        )
 
     def _read(self, only: frozenset[str] | None) -> Gathered:
         known = {topic: Known(one.columns, one.keys, one.schemas) for topic, one in self.columns.items()}
@@ -169,8 +187,10 @@ class ReplicatedBatch:
         known = self.columns.get(topic)
         sources = [self.plan.format.source(text) for text in texts]
         keys = self._keys(topic, sources)
-        if known is not None and known.keys != keys:
-            raise _other_keys(topic, known.keys, keys, self.batch_id)
+        if known is not None:
+            if set(known.keys) != set(keys):
+                raise _other_keys(topic, known.keys, keys, self.batch_id)
+            keys = known.keys
         before = pa.schema([]) if known is None else known.columns
         schemas = [source.columns for source in sources]
         followed = follow_all(before, schemas, self.plan.evolve, keys, table=sources[-1].name)
@@ -202,14 +222,17 @@ class ReplicatedBatch:
     def _keys(self, topic: str, sources: Sequence[SourceTable]) -> tuple[str, ...]:
         """Return the primary key: the user's, or that of the records."""
         given, first = self.plan.keys.get(topic), sources[0].keys
-        if given and first and set(given) != set(first):
-            raise SchemaError(
-                f"`keys` says {', '.join(given)} for topic {topic}, and its record key has "
-                f"{', '.join(first)}. Nothing of batch {self.batch_id} was written to its table. A change of "
-                "another key would leave the old row. Leave the topic out of `keys`, which is for topics "
-                "without a record key.",
-                topic=topic,
-            )
+        for source in sources:
+            if given and source.keys and set(given) != set(source.keys):
+                raise SchemaError(
+                    f"`keys` says {', '.join(given)} for topic {topic}, and its record key has "
+                    f"{', '.join(source.keys)}. Nothing of batch {self.batch_id} was written to its table. A "
+                    "change of another key would leave the old row. Leave the topic out of `keys`, which is "
+                    "for topics without a record key.",
+                    topic=topic,
+                )
+            if not given and source.keys != first:
+                raise _other_keys(topic, first or (), source.keys or (), self.batch_id)
         if given:
             return given
         if not first:
@@ -220,9 +243,6 @@ class ReplicatedBatch:
                 option="keys",
                 topic=topic,
             )
-        for source in sources[1:]:
-            if source.keys != first:
-                raise _other_keys(topic, first, source.keys or (), self.batch_id)
         return first
 
     def _check_change(self, target: Target, topic: str, change: ColumnChange) -> None:

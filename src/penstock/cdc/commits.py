@@ -60,8 +60,8 @@ def failed(errors: Mapping[str, Exception], batch_id: int, table_count: int) -> 
     return MaterializeError(
         f"{len(errors)} of {table_count} tables of batch {batch_id} were not changed: {topic}: "
         f"{_short(first)}{rest}. The other tables have the batch. Spark repeats it when the query starts "
-        "again, and each table gets it once. Correct the cause and start the query again, or leave these "
-        "tables out with on_table_error='leave-out'.",
+        "again, and each table gets it once. Correct the cause and start the query again. "
+        "on_table_error='leave-out' leaves out a table that fails, but not one that has other batches.",
         batch_id=batch_id,
     )
 

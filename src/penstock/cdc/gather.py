@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.cdc.messages import MessageFormat
 from penstock.changelog.row_kinds import ROW_KIND
@@ -99,6 +100,7 @@ class Reader:
         rows, failure = None, None
         try:
             _check(found.failures, records)
+            _check_keyed(partition, records)
             if known is not None and not unknown:
                 rows = _as_ipc(self._rows(known, records))
         except (DecodeError, RowError) as error:
@@ -118,6 +120,18 @@ class Reader:
         _check(found.failures, records)
         rows = pa.Table.from_batches([found.rows]).append_column(ROW_KIND, found.kinds)
         return LastRows(known.keys, known.columns).last_rows(rows)
+
+
+def _check_keyed(partition: int, records: pa.Table) -> None:
+    """Raise RowError if records without a key are in several topic partitions: their order is unknown."""
+    if (
+        partition
+        and pc.any(pc.and_(pc.is_null(records.column("key")), pc.is_valid(records.column("value")))).as_py()
+    ):
+        raise RowError(
+            "Records have no key, so rows of one primary key may be in several partitions, and it is unknown "
+            "which is the newest. Let the source write record keys, or use a topic with one partition"
+        )
 
 
 def _check(failures: Sequence[RowFailure], records: pa.Table) -> None:

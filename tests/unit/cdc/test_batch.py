@@ -31,7 +31,7 @@ from penstock.targets import HistoryTable, SqlTable
 from penstock.targets.batch import DELETED, Batch
 from penstock.targets.change import ColumnChange
 from penstock.targets.marker import Marker, is_applied, marker_of
-from tests.unit.cdc.messages import SmallFormat, message
+from tests.unit.cdc.messages import SmallFormat, message, schema_of
 from tests.unit.cdc.test_gather import RAW_SCHEMA, Record
 
 QUERY = "query"
@@ -159,7 +159,7 @@ class World:
             size = -(-len(records) // tasks)
             for number in range(tasks):
                 rows = [
-                    {"value": value, "topic": topic, "partition": partition, "offset": offset}
+                    {"key": b"key", "value": value, "topic": topic, "partition": partition, "offset": offset}
                     for topic, partition, offset, value in records[number * size : (number + 1) * size]
                 ]
                 receipts += list(reader.run(iter([pa.RecordBatch.from_pylist(rows, schema=RAW_SCHEMA)])))
@@ -169,7 +169,7 @@ class World:
 
 
 def _nothing(reader: Reader) -> pa.Table:
-    one = [{"value": b'{"columns": []}', "topic": "t", "partition": 0, "offset": 0}]
+    one = [{"key": b"key", "value": b'{"columns": []}', "topic": "t", "partition": 0, "offset": 0}]
     rows = pa.RecordBatch.from_pylist(one, schema=RAW_SCHEMA)
     return next(iter(Reader(reader.format, {}).run(iter([rows])))).schema.empty_table()
 
@@ -377,3 +377,30 @@ def test_a_history_is_refused(world: World) -> None:
     world.tables["goods"] = HistoryTable(SqlTable("goods", lambda: None, "sqlite"), time="at")  # type: ignore[assignment]  # another target
     with pytest.raises(SchemaError, match="keeps a history"):
         world.run(0, [goods(0, id=1, name="a")])
+
+
+def test_keys_that_change_within_a_batch_are_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def source(_: object, text: str) -> SourceTable:
+        names = text.split()
+        return SourceTable("shop.goods", schema_of(names), tuple(names[: len(names) - 1]))
+
+    monkeypatch.setattr(SmallFormat, "source", source)
+    both = [goods(0, id=1, name="a"), goods(1, id=1, name="b", more="c")]
+    given: list[dict[str, tuple[str, ...]] | None] = [{"goods": ("id",)}, None]
+    for keys in given:
+        with pytest.raises(SchemaError, match=r"record key has id, name|was id, and now it is id, name"):
+            world.run(0, both, keys=keys)
+
+
+def test_a_batch_that_was_decided_does_not_get_other_columns(world: World) -> None:
+    world.run(0, [goods(0, id=1, name="a")], evolve="ignore")
+    second = [goods(1, id=2, name="b", more="c")]
+    world.table(SourceTopic("goods", "")).error = ValueError("disk full")
+    with pytest.raises(ValueError, match="disk full"):
+        world.run(1, second, evolve="ignore")
+    world.tables["goods"].error = None
+    with pytest.raises(StateError, match="start with the value of before until this batch is done"):
+        world.run(1, second, evolve="lenient")
+    world.run(1, second, evolve="ignore")
+    world.run(2, [goods(2, id=3, name="d", more="e")], evolve="lenient")
+    assert world.tables["goods"].rows[3] == {"id": 3, "name": "d", "more": "e"}

@@ -39,7 +39,7 @@ def gathered(
     receipts = []
     for records in tasks:
         rows = [
-            {"value": value, "topic": topic, "partition": partition, "offset": offset}
+            {"key": b"key", "value": value, "topic": topic, "partition": partition, "offset": offset}
             for topic, partition, offset, value in records
         ]
         receipts += list(reader.run(iter([pa.RecordBatch.from_pylist(rows, schema=RAW_SCHEMA)])))
@@ -146,3 +146,13 @@ def test_ranges_that_are_mixed_are_refused() -> None:
     first, second, third = (("goods", 0, n, message("+I", id=1, name="a")) for n in range(3))
     with pytest.raises(AssertionError, match="expected each range of"):
         gathered({"goods": known("id", "name")}, [first, third], [second])
+
+
+def test_records_without_keys_in_several_partitions_are_a_failure() -> None:
+    row = message("+I", id=1, name="a")
+    reader = Reader(SmallFormat(), {"goods": known("id", "name")})
+    for partition, is_refused in ((0, False), (1, True)):
+        records = [{"key": None, "value": row, "topic": "goods", "partition": partition, "offset": 0}]
+        receipts = list(reader.run(iter([pa.RecordBatch.from_pylist(records, schema=RAW_SCHEMA)])))
+        found = joined(pa.Table.from_batches(receipts), reader.tables)
+        assert ("Records have no key" in found.failures.get("goods", "")) is is_refused
