@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from penstock.targets import staged
 from penstock.targets.batch import Batch, LastRows
 from penstock.targets.staged import Stage, Staged
+from tests.deaths import Death
 from tests.unit.targets.changes import LAST_ROWS, QUERY, Change
 
 
@@ -46,3 +49,27 @@ def in_files(folder: Path, number: int, changes: Sequence[Change], tasks: int = 
     rows = pa.Table.from_pylist([dict(zip(names, each, strict=True)) for each in changes], schema=schema)
     stage = stage_in(folder, number)
     return stage.batch(QUERY, parts_of(rows, stage, lambda index: changes[index][0] % tasks))
+
+
+@contextmanager
+def dying(
+    patch: pytest.MonkeyPatch, owner: object, name: str, step: str
+) -> Iterator[Callable[[Any, Sequence[Any]], list[Any]]]:
+    """Let the driver die: "in a task", or "before ..." or "after ..." a function. Yield what runs tasks."""
+    called = getattr(owner, name)
+
+    def die(*arguments: Any) -> None:
+        if step.startswith("after"):
+            called(*arguments)
+        raise Death
+
+    def die_in_a_task(function: Any, items: Sequence[Any]) -> list[Any]:
+        run_here(function, items[:1])
+        raise Death
+
+    with patch.context() as patched:
+        if step != "in a task":
+            patched.setattr(owner, name, die)
+        run = die_in_a_task if step == "in a task" else run_here
+        with pytest.raises(Death):
+            yield run

@@ -26,10 +26,9 @@ from penstock.targets._delta_staged import DataFile, items_of
 from penstock.targets._keys import Keys
 from penstock.targets.batch import Batch, LastRows
 from penstock.targets.staged import Staged
-from tests.deaths import Death
 from tests.examples import examples
 from tests.unit.targets.changes import HISTORIES, QUERY, Change, after, batch
-from tests.unit.targets.in_files import in_files, parts_of, run_here, stage_in
+from tests.unit.targets.in_files import dying, in_files, parts_of, run_here, stage_in
 from tests.unit.targets.test_delta import VALUES, alter, batches_in_log, stored
 
 deltalake: Any = pytest.importorskip("deltalake")
@@ -272,23 +271,8 @@ def test_a_driver_that_dies_applies_the_batch_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     first_batch(tmp_path)
-    commit = ours._commit_actions
-
-    def die(*arguments: Any) -> None:
-        if step == "after the commit":
-            commit(*arguments)
-        raise Death
-
-    def die_in_a_task(function: Any, items: Sequence[Any]) -> list[Any]:
-        run_here(function, items[:1])
-        raise Death
-
-    with monkeypatch.context() as patched:
-        if step != "in a task":
-            patched.setattr(ours, "_commit_actions", die)
-        run = die_in_a_task if step == "in a task" else run_here
-        with pytest.raises(Death):
-            apply(tmp_path, in_files(tmp_path, 1, CHANGES), run)
+    with dying(monkeypatch, ours, "_commit_actions", step) as run:
+        apply(tmp_path, in_files(tmp_path, 1, CHANGES), run)
     assert apply(tmp_path, in_files(tmp_path, 1, CHANGES)) == (step != "after the commit")
     assert rows_of(tmp_path) == TRUE
     assert batches_in_log(tmp_path / "table") == [0, 1]

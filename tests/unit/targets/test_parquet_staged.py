@@ -14,10 +14,9 @@ from penstock.errors import MaterializeError
 from penstock.targets import ParquetTable, staged
 from penstock.targets.batch import Batch
 from penstock.targets.staged import Staged
-from tests.deaths import Death
 from tests.examples import examples
 from tests.unit.targets.changes import HISTORIES, Change, after, batch
-from tests.unit.targets.in_files import in_files, run_here
+from tests.unit.targets.in_files import dying, in_files, run_here
 from tests.unit.targets.test_parquet import stored
 
 BUCKETS = 3
@@ -81,23 +80,8 @@ def test_a_driver_that_dies_applies_the_batch_once(
     first: list[Change] = [(number, "a", "+I") for number in range(9)]
     changes: list[Change] = [(1, "b", "+U"), (5, None, "-D"), (20, "c", "+I")]
     assert apply(tmp_path, in_files(tmp_path, 0, first))
-    publish = ParquetTable._publish
-
-    def die(*arguments: Any) -> None:
-        if step == "after the manifest":
-            publish(*arguments)
-        raise Death
-
-    def die_in_a_task(function: Any, items: Sequence[Any]) -> list[Any]:
-        run_here(function, items[:1])
-        raise Death
-
-    with monkeypatch.context() as patched:
-        if step != "in a task":
-            patched.setattr(ParquetTable, "_publish", die)
-        run = die_in_a_task if step == "in a task" else run_here
-        with pytest.raises(Death):
-            apply(tmp_path, in_files(tmp_path, 1, changes), run)
+    with dying(monkeypatch, ParquetTable, "_publish", step) as run:
+        apply(tmp_path, in_files(tmp_path, 1, changes), run)
     assert apply(tmp_path, in_files(tmp_path, 1, changes)) == (step != "after the manifest")
     assert rows_of(tmp_path) == after(dict.fromkeys(range(9), "a"), changes)
 

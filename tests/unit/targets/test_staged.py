@@ -20,10 +20,9 @@ from penstock.targets import _iceberg_changes as changing
 from penstock.targets import iceberg as ours
 from penstock.targets.batch import Batch, LastRows
 from penstock.targets.staged import Stage, Staged
-from tests.deaths import Death
 from tests.examples import examples
 from tests.unit.targets.changes import HISTORIES, LAST_ROWS, QUERY, Change, after, batch
-from tests.unit.targets.in_files import in_files, parts_of, run_here, sent, stage_in
+from tests.unit.targets.in_files import dying, in_files, parts_of, run_here, sent, stage_in
 from tests.unit.targets.test_iceberg import (
     VALUES,
     add_compaction,
@@ -130,22 +129,8 @@ def test_a_driver_that_dies_applies_the_batch_once(
     first: list[Change] = [(number, "a", "+I") for number in range(9)]
     changes: list[Change] = [(1, "b", "+U"), (5, None, "-D"), (20, "c", "+I")]
     assert apply(target, in_files(tmp_path, 0, first))
-    commit = ours._commit
-
-    def die(*arguments: Any) -> None:
-        if step == "after the commit":
-            commit(*arguments)
-        raise Death
-
-    def die_in_a_task(function: Any, items: Sequence[Any]) -> list[Any]:
-        run_here(function, items[:1])
-        raise Death
-
-    with monkeypatch.context() as patched:
-        if step != "in a task":
-            patched.setattr(ours, "_commit", die)
-        with pytest.raises(Death):
-            apply(target, in_files(tmp_path, 1, changes), die_in_a_task if step == "in a task" else run_here)
+    with dying(monkeypatch, ours, "_commit", step) as run:
+        apply(target, in_files(tmp_path, 1, changes), run)
     assert apply(target, in_files(tmp_path, 1, changes)) == (step != "after the commit")
     assert stored(tmp_path) == after(dict.fromkeys(range(9), "a"), changes)
     assert batches_in_snapshots(tmp_path) == [0, 1]
