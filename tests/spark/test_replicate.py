@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -21,6 +22,7 @@ from tests import judge
 from tests.fix_broker import MakeTopic
 from tests.spark.queries import QUERY_TIMEOUT_S, stopped
 
+PAGE = Path(__file__).parents[2] / "docs" / "database-to-lake.md"
 INT, TEXT = "int64", "string"
 
 
@@ -122,6 +124,27 @@ def test_tables_follow_their_topics_and_a_new_topic_is_a_new_table(
     (copies.folder / "checkpoint").rename(copies.folder / "old checkpoint")
     with pytest.raises(StreamingQueryException, match="is of query"):
         copies.run()
+
+
+def test_the_program_of_the_guide_runs(copies: Copies, bootstrap: str, make_topic: MakeTopic) -> None:
+    library = pytest.importorskip("deltalake")
+    [code] = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    topic = make_topic(suffix=f".{copies.prefix}.goods")
+    judge.produce(bootstrap, topic, message("goods", "c", {"id": 1, "name": "a"}, GOODS))
+    places = {
+        "localhost:9092": bootstrap,
+        "shop[.]public[.].*": copies.options["topic-pattern"],
+        "s3://lake": str(copies.folder),
+    }
+    for old, new in places.items():
+        assert old in code
+        code = code.replace(old, new)
+    scope: dict[str, Any] = {"spark": copies.spark}
+    exec(compile(code, PAGE.name, "exec"), scope)  # noqa: S102 - running the example is the point
+    with stopped(scope["query"]) as query:
+        query.processAllAvailable()
+    table = library.DeltaTable(str(copies.folder / "public" / "goods"))
+    assert table.to_pyarrow_table().to_pylist() == [{"id": 1, "name": "a"}]
 
 
 def test_messages_without_schemas_are_refused(copies: Copies) -> None:
