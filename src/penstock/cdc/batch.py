@@ -32,7 +32,7 @@ from penstock.errors import (
 from penstock.state.columns import check_columns
 from penstock.targets.all_rows import TakesAllRows
 from penstock.targets.batch import Batch, check_no_floats
-from penstock.targets.change import ChangesColumns, ColumnChange
+from penstock.targets.change import NO_CHANGE, ChangesColumns, ColumnChange
 
 OnTableError = Literal["stop", "leave-out"]
 Kept = Literal["exception", "ignore", "lenient"]
@@ -260,7 +260,7 @@ class ReplicatedBatch:
         number = 0 if state is None else state.number + 1
         now = self.columns[topic]
         applied = None if state is None else state.applied
-        change = ColumnChange() if applied is None else change_between(applied.columns, now.columns)
+        change = NO_CHANGE if applied is None else change_between(applied.columns, now.columns)
         return Batch(_query_of(self.query_id, topic), number, now.keys, rows, change)
 
     def _states(

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, time
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -173,6 +174,10 @@ class Batch:
 
     def digest(self) -> str:
         """Return a digest of the rows."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
         return digest_of([sums_of(self.rows)])
 
     def upserted(self) -> pa.Table:

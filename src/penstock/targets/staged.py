@@ -19,7 +19,7 @@ import pyarrow as pa
 from penstock.errors import MaterializeError
 from penstock.state.files import open_files
 from penstock.targets.batch import Batch, LastRows, Sums, check_keys, columns_of, digest_of, sums_of
-from penstock.targets.change import ColumnChange
+from penstock.targets.change import NO_CHANGE, ColumnChange
 
 RECEIPTS = (
     "path STRING, rows BINARY, row_count BIGINT, high DECIMAL(20, 0), low DECIMAL(20, 0), byte_count BIGINT"
@@ -149,7 +149,7 @@ class Staged:
     @property
     def change(self) -> ColumnChange:
         """Nothing: columns change only in batches of the driver."""
-        return ColumnChange()
+        return NO_CHANGE
 
     def digest(self) -> str:
         """Return the digest of the rows."""
