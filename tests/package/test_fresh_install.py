@@ -372,7 +372,8 @@ def test_a_script_of_sql_keeps_groups_without_an_activated_environment(
     said = run("bash", "-c", command, cwd=tmp_path, env=env)
     assert said.splitlines()[-1].endswith("[NULL, 10, 55]")
 
-    assert "prepared: " in run(python, "command.py", "sql", "--prepare", cwd=tmp_path, env=env)
+    prepare = retried("python command.py sql --prepare").replace("if python", f"if {python}")
+    assert "prepared: " in run("bash", "-c", prepare, cwd=tmp_path, env=env)
     loaded = tmp_path / "loaded.txt"
     env = {**env, "SPARK_SUBMIT_OPTS": f"-Xlog:class+load:file={loaded}"}
     said = run("bash", "-c", command, cwd=tmp_path, env=env)

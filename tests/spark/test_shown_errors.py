@@ -24,7 +24,7 @@ CASES = {
     "no broker": "BrokerUnavailableError: ",
     "misspelt topic": "UnknownTopicOrPartitionError: Not on the Kafka cluster: topic ",
     "state": "StateError: ",
-    "table": "MaterializeError: ",
+    "table": "TableOrderError: ",
     "wrong type": "DecodeError: ",
     "wrong type in a batch": "DecodeError: ",
 }
