@@ -392,7 +392,7 @@ class MaterializeError(PenstockError):
     """A table that is kept equal to a changelog belongs to another query, or to another time.
 
     What to do: start with the checkpoint that belongs to the table, or build the table again
-    (docs/changelogs.md).
+    (docs/table-maintenance.md).
     """
 
 

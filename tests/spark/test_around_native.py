@@ -1,4 +1,4 @@
-"""Spark's own operators before and after functions of `penstock.changelog`, as in docs/changelogs.md."""
+"""Spark's own operators before and after functions of `penstock.changelog`, as in docs/spark-operators.md."""
 
 from __future__ import annotations
 

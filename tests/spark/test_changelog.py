@@ -215,7 +215,7 @@ def test_a_stream_on_one_machine_has_a_partition_for_each_core(spark: SparkSessi
 
 
 def test_a_batch_that_was_read_in_part_is_found_and_repeated(spark: SparkSession, tmp_path: Path) -> None:
-    """docs/changelogs.md describes the repair."""
+    """docs/state.md describes the repair."""
     batches = [history(8, first=12 * number, count=12) for number in range(3)]
     write_batches(tmp_path / "in", batches)
     checkpoint = tmp_path / "checkpoint"

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 RUN_ELSEWHERE = {
     ("README.md", 0),  # the quick start: tests/package
-    ("changelogs.md", 0),  # the table of ten minutes: tests/spark/test_source_changes.py
+    ("cdc-tutorial.md", 0),  # the table of ten minutes: tests/spark/test_source_changes.py
     ("database-to-lake.md", 0),  # tests/spark/test_replicate.py
     ("from-spark.md", 1),  # needs no broker: tests/unit/source/test_checkpoint_offset.py
     ("platforms.md", 0),  # tests/spark/test_doctor.py

@@ -1,4 +1,4 @@
-"""The program of docs/changelogs.md, and its section "The source's table changes", walked on real Spark."""
+"""The program of docs/cdc-tutorial.md, and a column that is added later (docs/debezium.md), on real Spark."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests import judge
 from tests.fix_broker import MakeTopic
 from tests.spark.queries import QUERY_TIMEOUT_S, stopped
 
-PAGE = Path(__file__).parents[2] / "docs" / "changelogs.md"
+PAGE = Path(__file__).parents[2] / "docs" / "cdc-tutorial.md"
 TOPIC = "shop.public.customers"
 
 
@@ -57,7 +57,7 @@ class Programs:
         if city:
             code = code.replace("name STRING, ", "name STRING, city STRING, ")
         scope: dict[str, Any] = {"spark": self._spark}
-        exec(compile(code, "changelogs.md", "exec"), scope)  # noqa: S102 - running the example is the point
+        exec(compile(code, "cdc-tutorial.md", "exec"), scope)  # noqa: S102 - running the example is the point
         with stopped(scope["query"]) as query:
             assert query.awaitTermination(QUERY_TIMEOUT_S)
 

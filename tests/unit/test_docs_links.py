@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -38,6 +40,30 @@ def test_pages_that_code_names_are_there() -> None:
     }
     assert named
     assert not sorted((file, name) for file, name in named if not (ROOT / name).exists())
+
+
+def messages() -> Iterator[str]:
+    """Yield each text of the sources, with the parts that stand on several lines joined."""
+    for file in (ROOT / "src").rglob("*.py"):
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        yield from (
+            each.value
+            for each in ast.walk(tree)
+            if isinstance(each, ast.Constant) and isinstance(each.value, str)
+        )
+
+
+def test_headings_that_messages_name_are_there() -> None:
+    """Such a message has the path of a page, a comma, and the heading in single quotes."""
+    named = {
+        found for each in messages() for found in re.findall(r"(docs/[\w-]+\.md), '(.+?)'(?=[\s.,)]|$)", each)
+    }
+    assert len(named) > 3
+    assert [
+        (page, heading)
+        for page, heading in sorted(named)
+        if heading not in re.findall(r"^#+ (.*)$", prose(ROOT / page), re.MULTILINE)
+    ] == []
 
 
 @pytest.mark.parametrize("name", ["ARCHITECTURE.md", "GLOSSARY.md"])

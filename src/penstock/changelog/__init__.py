@@ -4,7 +4,7 @@
     operators/      pure functions of a batch and the rows that they kept before. They know no Spark
 
 `ROW_KIND` is the name of the column. Invariant: the functions for DataFrames, such as `normalize`, are in
-`penstock.spark`, and load when they are first used. docs/changelogs.md is the guide.
+`penstock.spark`, and load when they are first used. docs/changelogs.md names the guides.
 """
 
 from penstock._lazy import names_of_stub

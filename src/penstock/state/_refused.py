@@ -18,7 +18,7 @@ def incomplete(root: str, version: int, reached: int, partition_count: int) -> S
         "the batch out, or has caught the error of a write. Write the whole DataFrame in each batch. "
         "Or it calls isEmpty or first between persist and coalesce: call count() first, or use repartition "
         "instead of coalesce. "
-        "docs/changelogs.md, 'A batch that was read in part', says how to repeat the batch.",
+        "docs/state.md, 'A batch that was read in part', says how to repeat the batch.",
         path=root,
         version=version,
         reached=reached,
@@ -33,7 +33,7 @@ def several_tasks(root: str, version: int, partition: int) -> StateError:
         "times, so it is unknown whether all of its partitions were computed. Nothing was written since. "
         "A crossJoin above the operator does this, and so does coalesce above a union of the operator with "
         "itself. In foreachBatch call persist() before the join or the union and count() after it, or "
-        "write the rows first. docs/changelogs.md, 'A batch that was read in part', says how to repeat the "
+        "write the rows first. docs/state.md, 'A batch that was read in part', says how to repeat the "
         "batch, if it was committed.",
         path=root,
         version=version,

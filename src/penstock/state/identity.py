@@ -21,7 +21,7 @@ from penstock.state.followed import follows
 TOGETHER = (
     "A checkpoint, the states of its operators and the tables that it keeps belong together. Use those of "
     "one query, or begin again with a new checkpoint, new folders for the states and an empty table "
-    "(docs/changelogs.md, 'Checkpoint, state and table')."
+    "(docs/table-maintenance.md, 'Checkpoint, state and table')."
 )
 
 

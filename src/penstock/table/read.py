@@ -116,7 +116,7 @@ class TableRowMaker:
         for name in sorted(left_out.names):
             message = (
                 f"field {name!r} of topic {topic} is not in the schema and is left out. If the column was "
-                "added to the source's table, docs/changelogs.md, 'The source's table changes', says how to "
+                "added to the source's table, docs/debezium.md, 'The source's table changes', says how to "
                 "take it."
             )
             if message not in self._said:

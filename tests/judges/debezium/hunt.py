@@ -95,7 +95,7 @@ class Hunt:
         late.close()
         self.wait_for_debezium()
         # Without a stored offset a new Debezium begins with a snapshot again, and does not tell of rows that
-        # were deleted in the meantime (docs/changelogs.md).
+        # were deleted in the meantime (docs/debezium.md).
         wait_until(self.connect.offsets_stored_since(time.time_ns()), "stored offsets", timeout_s=START_S)
 
     def records(self) -> list[judge.Record]:

@@ -1,4 +1,4 @@
-"""The streaming query of docs/changelogs.md over Debezium's topic, as a process that a hunt kills.
+"""The streaming query of docs/cdc-tutorial.md over Debezium's topic, as a process that a hunt kills.
 
 It prints `batch <number>` for each finished batch, and `done` when it has read all with `--drain`.
 """

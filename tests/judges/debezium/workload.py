@@ -1,7 +1,7 @@
 """Random transactions over one table of PostgreSQL, with all that Debezium writes in a way of its own.
 
 Invariant: with one seed the statements are the same. Names are never equal, because two rows that exchange
-their keys and are equal in all other columns are a known limit (docs/changelogs.md).
+their keys and are equal in all other columns are a known limit (docs/changelog-functions.md).
 """
 
 from __future__ import annotations

@@ -238,7 +238,7 @@ def test_a_table_of_a_database_follows_the_exchange(tmp_path: Path) -> None:
 
 
 def test_values_that_are_unique_in_the_target_are_not_exchanged_in_part(tmp_path: Path) -> None:
-    """SQLite cannot put off the check to the end of the transaction. docs/changelogs.md says what to do."""
+    """SQLite cannot check at the end of a transaction. docs/changelog-functions.md says what to do."""
     with closing(sqlite3.connect(tmp_path / "copy.db")) as connection:
         connection.execute("CREATE TABLE copy (id INTEGER PRIMARY KEY, v TEXT UNIQUE, u REAL)")
     target = SqlTable("copy", lambda: sqlite3.connect(tmp_path / "copy.db"), "sqlite")

@@ -1,4 +1,4 @@
-"""What each function keeps: the table of docs/changelogs.md, by line. That of `over` is in `test_over.py`."""
+"""What each function keeps: the table of docs/changelog-functions.md. `test_over.py` has that of `over`."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ _SEEN = "#seen "
 
 @dataclass(frozen=True)
 class Normalize:
-    """The operator. docs/changelogs.md says what it does with each kind of row.
+    """The operator. docs/changelog-functions.md says what it does with each kind of row.
 
     Attributes:
         columns: of the input, without `row_kind`.
