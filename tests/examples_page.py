@@ -1,6 +1,7 @@
-"""Make the page docs/examples.md from the scripts in examples/.
+"""Make the page docs/examples.md from the scripts and notebooks in examples/.
 
-Run `make docs` after you change one. Invariant: the page has the text that tests/spark/test_examples.py runs.
+Run `make docs` after you change one. Invariant: the page has the text that tests/spark/test_examples.py and
+tests/spark/test_notebooks.py run.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 import ast
 import sys
 from pathlib import Path
+
+from tests.notebooks import cells
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "examples.md"
@@ -26,6 +29,10 @@ TITLES = {
     "pipeline.py": "A Declarative Pipeline",
 }
 """The scripts in the order of the page."""
+NOTEBOOKS = {
+    "latency.ipynb": "Notebook: how late is a copy?",
+    "table_freshness.ipynb": "Notebook: how fresh is a table?",
+}
 _HEAD = """\
 # Examples
 
@@ -34,12 +41,15 @@ _HEAD = """\
 Each of these scripts can be read in a minute. They stand in the folder `examples` of a checkout, and a test
 runs each of them on a real Kafka and a real Spark. [Install](install.md) penstock. Start a broker with
 `penstock broker start --port 9092`. Create the topics of the script (`penstock topics create`). Run it.
+
+Two notebooks for Jupyter draw plots. They start a Kafka of their own, and are kept without output.
 """
 
 
 def text() -> str:
     """Return the page."""
-    return _HEAD + "".join(_entry(name, title) for name, title in TITLES.items())
+    scripts = "".join(_entry(name, title) for name, title in TITLES.items())
+    return _HEAD + scripts + "".join(_notebook(name, title) for name, title in NOTEBOOKS.items())
 
 
 def _entry(name: str, title: str) -> str:
@@ -47,6 +57,13 @@ def _entry(name: str, title: str) -> str:
     docstring = ast.get_docstring(ast.parse(code)) or ""
     body = code.partition('"""\n\n')[2].partition("from __future__ import annotations\n\n")[2]
     return f"\n## {title}\n\n`examples/{name}`: {docstring}\n\n```python\n{body}```\n"
+
+
+def _notebook(name: str, title: str) -> str:
+    first, *others = cells(name)
+    text = first.text.partition("\n\n")[2]
+    parts = [f"```python\n{each.text}\n```" if each.kind == "code" else each.text for each in others]
+    return f"\n## {title}\n\n`examples/{name}`: {text}\n\n" + "\n\n".join(parts) + "\n"
 
 
 if __name__ == "__main__":
