@@ -46,10 +46,31 @@ Two notebooks for Jupyter draw plots. They start a Kafka of their own, and are k
 """
 
 
+_COMPOSE = """
+## Kafka, Spark, Prometheus and Grafana together
+
+With Docker, in a checkout:
+
+```console
+$ cd examples/compose
+$ docker compose up --build
+```
+
+`examples/compose/compose.yaml` starts a broker, a writer of 50 records a second, a job that copies them
+exactly once, Prometheus with the rules of `penstock dashboard --alerts`, and Grafana with the dashboard.
+Look at <http://localhost:3000> (Grafana), <http://localhost:9090> (Prometheus) and
+<http://localhost:9250> (the page of the job). The broker is `localhost:9092`.
+`docker compose down --volumes` removes it all.
+
+Docker Compose and promtool accept the files, and a test runs the job on a real Kafka and a real Spark. The
+containers themselves have not run, because the machine of these tests has no Docker daemon.
+"""
+
+
 def text() -> str:
     """Return the page."""
     scripts = "".join(_entry(name, title) for name, title in TITLES.items())
-    return _HEAD + scripts + "".join(_notebook(name, title) for name, title in NOTEBOOKS.items())
+    return _HEAD + scripts + "".join(_notebook(name, title) for name, title in NOTEBOOKS.items()) + _COMPOSE
 
 
 def _entry(name: str, title: str) -> str:

@@ -1,7 +1,8 @@
 """Ask Prometheus's own checker and write tests/data/promtool.json: `python -m tests.judges.promtool`.
 
 Runs by hand where `promtool` is installed (on Debian in the package prometheus). It checks the alert rules,
-the expressions of the dashboard, the configuration in docs/observability.md, and the text of `/metrics`.
+the expressions of the dashboard, the configurations in docs/observability.md and examples/compose, and the
+text of `/metrics`.
 Invariant: an answer is written together with a digest of what was asked, so that a test without promtool
 notices a change.
 """
@@ -42,6 +43,7 @@ def questions() -> dict[str, str]:
         "rules": alert_rules(),
         "expressions": json.dumps({"groups": [{"name": "dashboard", "rules": _dashboard_as_rules()}]}),
         "config": documented_config(),
+        "config of compose": (ROOT / "examples" / "compose" / "prometheus.yml").read_text(),
         "metrics": prometheus_text(served.view, 100, ()).decode(),
         "metrics with aliases": prometheus_text(served.view, 100, ALIAS_SETS).decode(),
     }
@@ -82,7 +84,7 @@ def ask(kind: str, text: str) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "penstock.yml").write_text(alert_rules())
         (Path(folder) / "asked.yml").write_text(text)
-        what = {"rules": "rules", "expressions": "rules", "config": "config"}.get(kind, "metrics")
+        what = "rules" if kind == "expressions" else kind.partition(" ")[0]
         done = subprocess.run(
             [promtool, "check", what, *(() if what == "metrics" else ("asked.yml",))],
             cwd=folder,

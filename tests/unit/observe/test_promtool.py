@@ -10,7 +10,7 @@ import pytest
 from tests.judges.promtool import ANSWERS, ask, digest, find_promtool, questions
 
 RECORDED: dict[str, Any] = json.loads(ANSWERS.read_text())
-KINDS = ["rules", "expressions", "config", "metrics", "metrics with aliases"]
+KINDS = ["rules", "expressions", "config", "config of compose", "metrics", "metrics with aliases"]
 
 
 def test_every_question_has_an_answer() -> None:
