@@ -16,8 +16,10 @@ from pyspark.sql import SparkSession
 
 from penstock import cdc
 from penstock.cdc import SourceTopic
+from penstock.cdc.commits import Target
 from penstock.errors import OptionError
-from penstock.targets import SqlTable
+from penstock.targets import DeltaTable, SqlTable, _delta_staged
+from penstock.targets.staged import Staged
 from tests import judge
 from tests.fix_broker import MakeTopic
 from tests.spark.queries import QUERY_TIMEOUT_S, stopped
@@ -72,7 +74,7 @@ class Copies:
     def table(self, source: SourceTopic) -> SqlTable:
         return SqlTable(source.table, lambda: sqlite3.connect(self.file), "sqlite")
 
-    def run(self, tables: Callable[[SourceTopic], SqlTable] | None = None, **more: Any) -> None:
+    def run(self, tables: Callable[[SourceTopic], Target] | None = None, **more: Any) -> None:
         writer = cdc.replicate(
             self.spark, self.options, tables or self.table, state=str(self.folder / "state"), **more
         )
@@ -164,3 +166,62 @@ def test_messages_without_schemas_are_refused(copies: Copies) -> None:
 def test_a_bad_argument_is_refused(copies: Copies, more: dict[str, Any], expected: str) -> None:
     with pytest.raises(OptionError, match=expected):
         copies.run(**more)
+
+
+LENGTH = 4000
+"""Of a text, so that a task has more rows than it would give to the driver."""
+
+
+def test_executors_write_the_files_of_a_large_batch(
+    copies: Copies, bootstrap: str, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = pytest.importorskip("deltalake")
+    monkeypatch.setattr(_delta_staged, "DRIVER_BYTES", 0)
+    applied, apply = list[tuple[str, int]](), DeltaTable.apply_staged
+
+    def noted(target: DeltaTable, batch: Staged, run: Any) -> bool:
+        applied.append((target.uri.rpartition("/")[2], len(batch.paths)))
+        return apply(target, batch, run)
+
+    monkeypatch.setattr(DeltaTable, "apply_staged", noted)
+    goods, people = (make_topic(suffix=f".{copies.prefix}.{name}") for name in ("goods", "people"))
+    lake, staging = copies.folder / "lake", copies.folder / "staging"
+
+    def run(**more: Any) -> None:
+        copies.run(lambda source: DeltaTable(str(lake / source.table)), **more)
+
+    def rows(name: str) -> list[dict[str, Any]]:
+        found = library.DeltaTable(str(lake / name)).to_pyarrow_table()
+        return sorted(found.to_pylist(), key=lambda row: int(row["id"]))
+
+    copies.options["scan.max-records-per-split"] = "600"  # several tasks read one topic partition
+    large: list[dict[str, Any]] = [
+        {"id": number % 700, "name": f"{number:0{LENGTH}}"} for number in range(2100)
+    ]
+    judge.produce(bootstrap, goods, *(message("goods", "c", row, GOODS) for row in large))
+    judge.produce(bootstrap, people, message("people", "c", {"id": 1, "name": "x"}, GOODS))
+    run(staging=f"file://{staging}")
+    newest = {row["id"]: row for row in large}
+    assert (rows("goods"), rows("people")) == (list(newest.values()), [{"id": 1, "name": "x"}])
+    assert [name for name, _ in applied] == ["goods"]
+
+    wider = GOODS | {"price": INT}
+    changed: list[dict[str, Any]] = [
+        {"id": number, "name": "y" * LENGTH, "price": number} for number in range(300, 1000)
+    ]
+    judge.produce(bootstrap, goods, *(message("goods", "u", row, wider) for row in changed))
+    run(staging=f"file://{staging}")
+    newest = {key: row | {"price": None} for key, row in newest.items()} | {row["id"]: row for row in changed}
+    expected = [newest[key] for key in sorted(newest)]
+    assert rows("goods") == expected
+    assert [name for name, _ in applied] == ["goods", "goods"]
+    assert [path for path in staging.rglob("*") if path.is_file()] == [], "files of batches that are done"
+
+    version = library.DeltaTable(str(lake / "goods")).version()
+    for more in ({"staging": f"file://{staging}"}, {}):
+        copies.forget_commit(1)
+        run(**more)
+        assert library.DeltaTable(str(lake / "goods")).version() == version, (
+            "the driver gives the same digest"
+        )
+    assert rows("goods") == expected

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -18,21 +18,23 @@ import pyarrow as pa
 
 from penstock.cdc.columns import Followed, change_between, follow_all
 from penstock.cdc.commits import Target, apply_all, failed
-from penstock.cdc.gather import Gathered, Known, Reader, digest_of_schema, joined
+from penstock.cdc.gather import Gathered, Known, Reader, digest_of_schema, joined, keys_in_several
+from penstock.cdc.in_files import Parts, Place, Staging, staged_rows
 from penstock.cdc.journal import Decided, Journal, TableColumns, TableState
 from penstock.cdc.messages import MessageFormat, SourceTable
 from penstock.errors import (
     DecodeError,
     MissingOptionError,
     PenstockError,
+    RowError,
     SchemaError,
     StateError,
-    TableOrderError,
 )
 from penstock.state.columns import check_columns
 from penstock.targets.all_rows import TakesAllRows
-from penstock.targets.batch import Batch, check_no_floats
+from penstock.targets.batch import Batch, LastRows, check_no_floats, last_indices
 from penstock.targets.change import NO_CHANGE, ChangesColumns, ColumnChange
+from penstock.targets.staged import Staged
 
 OnTableError = Literal["stop", "leave-out"]
 Kept = Literal["exception", "ignore", "lenient"]
@@ -89,6 +91,7 @@ class ReplicatedBatch:
         read: runs a reader in tasks over the records of the batch, and returns its receipts.
         query_id: of the stream.
         batch_id: Spark's number of the batch.
+        staging: how rows that are many go into files; None if all go to the driver.
         columns: of the tables, by topic.
         failures: why tables get no more rows, by topic.
     """
@@ -97,6 +100,7 @@ class ReplicatedBatch:
     read: Callable[[Reader], pa.Table]
     query_id: str
     batch_id: int
+    staging: Staging | None = None
     columns: dict[str, TableColumns] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
 
@@ -110,12 +114,7 @@ class ReplicatedBatch:
         self._remind(before.left_out)
         if (decided := journal.decided(self.batch_id)) is not None:
             self.failures |= decided.left_out
-        gathered = self._gather()
-        batches = {
-            topic: self._batch(topic, rows, before.tables)
-            for topic, rows in gathered.rows.items()
-            if rows.num_rows
-        }
+        batches = self._batches(self._gather(), before.tables)
         journal.decide(self.batch_id, Decided(self._states(before.tables, batches), self.failures))
         self._apply(batches)
         journal.sweep(self.batch_id)
@@ -139,33 +138,28 @@ class ReplicatedBatch:
         self.columns |= decided
         found = self._read(None)
         if found.unknown and self.plan.journal.decided(self.batch_id) is not None:
-            self._check_decided(found)
+            raise _decided_before(found.unknown, self.batch_id)
         if found.unknown and (changed := self._follow(found)):
             self.plan.journal.decide_columns(self.batch_id, decided | changed)
             self.columns |= changed
             again = self._read(frozenset(changed))
             if again.unknown:
                 raise AssertionError(f"expected columns for all schemas, got none for {list(again.unknown)}")
-            found.rows.update(again.rows)
-            found.failures.update(again.failures)
+            found.update(again)
         for topic, reason in found.failures.items():
-            what = f"Topic {topic}, {reason}. Nothing of batch {self.batch_id} was written to its table."
-            self._fail(topic, DecodeError(what, topic=topic), found)
+            self._fail_unread(topic, reason, found)
             found.rows.pop(topic, None)
+            found.in_files.pop(topic, None)
         return found
 
-    def _check_decided(self, found: Gathered) -> None:
-        """Raise StateError, because the columns of a batch that was decided cannot change."""
-        raise StateError(
-            f"Batch {self.batch_id} was decided before, and messages of the topics "
-            f"{', '.join(sorted(found.unknown))} have other columns for it now. Nothing was written now. If "
-            "`evolve` was changed, start with the value of before until this batch is done.",
-            batch_id=self.batch_id,
-        )
+    def _fail_unread(self, topic: str, reason: str, found: Gathered) -> None:
+        what = f"Topic {topic}, {reason}. Nothing of batch {self.batch_id} was written to its table."
+        self._fail(topic, DecodeError(what, topic=topic), found)
 
     def _read(self, only: frozenset[str] | None) -> Gathered:
         known = {topic: Known(one.columns, one.keys, one.schemas) for topic, one in self.columns.items()}
-        reader = Reader(self.plan.format, known, frozenset(self.failures), only, self._ignores)
+        folder = None if self.staging is None else self.staging.folder
+        reader = Reader(self.plan.format, known, frozenset(self.failures), only, self._ignores, folder)
         return joined(self.read(reader), known)
 
     @property
@@ -255,16 +249,44 @@ class ReplicatedBatch:
             )
         target.check_change(change)
 
-    def _batch(self, topic: str, rows: pa.Table, before: Mapping[str, TableState]) -> Batch:
+    def _batches(self, found: Gathered, before: Mapping[str, TableState]) -> dict[str, Batch | Staged]:
+        """Return what each table gets."""
+        batches: dict[str, Batch | Staged] = {}
+        for topic, rows in found.rows.items():
+            if rows.num_rows:
+                place = self._place(topic, before)
+                batches[topic] = Batch(place.query_id, place.batch_id, place.keys, rows, place.change)
+        for topic, parts in found.in_files.items():
+            try:
+                batches[topic] = self._staged(topic, parts, before)
+            except RowError as error:
+                self._fail_unread(topic, str(error), found)
+        return batches
+
+    def _place(self, topic: str, before: Mapping[str, TableState]) -> Place:
         state = before.get(topic)
         number = 0 if state is None else state.number + 1
         now = self.columns[topic]
         applied = None if state is None else state.applied
         change = NO_CHANGE if applied is None else change_between(applied.columns, now.columns)
-        return Batch(_query_of(self.query_id, topic), number, now.keys, rows, change)
+        schema = LastRows(now.keys, now.columns).schema
+        return Place(_query_of(self.query_id, topic), number, now.keys, schema, change)
+
+    def _staged(self, topic: str, parts: Parts, before: Mapping[str, TableState]) -> Staged:
+        """Return a batch in files.
+
+        Raises:
+            RowError: two topic partitions have a row of one key.
+        """
+        if self.staging is None:
+            raise AssertionError(f"expected no rows of topic {topic} in files without a staging folder")
+        batch = staged_rows(parts, self._place(topic, before), self.staging)
+        if len(last_indices(batch.key_rows, batch.keys)) != batch.key_rows.num_rows:
+            raise keys_in_several(parts)
+        return batch
 
     def _states(
-        self, before: Mapping[str, TableState], batches: Mapping[str, Batch]
+        self, before: Mapping[str, TableState], batches: Mapping[str, Batch | Staged]
     ) -> dict[str, TableState]:
         """Return every table after this batch."""
         found = {}
@@ -277,12 +299,13 @@ class ReplicatedBatch:
                 found[topic] = TableState(columns, batch.batch_id, batch.digest(), columns)
         return found
 
-    def _apply(self, batches: Mapping[str, Batch]) -> None:
-        errors = apply_all(batches, self._target_of, self.plan.threads)
+    def _apply(self, batches: Mapping[str, Batch | Staged]) -> None:
+        run = None if self.staging is None else self.staging.run
+        failures = apply_all(batches, self._target_of, self.plan.threads, run)
+        errors = {topic: one.error for topic, one in failures.items()}
         if not errors:
             return
-        out_of_order = {topic: one for topic, one in errors.items() if isinstance(one, TableOrderError)}
-        if self.plan.on_table_error == "stop" or out_of_order:
+        if self.plan.on_table_error == "stop" or any(one.stops for one in failures.values()):
             raise failed(errors, self.batch_id, len(batches)) from next(iter(errors.values()))
         reasons = {topic: f"{type(error).__name__}: {error}" for topic, error in errors.items()}
         self.plan.journal.leave_out(self.batch_id, reasons)
@@ -314,6 +337,15 @@ class ReplicatedBatch:
             self.query_id,
             reason,
         )
+
+
+def _decided_before(topics: Iterable[str], batch_id: int) -> StateError:
+    return StateError(
+        f"Batch {batch_id} was decided before, and messages of the topics {', '.join(sorted(topics))} have "
+        "other columns for it now. Nothing was written now. If `evolve` was changed, start with the value "
+        "of before until this batch is done.",
+        batch_id=batch_id,
+    )
 
 
 def _other_keys(topic: str, known: Sequence[str], found: Sequence[str], batch_id: int) -> SchemaError:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
-from penstock.errors import MaterializeError
+from penstock.errors import MaterializeError, TableOrderError
 from penstock.targets.batch import Batch
+from penstock.targets.staged import AppliesStaged, Runner, Staged
 
 
 class Target(Protocol):
@@ -26,29 +27,75 @@ class Target(Protocol):
         """Return False if the batch was applied before."""
 
 
+class Failure(NamedTuple):
+    """Why a table did not get its rows.
+
+    Attributes:
+        error: of the table, of Spark or of the staging folder.
+        stops: whether the query has to stop, because the cause is perhaps not the table: it has other
+            batches, a job of Spark has failed, perhaps because the query is being stopped, or another driver
+            has deleted the files of the batch.
+    """
+
+    error: Exception
+    stops: bool
+
+
+class _Noting:
+    """Runs tasks, and remembers if they have failed."""
+
+    def __init__(self, run: Runner | None) -> None:
+        self._run = run
+        self.has_failed = False
+
+    def __call__(self, function: Any, items: Sequence[Any]) -> list[Any]:
+        if self._run is None:
+            raise AssertionError("expected tasks for a batch in files")
+        try:
+            return self._run(function, items)
+        except BaseException:
+            self.has_failed = True
+            raise
+
+
 def apply_all(
-    batches: Mapping[str, Batch], target_of: Callable[[str], Target], threads: int
-) -> dict[str, Exception]:
-    """Apply a batch to each table. Return the errors by topic.
+    batches: Mapping[str, Batch | Staged],
+    target_of: Callable[[str], Target],
+    threads: int,
+    run: Runner | None = None,
+) -> dict[str, Failure]:
+    """Apply a batch to each table. Return the failures by topic.
 
     Args:
         batches: by topic.
         target_of: returns the table of a topic.
         threads: how many tables are changed at a time.
+        run: runs tasks for batches in files; None if there are none.
     """
 
-    def apply(topic: str) -> Exception | None:
+    def apply(topic: str) -> Failure | None:
+        noting = _Noting(run)
         try:
-            target_of(topic).apply(batches[topic])
+            _apply(target_of(topic), batches[topic], noting)
         except Exception as error:  # noqa: BLE001 - each library of a target has its own
-            return error
+            is_gone = isinstance(error, MaterializeError) and isinstance(error.__cause__, FileNotFoundError)
+            return Failure(error, noting.has_failed or is_gone or isinstance(error, TableOrderError))
         return None
 
     if len(batches) <= 1:
-        return {topic: error for topic in batches if (error := apply(topic)) is not None}
+        return {topic: failure for topic in batches if (failure := apply(topic)) is not None}
     with ThreadPoolExecutor(min(threads, len(batches)), "penstock-replicate") as pool:
         found = dict(zip(batches, pool.map(apply, batches), strict=True))
-    return {topic: error for topic, error in found.items() if error is not None}
+    return {topic: failure for topic, failure in found.items() if failure is not None}
+
+
+def _apply(target: Target, batch: Batch | Staged, run: Runner) -> None:
+    if isinstance(batch, Batch):
+        target.apply(batch)
+    elif isinstance(target, AppliesStaged):
+        target.apply_staged(batch, run)
+    else:
+        target.apply(batch.on_driver())
 
 
 def failed(errors: Mapping[str, Exception], batch_id: int, table_count: int) -> Exception:

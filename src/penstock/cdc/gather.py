@@ -17,21 +17,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.cdc.in_files import InFile, Parts, write
 from penstock.cdc.messages import MessageFormat
 from penstock.changelog.row_kinds import ROW_KIND
 from penstock.errors import DecodeError, RowError
 from penstock.formats.base import RowFailure
 from penstock.state.columns import one_array
-from penstock.targets.batch import LastRows, last_indices
+from penstock.targets.batch import LastRows, Sums, last_indices
+from penstock.targets.staged import FEW_BYTES, StagingFolder
 
 RAW = ("key", "value", "topic", "partition", "offset")
 """The columns of raw records that a task needs, in this order."""
 RECEIPTS = (
     "topic STRING, partition INT, first_offset BIGINT, last_offset BIGINT, rows BINARY, "
-    "schemas ARRAY<STRING>, failure STRING"
+    "schemas ARRAY<STRING>, failure STRING, path STRING, row_count BIGINT, high DECIMAL(20, 0), "
+    "low DECIMAL(20, 0), byte_count BIGINT"
 )
-"""The columns of what a task says of a topic partition: the last row of each key, or the schemas that are
-unknown, or why its messages give no rows."""
+"""The columns of what a task says of a topic partition: the last row of each key, or the file that has these
+rows, or the schemas that are unknown, or why its messages give no rows."""
 _RECEIPTS = pa.schema(
     [
         ("topic", pa.string()),
@@ -41,6 +44,11 @@ _RECEIPTS = pa.schema(
         ("rows", pa.binary()),
         ("schemas", pa.list_(pa.string())),
         ("failure", pa.string()),
+        ("path", pa.string()),
+        ("row_count", pa.int64()),
+        ("high", pa.decimal128(20, 0)),
+        ("low", pa.decimal128(20, 0)),
+        ("byte_count", pa.int64()),
     ]
 )
 _SHOWN = 3
@@ -74,6 +82,7 @@ class Reader:
         left_out: topics whose records are passed over.
         only: the topics to read; None for all.
         ignores: of `digest_of_schema`.
+        folder: gets the rows of a topic partition that are many; None if all go to the driver.
     """
 
     format: MessageFormat
@@ -81,6 +90,7 @@ class Reader:
     left_out: frozenset[str] = frozenset()
     only: frozenset[str] | None = None
     ignores: bool = False
+    folder: StagingFolder | None = None
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield a receipt for each topic partition of a task."""
@@ -97,20 +107,30 @@ class Reader:
         found = self.format.schemas(*_messages(records))
         followed = frozenset() if known is None else known.schemas
         unknown = [text for text in found.texts if self._digest(text) not in followed]
-        rows, failure = None, None
+        rows, failure, in_file = None, None, None
         try:
             _check(found.failures, records)
             _check_keyed(partition, records)
             if known is not None and not unknown:
-                rows = _as_ipc(self._rows(known, records))
+                rows, in_file = self._given(self._rows(known, records))
         except (DecodeError, RowError) as error:
             failure = f"partition {partition}: {error}"
         first, last = (records.column("offset")[index].as_py() for index in (0, -1))
-        receipt = (topic, partition, first, last, rows, unknown, failure)
+        path, (row_count, high, low), byte_count = in_file or (None, (None, None, None), None)
+        receipt = (
+            *(topic, partition, first, last, rows, unknown, failure),
+            *(path, row_count, high, low, byte_count),
+        )
         return pa.RecordBatch.from_arrays(
             [pa.array([value], one.type) for value, one in zip(receipt, _RECEIPTS, strict=True)],
             schema=_RECEIPTS,
         )
+
+    def _given(self, rows: pa.Table) -> tuple[bytes | None, InFile | None]:
+        """Return the rows for the driver, or the file that has them."""
+        if self.folder is None or rows.nbytes <= FEW_BYTES:
+            return _as_ipc(rows), None
+        return None, write(self.folder, rows)
 
     def _digest(self, text: str) -> str:
         return digest_of_schema(text, ignores=self.ignores)
@@ -150,20 +170,28 @@ class Gathered:
 
     Attributes:
         rows: of each topic, as `LastRows` gives them.
+        in_files: of the topics of which a task has written rows into a file.
         unknown: the schemas that no columns follow yet, by topic, in the order of partitions and offsets.
         failures: why topics give no rows.
         begins: the first offset of each topic partition that was read, by topic.
     """
 
     rows: dict[str, pa.Table] = field(default_factory=dict)
+    in_files: dict[str, Parts] = field(default_factory=dict)
     unknown: dict[str, list[str]] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     begins: dict[str, dict[int, int]] = field(default_factory=dict)
 
+    def update(self, again: Gathered) -> None:
+        """Take what a second reading of some topics said."""
+        self.rows.update(again.rows)
+        self.in_files.update(again.in_files)
+        self.failures.update(again.failures)
+
 
 def joined(receipts: pa.Table, tables: Mapping[str, Known]) -> Gathered:
     """Return the rows, the unknown schemas and the failures of each topic."""
-    parts: dict[str, dict[int, list[pa.Table]]] = {}
+    parts: dict[str, dict[int, list[Any]]] = {}
     ends: dict[tuple[str, int], int] = {}
     found = Gathered()
     order = [(name, "ascending") for name in ("topic", "partition", "first_offset")]
@@ -180,14 +208,25 @@ def joined(receipts: pa.Table, tables: Mapping[str, Known]) -> Gathered:
                 texts.append(text)
         if one["failure"] is not None:
             found.failures.setdefault(topic, one["failure"])
-        if one["rows"] is not None:
-            parts.setdefault(topic, {}).setdefault(one["partition"], []).append(_from_ipc(one["rows"]))
+        if (part := _part(one)) is not None:
+            parts.setdefault(topic, {}).setdefault(one["partition"], []).append(part)
     for topic in parts.keys() - found.unknown.keys() - found.failures.keys():
+        if any(isinstance(each, InFile) for of_one in parts[topic].values() for each in of_one):
+            found.in_files[topic] = parts[topic]
+            continue
         try:
             found.rows[topic] = _of_topic(parts[topic], tables[topic].keys)
         except RowError as error:
             found.failures[topic] = str(error)
     return found
+
+
+def _part(receipt: Mapping[str, Any]) -> pa.Table | InFile | None:
+    """Return the rows that a receipt has or names."""
+    if receipt["path"] is not None:
+        sums = Sums(receipt["row_count"], int(receipt["high"]), int(receipt["low"]))
+        return InFile(receipt["path"], sums, receipt["byte_count"])
+    return None if receipt["rows"] is None else _from_ipc(receipt["rows"])
 
 
 def _of_topic(parts: Mapping[int, Sequence[pa.Table]], keys: tuple[str, ...]) -> pa.Table:
@@ -198,12 +237,17 @@ def _of_topic(parts: Mapping[int, Sequence[pa.Table]], keys: tuple[str, ...]) ->
         reduced.append(rows if len(tables) == 1 else rows.take(last_indices(rows, keys)))
     rows = pa.concat_tables(reduced)
     if len(last_indices(rows, keys)) != rows.num_rows:
-        raise RowError(
-            f"Partitions {', '.join(map(str, parts))} have rows of one key, so it is unknown which is the "
-            "newest. Let the source write all records of a key into one partition, as Debezium does if the "
-            "record key is the primary key"
-        )
+        raise keys_in_several(parts)
     return rows
+
+
+def keys_in_several(partitions: Iterable[int]) -> RowError:
+    """Return the error of a topic that has rows of one key in several partitions."""
+    return RowError(
+        f"Partitions {', '.join(map(str, partitions))} have rows of one key, so it is unknown which is the "
+        "newest. Let the source write all records of a key into one partition, as Debezium does if the "
+        "record key is the primary key"
+    )
 
 
 def _messages(records: pa.Table) -> tuple[pa.Array, pa.Array]:

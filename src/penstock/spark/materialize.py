@@ -20,12 +20,12 @@ from penstock.spark.connect import is_connect
 from penstock.spark.in_order import in_order
 from penstock.spark.map_rows import map_rows
 from penstock.spark.process.short_errors import short_errors_of_batches
-from penstock.spark.staging import AppliesStaged, runner_of, stage_of, staged_batch, sweep
+from penstock.spark.staging import runner_of, stage_of, staged_batch, sweep
 from penstock.spark.versions import to_arrow_schema
 from penstock.state.columns import check_columns
 from penstock.targets.all_rows import AllChanges, AllRows, TakesAllRows
 from penstock.targets.batch import Batch, LastRows, check_no_floats
-from penstock.targets.staged import Stage
+from penstock.targets.staged import AppliesStaged, Stage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -202,7 +202,7 @@ class Materializer:
         else:
             # `materialize` has checked that the target takes it.
             cast("AppliesStaged", self.target).apply_staged(batch, runner_of(rows))
-        sweep(stage)
+        sweep(stage.files)
 
 
 def _columns(changes: DataFrame) -> pa.Schema:

@@ -8,7 +8,7 @@ and written down before a task makes rows with them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, get_args
 
 import pyarrow as pa
@@ -17,12 +17,14 @@ from pyspark.sql import SparkSession
 from penstock.cdc.batch import Kept, OnTableError, Plan, ReplicatedBatch, SourceTopic
 from penstock.cdc.commits import Target
 from penstock.cdc.gather import RAW, RECEIPTS, Reader
+from penstock.cdc.in_files import Staging
 from penstock.cdc.journal import Journal
 from penstock.cdc.messages import message_format
 from penstock.errors import MissingOptionError, OptionError
 from penstock.spark._task_context import QUERY_ID_PROPERTY, driver_property
 from penstock.spark.map_rows import map_rows
 from penstock.spark.process.short_errors import short_errors_of_batches
+from penstock.spark.staging import folder_of, runner_of, sweep
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -44,6 +46,7 @@ def replicate(  # noqa: PLR0913 - each is a keyword of its own
     on_table_error: OnTableError = "stop",
     threads: int = 8,
     query_id: str | None = None,
+    staging: str | None = None,
 ) -> DataStreamWriter:
     """Return a writer that keeps tables equal to those of a database. Set its checkpoint and start it.
 
@@ -66,6 +69,9 @@ def replicate(  # noqa: PLR0913 - each is a keyword of its own
             logs an error that names it.
         threads: how many tables are changed at a time.
         query_id: of the query, which changes only with the checkpoint. Only Spark Connect needs it.
+        staging: a folder that the driver and all executors reach, a path or a URI as of a state. Executors
+            write the rows of large batches there, and the files of Delta, Iceberg and Parquet tables. They
+            need the extras of the first two then. None if the driver gets all rows.
 
     Returns:
         A `DataStreamWriter` with its `foreachBatch` set.
@@ -106,7 +112,7 @@ def replicate(  # noqa: PLR0913 - each is a keyword of its own
         threads,
     )
     records = spark.readStream.format("penstock").options(**_read_options(options)).load()
-    return records.select(*RAW).writeStream.foreachBatch(Replicator(plan, query_id))
+    return records.select(*RAW).writeStream.foreachBatch(Replicator(plan, query_id, staging))
 
 
 def _read_options(options: Mapping[str, str]) -> dict[str, str]:
@@ -130,6 +136,7 @@ class Replicator:
 
     plan: Plan
     query_id: str | None = None
+    staging: str | None = field(default=None, repr=False)
 
     @short_errors_of_batches
     def __call__(self, records: DataFrame, batch_id: int) -> None:
@@ -152,4 +159,9 @@ class Replicator:
             receipts: Any = map_rows(records, reader.run, RECEIPTS).toArrow()
             return receipts
 
-        ReplicatedBatch(self.plan, read, query_id, batch_id).run()
+        if self.staging is None:
+            ReplicatedBatch(self.plan, read, query_id, batch_id).run()
+            return
+        folder = folder_of(self.staging, query_id, batch_id)
+        ReplicatedBatch(self.plan, read, query_id, batch_id, Staging(folder, runner_of(records))).run()
+        sweep(folder)

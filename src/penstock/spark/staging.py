@@ -10,15 +10,16 @@ import logging
 import pickle
 import urllib.parse
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark.util import inheritable_thread_target
 
 from penstock.security.location import without_secrets_in
 from penstock.spark.connect import is_connect
 from penstock.spark.map_rows import map_rows
 from penstock.targets.batch import Batch, LastRows
-from penstock.targets.staged import RECEIPTS, Runner, Stage, Staged
+from penstock.targets.staged import RECEIPTS, Runner, Stage, Staged, StagingFolder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -30,17 +31,14 @@ _TASKS_A_CORE = 2
 _RESULT = pa.schema([("number", pa.int64()), ("result", pa.binary())])
 
 
-@runtime_checkable
-class AppliesStaged(Protocol):
-    """A target whose files can be written by tasks."""
-
-    def apply_staged(self, batch: Staged, run: Runner) -> bool:
-        """Apply a batch whose rows are in files."""
+def folder_of(location: str, query_id: str, batch_id: int) -> StagingFolder:
+    """Return where the rows of a batch are written."""
+    return StagingFolder(location, urllib.parse.quote(query_id, safe=""), batch_id)
 
 
 def stage_of(last_rows: LastRows, location: str, query_id: str, batch_id: int) -> Stage:
     """Return how the rows of a batch are written into the folder of its query."""
-    return Stage(last_rows, location, urllib.parse.quote(query_id, safe=""), batch_id)
+    return Stage(last_rows, location, folder_of(location, query_id, batch_id).folder, batch_id)
 
 
 def staged_batch(rows: DataFrame, stage: Stage, query_id: str) -> Batch | Staged:
@@ -49,15 +47,15 @@ def staged_batch(rows: DataFrame, stage: Stage, query_id: str) -> Batch | Staged
     return stage.batch(query_id, receipts)
 
 
-def sweep(stage: Stage) -> None:
-    """Delete the files of a batch that the target has. An error is only logged, because the batch is done."""
+def sweep(folder: StagingFolder) -> None:
+    """Delete the files of a batch that is done. An error is only logged, as the tables have the batch."""
     try:
-        stage.sweep()
+        folder.sweep()
     except Exception as error:  # noqa: BLE001 - stores have many
         _log.warning(
-            "Files of batch %s in the staging folder were not deleted (%s: %s). The table has the batch. "
+            "Files of batch %s in the staging folder were not deleted (%s: %s). Each table has the batch. "
             "They are deleted after a later batch.",
-            stage.batch_id,
+            folder.batch_id,
             type(error).__name__,
             without_secrets_in(str(error)),
         )
@@ -79,7 +77,11 @@ def runner_of(rows: DataFrame) -> Runner:
             raise AssertionError(f"expected a result for each of {len(items)} items, got {found.num_rows}")
         return [pickle.loads(each) for each in found.column("result").to_pylist()]  # noqa: S301 - of our tasks
 
-    return run
+    if is_connect(rows):
+        return run
+    # The job of a thread has the group of the query then, by which Spark stops it with the query.
+    inherited: Runner = inheritable_thread_target(rows.sparkSession)(run)
+    return inherited
 
 
 class _Called:

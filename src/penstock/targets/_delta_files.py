@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
-from penstock.errors import MaterializeError
+from penstock.errors import MaterializeError, RowError
 from penstock.state.columns import one_array
 
 _SERVED = frozenset(
@@ -65,6 +65,24 @@ def check_features(table: Any, target: str) -> None:
         )
 
 
+def check_not_null(rows: pa.Table, schema: pa.Schema) -> None:
+    """Raise RowError if rows of a file break a rule NOT NULL of the table.
+
+    Args:
+        rows: of the file. A reader finds null in a column of the table that it lacks.
+        schema: of the table.
+    """
+    for field in schema:
+        if field.nullable or not rows.num_rows:
+            continue
+        if field.name not in rows.column_names or rows.column(field.name).null_count:
+            raise RowError(
+                f"Column '{field.name}' of the Delta table is NOT NULL, and a row has null in it. Nothing of "
+                "the batch was written. Fill the column, or let the table have nulls in it.",
+                column=field.name,
+            )
+
+
 def _unknown(table: Any) -> Iterator[str]:
     protocol, metadata = table.protocol(), table.metadata()
     features = {*(protocol.reader_features or []), *(protocol.writer_features or [])}
@@ -79,8 +97,6 @@ def _unknown(table: Any) -> Iterator[str]:
             for name in sorted(each.metadata)
             if name.startswith(_COLUMN_RULE)
         )
-        if not each.nullable:
-            yield f"the rule NOT NULL of column '{each.name}'"
     if metadata.partition_columns:
         yield f"the partition columns {', '.join(metadata.partition_columns)}"
 

@@ -24,7 +24,7 @@ import pyarrow.types as kinds
 
 from penstock.errors import MaterializeError
 from penstock.extras import import_extra
-from penstock.targets._delta_files import check_features, statistics_of
+from penstock.targets._delta_files import check_features, check_not_null, statistics_of
 from penstock.targets._keys import Keys, positions_in
 from penstock.targets.batch import DELETED
 from penstock.targets.staged import Runner, Staged
@@ -93,6 +93,7 @@ class TaskWork:
         for path in item.paths:
             rows = self.staged.rows(path)
             upserted = rows.filter(pc.invert(rows.column(DELETED))).drop_columns([DELETED])
+            check_not_null(upserted, self.schema)
             parts.append(upserted.select(self.schema.names).cast(self.schema))
         found = [each for each in parts if each.num_rows]
         return Written(tuple(removed), (self._write(found),) if found else ())

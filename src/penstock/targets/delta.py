@@ -356,7 +356,10 @@ def _properties_of(new: Marker) -> Any:
 
 def _merge(table: Any, batch: Batch, properties: Any) -> None:
     names = [name for name in batch.rows.schema.names if name != DELETED]
-    rows = batch.rows.rename_columns([*names, _STAGED_DELETED])
+    # A deleted row has only its key, also in columns that are NOT NULL in the table.
+    fields = [one.with_nullable(True) for one in batch.rows.schema]
+    rows = pa.Table.from_arrays(batch.rows.columns, schema=pa.schema(fields))
+    rows = rows.rename_columns([*names, _STAGED_DELETED])
     values = {_quoted(name): f"s.{_quoted(name)}" for name in names}
     same = " AND ".join(f"t.{_quoted(key)} = s.{_quoted(key)}" for key in batch.keys)
     merge = table.merge(

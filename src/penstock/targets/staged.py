@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -35,7 +35,8 @@ _RECEIPTS = pa.schema(
         ("byte_count", pa.int64()),
     ]
 )
-_FEW_BYTES = 1 << 20
+FEW_BYTES = 1 << 20
+"""Rows of a task that are not more go to the driver."""
 _SUFFIX = ".ipc"
 """Not that of a state, whose files are kept on each machine that reads them."""
 _NAME = re.compile(r"(\d+)-[0-9a-f]{32}\.ipc")
@@ -46,6 +47,44 @@ class Runner(Protocol):
 
     def __call__(self, function: Any, items: Sequence[Any]) -> list[Any]:
         """Return what the function returns for each item. Function and items are pickled."""
+
+
+@runtime_checkable
+class AppliesStaged(Protocol):
+    """A target whose files can be written by tasks."""
+
+    def apply_staged(self, batch: Staged, run: Runner) -> bool:
+        """Apply a batch whose rows are in files; return False if it was applied before."""
+
+
+@dataclass(frozen=True)
+class StagingFolder:
+    """Where rows of a batch are written. Pickled to the tasks.
+
+    Attributes:
+        location: of the folder for all queries, a path or a URI as of a state.
+        folder: in it, of this query.
+        batch_id: begins the names of files.
+    """
+
+    location: str = field(repr=False)
+    folder: str
+    batch_id: int
+
+    def write(self, rows: pa.Table) -> str:
+        """Write rows into a new file, and return its path in the location."""
+        path = f"{self.folder}/{self.batch_id}-{uuid.uuid4().hex}{_SUFFIX}"
+        with open_files(self.location).create(path) as target:
+            target.write(_as_ipc(rows))
+        return path
+
+    def sweep(self) -> None:
+        """Delete the files of this batch and of earlier ones. The tables have them."""
+        files = open_files(self.location)
+        for name in files.names(self.folder):
+            found = _NAME.fullmatch(name)
+            if found is not None and int(found[1]) <= self.batch_id:
+                files.delete(f"{self.folder}/{name}")
 
 
 @dataclass(frozen=True)
@@ -69,8 +108,8 @@ class Stage:
         received = list(batches)
         if received:
             rows = self.last_rows.last_rows(pa.Table.from_batches(received)).combine_chunks()
-            few = _as_ipc(rows).to_pybytes() if rows.nbytes <= _FEW_BYTES else None
-            path = None if few is not None else self.write(rows)
+            few = _as_ipc(rows).to_pybytes() if rows.nbytes <= FEW_BYTES else None
+            path = None if few is not None else self.files.write(rows)
             sums = sums_of(rows)
             values = (path, few, sums.row_count, sums.high, sums.low, rows.nbytes)
             yield pa.RecordBatch.from_arrays(
@@ -78,12 +117,10 @@ class Stage:
                 schema=_RECEIPTS,
             )
 
-    def write(self, rows: pa.Table) -> str:
-        """Write rows into a new file, and return its path in the location."""
-        path = f"{self.folder}/{self.batch_id}-{uuid.uuid4().hex}{_SUFFIX}"
-        with open_files(self.location).create(path) as target:
-            target.write(_as_ipc(rows))
-        return path
+    @property
+    def files(self) -> StagingFolder:
+        """Where the rows are written."""
+        return StagingFolder(self.location, self.folder, self.batch_id)
 
     def batch(self, query_id: str, receipts: pa.Table) -> Batch | Staged:
         """Return the batch of what all tasks said: rows on the driver, or in files if a task wrote one."""
@@ -94,7 +131,7 @@ class Stage:
         if not paths:
             return Batch(query_id, self.batch_id, self.last_rows.keys, rows)
         if rows.num_rows:
-            paths.append(self.write(rows))
+            paths.append(self.files.write(rows))
         columns = (receipts.column(name).to_pylist() for name in ("row_count", "high", "low"))
         sums = tuple(Sums(count, int(high), int(low)) for count, high, low in zip(*columns, strict=True))
         return Staged(
@@ -107,14 +144,6 @@ class Stage:
             sums,
             sum(receipts.column("byte_count").to_pylist()),
         )
-
-    def sweep(self) -> None:
-        """Delete the files of this batch and of earlier ones. The target has them."""
-        files = open_files(self.location)
-        for name in files.names(self.folder):
-            found = _NAME.fullmatch(name)
-            if found is not None and int(found[1]) <= self.batch_id:
-                files.delete(f"{self.folder}/{name}")
 
 
 @dataclass(frozen=True)
@@ -130,6 +159,7 @@ class Staged:
         paths: of the files in it.
         sums: of the rows of each task.
         byte_count: of the rows in memory.
+        change: as in `Batch`.
     """
 
     query_id: str
@@ -140,16 +170,12 @@ class Staged:
     paths: tuple[str, ...]
     sums: tuple[Sums, ...]
     byte_count: int
+    change: ColumnChange = NO_CHANGE
 
     @property
     def columns(self) -> pa.Schema:
         """The columns of the table."""
         return columns_of(self.schema)
-
-    @property
-    def change(self) -> ColumnChange:
-        """Nothing: columns change only in batches of the driver."""
-        return NO_CHANGE
 
     def digest(self) -> str:
         """Return the digest of the rows."""
@@ -162,9 +188,7 @@ class Staged:
     @cached_property
     def key_rows(self) -> pa.Table:
         """The key columns of all rows."""
-        indices = [self.schema.get_field_index(key) for key in self.keys]
-        options = pa.ipc.IpcReadOptions(included_fields=sorted(indices))
-        return pa.concat_tables([self._read(path, options).select(list(self.keys)) for path in self.paths])
+        return pa.concat_tables([self.keys_in(path) for path in self.paths])
 
     def __getstate__(self) -> dict[str, Any]:
         # Tasks read the keys from the files: a plan of Spark Connect may not be large.
@@ -174,10 +198,16 @@ class Staged:
         """Return the rows of a file."""
         return self._read(path, None)
 
+    def keys_in(self, path: str) -> pa.Table:
+        """Return the key columns of the rows of a file."""
+        indices = [self.schema.get_field_index(key) for key in self.keys]
+        options = pa.ipc.IpcReadOptions(included_fields=sorted(indices))
+        return self._read(path, options).select(list(self.keys))
+
     def on_driver(self) -> Batch:
         """Return the batch with all rows."""
         rows = pa.concat_tables([self.rows(path) for path in self.paths])
-        return Batch(self.query_id, self.batch_id, self.keys, rows)
+        return Batch(self.query_id, self.batch_id, self.keys, rows, self.change)
 
     def _read(self, path: str, options: Any) -> pa.Table:
         try:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from penstock.cdc.batch import Kept, OnTableError, Plan, ReplicatedBatch, SourceTopic
 from penstock.cdc.gather import Reader
+from penstock.cdc.in_files import Staging
 from penstock.cdc.journal import Journal
 from penstock.cdc.messages import SourceTable
 from penstock.errors import (
@@ -145,7 +146,11 @@ class World:
         keys: dict[str, tuple[str, ...]] | None = None,
     ) -> None:
         plan = Plan(SmallFormat(), self.table, self._journal(), keys or {}, evolve, on_table_error, threads=1)
-        ReplicatedBatch(plan, self._reading(records, tasks), QUERY, batch_id).run()
+        read = self._reading(records, tasks)
+        ReplicatedBatch(plan, read, QUERY, batch_id, self.staging(batch_id)).run()
+
+    def staging(self, _batch_id: int) -> Staging | None:
+        return None
 
     def _journal(self) -> Journal:
         journal = Journal("memory")

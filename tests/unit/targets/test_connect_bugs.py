@@ -43,7 +43,7 @@ PARTS: list[list[Change]] = [
 
 @pytest.fixture(autouse=True)
 def files_are_large_and_tasks_write(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staged, "_FEW_BYTES", -1)
+    monkeypatch.setattr(staged, "FEW_BYTES", -1)
     monkeypatch.setattr(changing, "SMALL_BYTES", 0)  # so rows are deleted by position
 
 

@@ -36,7 +36,7 @@ deltalake: Any = pytest.importorskip("deltalake")
 
 @pytest.fixture(autouse=True)
 def tasks_write_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staged, "_FEW_BYTES", -1)
+    monkeypatch.setattr(staged, "FEW_BYTES", -1)
     monkeypatch.setattr(_delta_staged, "DRIVER_BYTES", 0)
 
 
@@ -442,7 +442,6 @@ def test_a_rule_that_a_writer_has_to_check_is_refused(tmp_path: Path, change: An
 @pytest.mark.parametrize(
     ("field", "partitions", "message"),
     [
-        ({"nullable": False}, [], "the rule NOT NULL of column 'na%me'"),
         ({"metadata": {"delta.invariants": "x"}}, [], r"the rule delta\.invariants of column 'na%me'"),
         ({}, ["na%me"], "the partition columns na%me"),
     ],

@@ -28,7 +28,7 @@ BATCHES = 6
 
 @pytest.fixture(autouse=True)
 def tasks_write_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staged, "_FEW_BYTES", -1)
+    monkeypatch.setattr(staged, "FEW_BYTES", -1)
     monkeypatch.setattr(_delta_staged, "DRIVER_BYTES", 0)
     monkeypatch.setattr(changing, "SMALL_BYTES", 0)
 

@@ -24,7 +24,7 @@ BUCKETS = 3
 
 @pytest.fixture(autouse=True)
 def each_task_writes_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staged, "_FEW_BYTES", -1)
+    monkeypatch.setattr(staged, "FEW_BYTES", -1)
 
 
 def target_in(folder: Path) -> ParquetTable:

@@ -37,7 +37,7 @@ pytest.importorskip("pyiceberg.catalog.sql")
 
 @pytest.fixture(autouse=True)
 def each_task_writes_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staged, "_FEW_BYTES", -1)
+    monkeypatch.setattr(staged, "FEW_BYTES", -1)
 
 
 def apply(target: IcebergTable, found: Batch | Staged, run: Any = run_here) -> bool:
@@ -99,7 +99,7 @@ def test_few_rows_stay_with_the_driver_and_join_the_files_of_others(
     schema = LAST_ROWS.columns
     few = pa.table([[1, 2], ["a", "b"]], schema=schema)
     many = pa.table([range(10, 1010), ["x" * 100] * 1000], schema=schema)
-    monkeypatch.setattr(staged, "_FEW_BYTES", 1000)
+    monkeypatch.setattr(staged, "FEW_BYTES", 1000)
     stage = stage_in(tmp_path, 0)
     alone = stage.batch(QUERY, pa.Table.from_batches(stage.run(few.to_batches())))
     assert isinstance(alone, Batch)
@@ -159,7 +159,7 @@ def test_files_of_batches_that_are_done_are_swept(tmp_path: Path) -> None:
     for number in (3, 4, 12):
         in_files(tmp_path, number, [(1, "a", "+I")])
     (tmp_path / "staging" / QUERY / ".nfs0000").touch()
-    stage_in(tmp_path, 4).sweep()
+    stage_in(tmp_path, 4).files.sweep()
     foreign, left = open_files(str(tmp_path / "staging")).names(QUERY)
     assert (foreign, left.startswith("12-")) == (".nfs0000", True)
 
@@ -174,7 +174,7 @@ def test_a_driver_whose_files_another_one_has_swept_says_so_and_writes_nothing(
     if step == "tasks":
         slow.check_keys()
     assert apply(target, quick)
-    stage_in(tmp_path, 0).sweep()
+    stage_in(tmp_path, 0).files.sweep()
     assert isinstance(slow, Staged)
     message = (
         r"^The file query-1/0-\w+\.ipc with rows of batch 0 of query query-1 is not in the staging folder "
@@ -191,7 +191,7 @@ def test_a_driver_whose_files_another_one_has_swept_says_so_and_writes_nothing(
 
 def test_a_sweep_that_fails_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "staging").touch()  # no folder
-    sweep(Stage(LAST_ROWS, "nothing://x", QUERY, 4))
+    sweep(Stage(LAST_ROWS, "nothing://x", QUERY, 4).files)
     assert "Files of batch 4 in the staging folder were not deleted" in caplog.text
 
 
