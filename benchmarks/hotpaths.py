@@ -2,7 +2,7 @@
 
 Processor microseconds a record, for each part alone and for the whole in Spark, with JSON values of about 107
 bytes, 8-byte keys and lz4. Best of several rounds. It measures processor time and not the clock, because
-other work on the machine changes processor time less. `docs/performance.md` explains the parts.
+other work on the machine changes processor time less. `docs/performance-parts.md` explains them.
 """
 
 from __future__ import annotations

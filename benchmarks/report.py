@@ -46,8 +46,9 @@ class Run:
 class Bound:
     """How many times as fast as another system penstock should be in a case, and must be.
 
-    `aim` is the goal. `at_least` is the bound of a run. It is lower than the goal if docs/performance.md says
-    why the goal is not reached. `system` is the penstock that is compared: as it comes, or tuned.
+    `aim` is the goal. `at_least` is the bound of a run. It is lower than the goal if
+    docs/performance-parts.md says why the goal is not reached. `system` is the penstock that is compared: as
+    it comes, or tuned.
     """
 
     case: str

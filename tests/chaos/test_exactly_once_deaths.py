@@ -1,4 +1,4 @@
-"""Exactly-once writing dies on Spark at each point of the table in docs/exactly-once.md.
+"""Exactly-once writing dies on Spark at each point of the table in docs/exactly-once-protocol.md.
 
 A job is held at the point (or dies or fails there) and killed. Another driver, the Spark session of this test
 run, finishes the copy from its checkpoint. The judge is an independent read_committed consumer.

@@ -164,7 +164,7 @@ def test_the_time_of_a_record_is_its_local_time_in_the_session(
 def test_the_job_of_the_guide_runs_in_a_zone_with_summer_time(
     script: Script, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "sql.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "sql-tutorial.md").read_text()
     job = page.partition("## A job")[2].partition("```sql\n")[2].partition("```")[0]
     names = {"'orders'": make_topic(config={"retention.ms": "-1"}), "'totals'": make_topic()}
     for old, new in names.items():

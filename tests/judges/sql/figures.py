@@ -76,7 +76,7 @@ def _sentences() -> str:
 
 def _listed(counts: Counter[Outcome]) -> str:
     one, more = counts[Outcome.LISTED], counts[Outcome.KINDER]
-    text = f" {one} differ{'s' if one == 1 else ''} in a way that this page names." if one else ""
+    text = f" {one} differ{'s' if one == 1 else ''} in a way that the pages of SQL name." if one else ""
     return text + (f" Flink alone refuses {more}." if more else "")
 
 

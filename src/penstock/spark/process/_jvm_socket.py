@@ -4,7 +4,7 @@ Runs in the processes of PySpark's daemon, on executors and on the driver. Spark
 talk through a TCP socket on this machine, in small messages in a row. The second message waits until the
 first is acknowledged (Nagle's algorithm, which neither side turns off), and the other side acknowledges only
 after 40 ms (delayed acknowledgement). So each task waited 40 ms before its function arrived, and often as
-long after its last rows. docs/performance.md has the figures.
+long after its last rows. docs/performance-parts.md has the figures.
 
 - Our messages are sent at once: TCP_NODELAY, permanently.
 - Received messages are acknowledged at once: TCP_QUICKACK (Linux only). The kernel resets that when we send,
