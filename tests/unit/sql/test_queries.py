@@ -191,6 +191,16 @@ def test_the_state_of_an_operator_has_an_id_and_what_it_keeps(query: str, is_sam
     assert (before == after) is is_same
 
 
+def test_a_window_by_slices_has_another_state() -> None:
+    """Spark would take the state of a count for that of a sum."""
+    found = []
+    for size in (3, 4):
+        hop = f"HOP(TABLE t, DESCRIPTOR(ltz), INTERVAL '1' HOUR, INTERVAL '{size}' HOUR)"
+        each = planned(f"SELECT COUNT(*) FROM TABLE({hop}) GROUP BY window_start, window_end")
+        found.append(states_of(each.plan, each.traits))
+    assert found == [{"spark-1": "Aggregate of t"}, {"spark-1": "Aggregate by slices of t"}]
+
+
 @pytest.mark.parametrize(
     ("text", "kind"),
     [

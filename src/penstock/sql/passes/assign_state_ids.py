@@ -10,8 +10,18 @@ import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from penstock.sql.plan.nodes import Aggregate, Join, Limit, Node, Output, Scan, Stateful
-from penstock.sql.plan.operators import GatheredAggregation
+from penstock.sql.plan.nodes import (
+    Aggregate,
+    Join,
+    Limit,
+    MarkedWindows,
+    Node,
+    Output,
+    Scan,
+    Stateful,
+    Window,
+)
+from penstock.sql.plan.operators import STATELESS, Slices
 from penstock.sql.plan.rewrite import inputs_of, nodes_in, with_inputs
 from penstock.sql.plan.traits import TraitsOf
 
@@ -54,8 +64,16 @@ def states_of(plan: Output, traits: TraitsOf) -> dict[str, str]:
         if isinstance(each, Stateful) and each.state_id:
             found[each.state_id] = f"{each.operator} of {tables}"
         elif _is_kept_by_spark(each, traits):
-            found[f"{OF_SPARK}{next(numbers)}"] = f"{type(each).__name__} of {tables}"
+            of_slices = " by slices" if has_slices(each) else ""
+            found[f"{OF_SPARK}{next(numbers)}"] = f"{type(each).__name__}{of_slices} of {tables}"
     return found
+
+
+def has_slices(node: Node) -> bool:
+    """Return whether a window, or groups of it, take rows that were put together by slices."""
+    while isinstance(node, (Aggregate, MarkedWindows, Window)):
+        node = node.input
+    return isinstance(node, Stateful) and isinstance(node.operator, Slices)
 
 
 def _is_kept_by_spark(node: Node, traits: TraitsOf) -> bool:
@@ -66,7 +84,7 @@ def _is_kept_by_spark(node: Node, traits: TraitsOf) -> bool:
 
 
 def _assigned(node: Node, parent: str, numbers: Iterator[int]) -> Node:
-    if isinstance(node, Stateful) and not isinstance(node.operator, GatheredAggregation):
+    if isinstance(node, Stateful) and not isinstance(node.operator, STATELESS):
         path = f"{parent}.{next(numbers)}".lstrip(".")
         name = NAMES[type(node.operator).__name__]
         own = itertools.count(1)

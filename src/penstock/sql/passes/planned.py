@@ -24,6 +24,7 @@ from penstock.sql.passes.push_filters import push_filters
 from penstock.sql.passes.rank_to_top import rank_to_top
 from penstock.sql.passes.refuse_in_batch import refuse_in_batch
 from penstock.sql.passes.sets_to_groups import sets_to_groups
+from penstock.sql.passes.slice_windows import slice_windows
 from penstock.sql.passes.unnest_queries import unnest_queries
 from penstock.sql.passes.version_times import version_times
 from penstock.sql.plan.nodes import Output
@@ -38,6 +39,7 @@ PASSES: tuple[Callable[[Output, PassContext], Output], ...] = (
     version_times,
     lambda plan, _: prune_columns(plan),
     choose_engine,
+    slice_windows,
     keep_varying,
     lambda plan, _: prune_columns(plan),
     lambda plan, _: prune_fields(plan),

@@ -141,6 +141,25 @@ class GatheredAggregation:
     calls: tuple[tuple[str, str], ...]
 
 
+@dataclass(frozen=True)
+class Slices:
+    """Rows of a micro-batch with equal keys put together, one for each slice of time. It keeps no state.
+
+    Attributes:
+        time: the column with the watermark. It gets the start of the slice.
+        length_ms: of a slice.
+        offset_ms: by which slices begin later.
+        keys: other columns.
+        calls: the columns, each with its partial aggregate.
+    """
+
+    time: str
+    length_ms: int
+    offset_ms: int
+    keys: tuple[str, ...]
+    calls: tuple[tuple[str, str], ...]
+
+
 Operator = (
     Aggregation
     | Deduplication
@@ -153,4 +172,7 @@ Operator = (
     | Normalization
     | KeptValues
     | GatheredAggregation
+    | Slices
 )
+STATELESS = (GatheredAggregation, Slices)
+"""Operators that keep nothing."""

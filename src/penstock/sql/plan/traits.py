@@ -24,6 +24,7 @@ from penstock.sql.plan.operators import (
     OverRows,
     RegularJoin,
     SessionRows,
+    Slices,
     Top,
 )
 from penstock.sql.plan.rewrite import columns_of, inputs_of
@@ -267,6 +268,8 @@ class TraitsOf:
         is_append = node.changelog is Changelog.APPEND or node.is_inserts
         if isinstance(node.operator, (OverRows, SessionRows)):
             return self._of_waiting(node, node.operator, below[0])
+        if isinstance(node.operator, Slices):
+            return replace(STATIC, is_stream=True, times=_of_copies(below[0].times, _shown(node).items()))
         names = _shown(node) if isinstance(node.operator, GatheredAggregation) else {}
         key = _key_of_operator(node, [each.key for each in below])
         return replace(

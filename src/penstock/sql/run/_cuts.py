@@ -13,7 +13,7 @@ from penstock.sql.emit.select import short
 from penstock.sql.language.source import Source as ScriptSource
 from penstock.sql.language.source import script_of
 from penstock.sql.language.statements import Options
-from penstock.sql.passes.assign_state_ids import NAMES
+from penstock.sql.passes.assign_state_ids import NAMES, has_slices
 from penstock.sql.plan.nodes import Aggregate, Join, Node, Output, Scan, Source, Stateful, ToChangelog, Window
 from penstock.sql.plan.operators import (
     Aggregation,
@@ -25,6 +25,7 @@ from penstock.sql.plan.operators import (
     OverRows,
     RegularJoin,
     SessionRows,
+    Slices,
     TimeSort,
     Top,
     VersionJoin,
@@ -147,10 +148,10 @@ def note_plan(
         {short(column): column.name for node in every_node(plan) for column in columns_of(node)}
     )
     for node in reversed([*nodes_in(plan)]):
-        if isinstance(node, Stateful):
+        if isinstance(node, Stateful) and not isinstance(node.operator, Slices):
             notes.cuts.append(_cut(node, traits, script, ttl))
             notes.drops_late_rows |= isinstance(node.operator, _IN_TIME)
-        elif isinstance(node, Window) and traits(node).is_stream:
+        elif isinstance(node, Window) and traits(node).is_stream and not has_slices(node):
             notes.hops += overlapping_windows_warning(node.spans.hops, _where(node.offset, script))
         elif isinstance(node, ToChangelog):
             notes.told += told_changes(node, traits, script)

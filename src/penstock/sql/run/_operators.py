@@ -14,6 +14,7 @@ from penstock.options.values import parse_duration_ms
 from penstock.spark.gathered import aggregate_gathered
 from penstock.spark.kept_values import keep_values
 from penstock.spark.native import rows_may_come_again
+from penstock.spark.slices import slices
 from penstock.sql.emit.select import short
 from penstock.sql.emit.spark_sql import FrameNode
 from penstock.sql.plan.hidden import KIND
@@ -21,6 +22,7 @@ from penstock.sql.plan.nodes import MarkedWindows, PlainTimes, Stateful, TimedCh
 from penstock.sql.plan.operators import (
     END_OF,
     START_OF,
+    STATELESS,
     Aggregation,
     Deduplication,
     GatheredAggregation,
@@ -30,6 +32,7 @@ from penstock.sql.plan.operators import (
     OverRows,
     RegularJoin,
     SessionRows,
+    Slices,
     TimeSort,
     Top,
     VersionJoin,
@@ -84,6 +87,9 @@ def _operated(node: Stateful, frames: Sequence[Any], state: str, ttl: str | None
     operator = node.operator
     if isinstance(operator, GatheredAggregation):
         return aggregate_gathered(frames[0], operator.rows, dict(operator.calls))
+    if isinstance(operator, Slices):
+        lengths = {"length_ms": operator.length_ms, "offset_ms": operator.offset_ms}
+        return slices(frames[0], operator.time, operator.keys, dict(operator.calls), **lengths)
     found = _run(operator, list(map(_kinds_in, frames)), state, ttl)
     return (
         found.drop(ROW_KIND) if isinstance(operator, _OF_INSERTS) else found.withColumnRenamed(ROW_KIND, KIND)
@@ -139,7 +145,7 @@ def _run(operator: Operator, frames: list[Any], state: str, ttl: str | None) -> 
             return keep_values(rows, operator.keys, operator.values, state=state, ttl=ttl)
         case OverRows() | SessionRows() | TimeSort():
             return _run_in_time(operator, rows, state)
-        case GatheredAggregation():
+        case GatheredAggregation() | Slices():
             raise TypeError("it keeps no state.")
 
 
@@ -150,7 +156,7 @@ def times_to_live(operator: Operator, ttl: str | None) -> list[str | None]:
         operator: its own times come from a hint.
         ttl: that of the session.
     """
-    if isinstance(operator, (*_OF_INSERTS, GatheredAggregation)):
+    if isinstance(operator, (*_OF_INSERTS, *STATELESS)):
         return [None]
     own: tuple[str | None, ...] = (operator.ttl if isinstance(operator, Aggregation) else None,)
     if isinstance(operator, RegularJoin):

@@ -21,6 +21,7 @@ from penstock.changelog.operators.normalize import Normalize
 from penstock.changelog.operators.over.calls import parse_over_calls
 from penstock.changelog.operators.over.operator import Over
 from penstock.changelog.operators.sessions import Sessions
+from penstock.changelog.operators.slices import Slices as SliceRows
 from penstock.changelog.operators.sort_by_time import SortByTime
 from penstock.changelog.operators.temporal_join import CLOCK
 from penstock.changelog.operators.top_n import TopN
@@ -37,6 +38,7 @@ from penstock.sql.plan.operators import (
     OverRows,
     RegularJoin,
     SessionRows,
+    Slices,
     TimeSort,
     Top,
     VersionJoin,
@@ -107,7 +109,7 @@ def operator_of(node: Stateful, *, only_inserts: bool) -> Operator:  # noqa: C90
             return Sessions(waiting, operator.keys, operator.time, gap_us, names, delay_us)
         case TimeSort():
             return SortByTime(waiting, operator.time, operator.order_by, 1_000 * operator.delay_ms)
-        case VersionJoin() | GatheredAggregation():
+        case VersionJoin() | GatheredAggregation() | Slices():
             raise NotImplementedError(type(operator).__name__)
 
 
@@ -132,6 +134,13 @@ def joined_row(operator: RegularJoin, side: int, row: dict[str, Any]) -> dict[st
     prefix = (LEFT, RIGHT)[side]
     keys = {f"{KEY}{index}": row[pair[side]] for index, pair in enumerate(operator.on)}
     return {SIDE: side, **keys, **{prefix + name: value for name, value in row.items()}}
+
+
+def slices_of(operator: Slices, rows: Input) -> SliceRows:
+    """Return what puts rows together by slices."""
+    lengths = 1_000 * operator.length_ms, 1_000 * operator.offset_ms
+    columns, calls = pa.schema(arrow_columns(rows)), tuple(parse_calls(dict(operator.calls)))
+    return SliceRows(columns, operator.time, *lengths, operator.keys, calls)
 
 
 def gathered(operator: GatheredAggregation, rows: FlinkType) -> GroupAggregates:

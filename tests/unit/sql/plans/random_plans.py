@@ -79,6 +79,8 @@ SPANS = (
     Spans("CUMULATE", 6_000, 2_000),
     Spans("SESSION", 2_000, 2_000),
     Spans("TUMBLE", 10_000, 10_000, 1_000),
+    Spans("HOP", 8_000, 2_000, 1_000),
+    Spans("CUMULATE", 8_000, 2_000),
 )
 KINDS = ("+I", "-U", "+U", "-D")
 T = TypeVar("T")

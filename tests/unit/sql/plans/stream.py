@@ -42,6 +42,7 @@ from penstock.sql.plan.operators import (
     OverRows,
     RegularJoin,
     SessionRows,
+    Slices,
     TimeSort,
 )
 from penstock.sql.plan.rewrite import columns_in, columns_of, inputs_of, nodes_in
@@ -49,7 +50,7 @@ from penstock.sql.plan.traits import TraitsOf
 from penstock.types import ROW_KIND
 from tests.unit.changelog.running import Running
 from tests.unit.sql.plans.batch import Batch, Local, Row, Stored, plain_kind, sessions_of
-from tests.unit.sql.plans.operators import gathered, joined_row, operator_of
+from tests.unit.sql.plans.operators import gathered, joined_row, operator_of, slices_of
 
 NEVER, FAR = -(2**62), 4_102_444_800_000_000
 """Watermarks before all times and behind all times, in microseconds."""
@@ -350,6 +351,8 @@ class Stream:
         operator = node.operator
         if isinstance(operator, GatheredAggregation):
             return self._gathered(node, operator, labelled[0])
+        if isinstance(operator, Slices):
+            return self._sliced(node, operator, labelled[0])
         rows = labelled[0]
         if isinstance(operator, RegularJoin):
             rows = [
@@ -385,6 +388,13 @@ class Stream:
             found = self.states[node.state_id] = Running(operator, _columns_of(operator))
         assert found.operator == operator, f"{node.state_id} is the state of another operator"
         return found
+
+    def _sliced(self, node: Stateful, operator: Slices, rows: list[Row]) -> list[Row]:
+        made = slices_of(operator, node.inputs[0])
+        table = pa.Table.from_pylist(rows, made.columns)
+        names = {label: short(column) for label, column in node.columns}
+        found = map(_in_micros, made.together(table).to_pylist())
+        return [{names[label]: value for label, value in row.items()} for row in found]
 
     def _gathered(self, node: Stateful, operator: GatheredAggregation, rows: list[Row]) -> list[Row]:
         column = dict(node.inputs[0].columns)[operator.rows]

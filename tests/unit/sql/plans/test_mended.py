@@ -33,7 +33,7 @@ from tests.unit.sql.plans.checked import check_stream
 from tests.unit.sql.plans.histories import CLICKS, EVENTS, SECOND_US, START_US, TIME, Happening, History
 from tests.unit.sql.plans.random_plans import SPANS, Parts, call, compared, number, output, same
 
-TUMBLE, _, _, SESSION, _ = SPANS
+TUMBLE, SESSION = SPANS[0], SPANS[3]
 
 
 def event_of(seconds: int, k: int | None = 1, v: int | None = 1, *, source: str = "events") -> Happening:
