@@ -15,6 +15,7 @@ class Actor:
     """A thread that runs when it is told to."""
 
     def __init__(self, turns: Turns, name: str, body: Callable[[], None]) -> None:
+        self.name = name
         self.is_killed = self.is_done = False
         self.error: BaseException | None = None
         self.go = threading.Semaphore(0)

@@ -1,0 +1,268 @@
+"""One history: Spark's order of calls under the faults of a plan, then peace, then the judge.
+
+Spark's checkpoint is `planned` (its offset log) and `done` (its commit log). A driver that starts plans what
+is not planned yet, and runs a planned batch again if it is not done. Several drivers may run at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import random
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from unittest import mock
+
+from penstock.client.net import backoff
+from penstock.errors import PenstockError, TransactionsInDoubtError
+from penstock.sink.exactly_once import _finish, _target_topics, log_topic
+from penstock.sink.exactly_once import log as decision_log
+from penstock.sink.exactly_once.committable import TaskReport
+from penstock.sink.exactly_once.mandate import Mandate
+from penstock.sink.exactly_once.task_writer import TaskAttempt
+from tests.deaths import Death
+from tests.simulation.judge import Violation, check
+from tests.simulation.network import Network, ignoring_errors, seeded_ids
+from tests.simulation.plan import Plan
+from tests.simulation.worker import Driver, Executor, tasks_without_threads
+from tests.unit.turns import Actor
+from tests.unit.virtual_time import VIRTUAL, client_waits_in_virtual_time
+
+QUERY = "query-1"
+KEYS = 4
+TASK_FAILURES = 4
+"""Spark's `spark.task.maxFailures`."""
+MOST_DRIVERS = 3
+TRIES_IN_PEACE = 4
+"""Starts that a batch may need when nothing fails any more. Each may end with an error."""
+
+
+@dataclass
+class Result:
+    """What became of a history. `violation` None: all promises are kept."""
+
+    plan: Plan
+    violation: str | None
+    trace: list[str]
+    requests: int
+    drivers: int
+
+    @property
+    def digest(self) -> str:
+        """Return a digest of the trace. The same plan has the same."""
+        return hashlib.sha256("\n".join(self.trace).encode()).hexdigest()[:16]
+
+
+@dataclass
+class Application:
+    """A Spark application: a driver with two Python workers, and executors."""
+
+    number: int
+    drivers: tuple[Driver, Driver]
+    executors: list[Executor] = field(default_factory=list)
+
+
+class History:
+    """Runs one plan."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.network = Network(plan)
+        self.network.on_operator = self._spawn_operator
+        self.turns = self.network.turns
+        self.planned: list[int] = [0]
+        """The end of each planned batch, in rows of the source."""
+        self.done = 0
+        self.application_count = 0
+
+    # ----- the source
+
+    def rows_of(self, batch_id: int, spark_partition_id: int) -> list[tuple[str, str]]:
+        """Return the rows of a task. A key is always in the same Spark partition."""
+        numbers = range(self.planned[batch_id], self.planned[batch_id + 1])
+        return [
+            (f"k{number % KEYS}", f"k{number % KEYS}/{number}")
+            for number in numbers
+            if number % KEYS % self.plan.task_count == spark_partition_id
+        ]
+
+    def expected(self) -> list[str]:
+        """Return the values of all planned batches."""
+        return [f"k{number % KEYS}/{number}" for number in range(self.planned[-1])]
+
+    # ----- Spark
+
+    def application(self) -> Application:
+        """Return a new application."""
+        self.application_count += 1
+        number = self.application_count
+        drivers = (Driver(self.network, f"{number}.recovers"), Driver(self.network, f"{number}.commits"))
+        return Application(number, drivers)
+
+    def run_query(self) -> None:
+        """Run batches until an error, a death, or the end of the source."""
+        application = self.application()
+        while self.done < self.plan.batch_count:
+            batch_id = self.done
+            if len(self.planned) == batch_id + 1:
+                self.planned.append(self.planned[-1] + self.network.chance.randint(1, 6))
+            self._run_batch(application, batch_id)
+            if self.done != batch_id:
+                self.network.say(f"{application.number} finds batch {batch_id} in the commit log")
+                return
+            self.done += 1
+            self.network.say(f"{application.number} batch {batch_id} is done")
+
+    def _run_batch(self, application: Application, batch_id: int) -> None:
+        """Make the writer, run the tasks, commit; after an error abort, as Spark does."""
+        recovers, commits = application.drivers
+        reports: list[TaskReport] = []
+        mandate = recovers.side.recover()
+        try:
+            for spark_partition_id in range(self.plan.task_count):
+                report = self._run_task(application, mandate, batch_id, spark_partition_id)
+                reports.append(report)
+            commits.side.commit(reports)
+        except PenstockError:
+            ignoring_errors(lambda: commits.side.abort(reports))()
+            raise
+
+    def _run_task(
+        self, application: Application, mandate: Mandate, batch_id: int, spark_partition_id: int
+    ) -> TaskReport:
+        if self.plan.is_speculative and self.network.chance.random() < 0.3 and not self.network.is_calm:
+            task = TaskAttempt(QUERY, batch_id, spark_partition_id, 1)
+            self.turns.spawn("speculative", lambda: self._speculate(application, mandate, task))
+        for attempt in range(TASK_FAILURES):
+            task = TaskAttempt(QUERY, batch_id, spark_partition_id, attempt)
+            try:
+                return self._attempt(self._executor(application), mandate, task)
+            except Death:
+                self.network.say(f"{application.number} an executor is dead")
+            except PenstockError as error:
+                self.network.say(f"{application.number} task failed: {type(error).__name__}")
+                if attempt == TASK_FAILURES - 1:
+                    raise
+        raise PenstockError("Spark: the task failed 4 times.")
+
+    def _executor(self, application: Application) -> Executor:
+        alive = [each for each in application.executors if not each.is_dead]
+        if len(alive) < 2:
+            number = len(application.executors)
+            made = Executor(self.network, f"{application.number}.executor{number}")
+            application.executors.append(made)
+            alive.append(made)
+        return self.network.chance.choice(alive)
+
+    def _attempt(self, executor: Executor, mandate: Mandate, task: TaskAttempt) -> TaskReport:
+        rows = self.rows_of(task.batch_id, task.spark_partition_id)
+        return executor.run_task(mandate, task, rows)
+
+    def _speculate(self, application: Application, mandate: Mandate, task: TaskAttempt) -> None:
+        """Run an attempt whose report the driver does not take, on an executor of its own."""
+        executor = Executor(self.network, f"{application.number}.speculative{task.spark_partition_id}")
+        ignoring_errors(lambda: self._attempt(executor, mandate, task))()
+
+    def _spawn_operator(self) -> None:
+        tools = Driver(self.network, "operator").tools()
+        command = self.network.chance.choice((tools.recover, tools.abort))
+        self.turns.spawn("operator", ignoring_errors(command))
+
+    # ----- from the beginning to the end
+
+    def run(self) -> Result:
+        """Run the whole history, and judge it."""
+        violation = None
+        try:
+            self._under_faults()
+            self._in_peace()
+            check(self.network, self.expected())
+        except Violation as error:
+            violation = str(error)
+        except TransactionsInDoubtError as error:
+            violation = f"the replay is always the same, but: {error}"
+        finally:
+            self.turns.kill_all()
+        network = self.network
+        return Result(self.plan, violation, network.trace, network.step, self.application_count)
+
+    def _under_faults(self) -> None:
+        last = max((fault.at for fault in self.plan.faults), default=0)
+        while self.done < self.plan.batch_count and self.network.step <= last:
+            if not any(each.name == "query" for each in self.turns.actors):
+                self._spawn_query()
+            self._let_run(self.turns.actors[0])
+        self.network.is_calm = True
+        for actor in list(self.turns.actors):
+            self.network.pause_after = None
+            self.turns.run_to_the_end(actor)
+
+    def _let_run(self, actor: Actor) -> None:
+        self.turns.run(actor)
+        if actor.is_done:
+            return
+        # It has made way: for one that waits, or for a new driver of the same query.
+        self.turns.actors.remove(actor)
+        self.turns.actors.append(actor)
+        if len(self.turns.actors) == 1 and len(self.turns.actors) < MOST_DRIVERS:
+            self._spawn_query()
+            self.turns.actors.reverse()
+
+    def _spawn_query(self) -> None:
+        self.turns.spawn("query", self._query)
+
+    def _query(self) -> None:
+        try:
+            self.run_query()
+        except Death:
+            self.network.say("a driver is dead")
+        except TransactionsInDoubtError:
+            raise
+        except PenstockError as error:
+            self.network.say(f"the query stops: {type(error).__name__}: {error}")
+
+    def _in_peace(self) -> None:
+        """Start the query until all is written. Nothing fails any more."""
+        self.network.say("PEACE")
+        tries = TRIES_IN_PEACE * self.plan.batch_count
+        while self.done < self.plan.batch_count:
+            if not tries:
+                raise Violation(f"refused for ever: {self.network.trace[-1]}")
+            tries -= 1
+            self.turns.run_to_the_end(self.turns.spawn("query", self._query))
+        self.turns.run_to_the_end(self.turns.spawn("last", self._last_recovery))
+
+    def _last_recovery(self) -> None:
+        self.application().drivers[0].side.recover()
+
+
+@contextmanager
+def simulation() -> Iterator[None]:
+    """Let all code wait in virtual time, and make as many requests less as tests can. For many histories."""
+    with ExitStack() as stack:
+        stack.enter_context(client_waits_in_virtual_time())
+        stack.enter_context(tasks_without_threads())
+        for room, name, value in (
+            (_target_topics, "_GRACE_SECONDS", 0.0),
+            (_finish, "_MARKER_POLL_SECONDS", 5.0),
+            (log_topic, "_LONGEST_PAUSE_MS", 10_000),
+            (decision_log, "SNAPSHOT_EVERY_OFFSETS", 8),
+        ):
+            stack.enter_context(mock.patch.object(room, name, value))
+        before = logging.root.manager.disable
+        logging.disable(logging.CRITICAL)
+        try:
+            yield
+        finally:
+            logging.disable(before)
+
+
+def run_plan(plan: Plan) -> Result:
+    """Run a plan within `simulation`."""
+    VIRTUAL._shift_ms = 0
+    with ExitStack() as stack:
+        for room, name, value in seeded_ids(plan.seed):
+            stack.enter_context(mock.patch.object(room, name, value))
+        stack.enter_context(mock.patch.object(backoff, "random", random.Random(f"pauses {plan.seed}")))
+        return History(plan).run()

@@ -1,0 +1,105 @@
+"""What a seed stands for: a job, and the faults of its history. Plain values, which JSON can hold.
+
+Invariant: a plan is a pure function of its seed. A fault is at the number of a request, so leaving one out
+leaves those before it as they are.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from enum import Enum
+
+
+class Kind(str, Enum):
+    """What happens at a request. `length` of a fault: how many requests later something ends or comes."""
+
+    KILL = "its process dies before it is sent"
+    KILL_AFTER = "its process dies when it is answered"
+    LOSE_REQUEST = "it is lost"
+    LOSE_ANSWER = "its answer is lost"
+    TWICE = "it comes twice"
+    PAUSE = "its process stands still, and another driver runs"
+    TIME = "time passes"
+    OPERATOR = "somebody runs penstock transactions"
+    COMPACT = "the decision log is compacted"
+
+
+WEIGHTS = {
+    Kind.KILL: 4, Kind.KILL_AFTER: 4, Kind.LOSE_REQUEST: 2, Kind.LOSE_ANSWER: 4, Kind.TWICE: 2,
+    Kind.PAUSE: 5, Kind.TIME: 2, Kind.OPERATOR: 1, Kind.COMPACT: 1,
+}  # fmt: skip
+LENGTHS = (1, 2, 3, 5, 10, 30, 100)
+LAST_REQUEST = 160
+"""A history without faults sends about as many requests."""
+MOST_FAULTS = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that happens at the request with this number."""
+
+    at: int
+    kind: Kind
+    length: int = 1
+
+    def __str__(self) -> str:
+        return f"request {self.at}: {self.kind.value} ({self.kind.name}, {self.length})"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A job and its faults.
+
+    Attributes:
+        seed: from which it was made.
+        is_v2: whether the cluster has transaction protocol 2.
+        batch_count: how many batches the source has.
+        task_count: Spark partitions of a batch.
+        first_epoch: of each new transactional id. Near the last one, epochs wear out.
+        is_speculative: whether some tasks have a second attempt, whose report is not used.
+        faults: in the order of their requests.
+    """
+
+    seed: int
+    is_v2: bool
+    batch_count: int
+    task_count: int
+    first_epoch: int
+    is_speculative: bool
+    faults: tuple[Fault, ...]
+
+    def without(self, left_out: Sequence[Fault]) -> Plan:
+        """Return the plan without some faults."""
+        return replace(self, faults=tuple(each for each in self.faults if each not in left_out))
+
+    def to_json(self) -> str:
+        """Return a text from which `plan_from_json` makes the same plan."""
+        fields = asdict(self)
+        fields["faults"] = [[each.at, each.kind.name, each.length] for each in self.faults]
+        return json.dumps(fields)
+
+
+def plan_from_json(text: str) -> Plan:
+    """Return the plan of a text that `to_json` made."""
+    fields = json.loads(text)
+    faults = tuple(Fault(at, Kind[kind], length) for at, kind, length in fields.pop("faults"))
+    return Plan(**fields, faults=faults)
+
+
+def plan_of(seed: int) -> Plan:
+    """Return the plan of a seed."""
+    chance = random.Random(f"plan {seed}")
+    kinds = chance.choices(list(WEIGHTS), list(WEIGHTS.values()), k=chance.randint(0, MOST_FAULTS))
+    faults = [Fault(chance.randrange(LAST_REQUEST), kind, chance.choice(LENGTHS)) for kind in kinds]
+    return Plan(
+        seed=seed,
+        is_v2=chance.random() < 0.6,
+        batch_count=chance.randint(2, 4),
+        task_count=chance.randint(1, 3),
+        first_epoch=chance.choice((0, 0, 32_760, 32_763, 32_764, 32_765)),
+        is_speculative=chance.random() < 0.4,
+        faults=tuple(sorted(faults, key=lambda each: each.at)),
+    )

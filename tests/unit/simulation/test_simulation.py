@@ -1,0 +1,118 @@
+"""The simulation of the exactly-once sink: histories, their repetition, and how they shrink."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from unittest import mock
+
+import pytest
+
+from penstock.sink.exactly_once import _commit, _recovery
+from tests.examples import examples
+from tests.simulation import judge
+from tests.simulation.history import run_plan, simulation
+from tests.simulation.plan import Fault, Kind, Plan, plan_from_json, plan_of
+from tests.simulation.shrink import shrink
+
+QUIET = Plan(0, True, 2, 2, 0, False, ())
+
+
+@pytest.fixture(autouse=True)
+def _simulated() -> Iterator[None]:
+    with simulation():
+        yield
+
+
+def test_every_history_keeps_all_promises() -> None:
+    for seed in range(examples(200)):
+        result = run_plan(plan_of(seed))
+        assert result.violation is None, (
+            f"seed {seed}: {result.violation}\nAgain: python -m tests.simulation --seed {seed}"
+        )
+
+
+def test_one_seed_is_one_history() -> None:
+    plan = plan_of(3)
+    assert plan.faults
+    assert run_plan(plan).trace == run_plan(plan).trace
+
+
+def test_a_seed_is_the_same_history_in_another_process() -> None:
+    here = " ".join(run_plan(plan_of(seed)).digest for seed in range(3, 6))
+    assert _digests_elsewhere() == here
+
+
+def _digests_elsewhere() -> str:
+    code = (
+        "from tests.simulation.history import run_plan, simulation\n"
+        "from tests.simulation.plan import plan_of\n"
+        "with simulation():\n"
+        "    print(*(run_plan(plan_of(seed)).digest for seed in range(3, 6)))\n"
+    )
+    environment = {**os.environ, "PYTHONHASHSEED": "1"}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60)
+    return done.stdout.strip()
+
+
+def test_a_plan_survives_its_json() -> None:
+    plan = plan_of(3)
+    assert plan_from_json(plan.to_json()) == plan
+
+
+@pytest.mark.parametrize("is_v2", [True, False])
+def test_a_history_without_faults_needs_one_driver(is_v2: bool) -> None:
+    result = run_plan(replace(QUIET, is_v2=is_v2))
+    assert result.violation is None
+    assert result.drivers == 2  # the second one recovers at the end
+
+
+def test_a_driver_may_die_at_each_request() -> None:
+    kill = Fault(1, Kind.KILL)
+    last = run_plan(QUIET).requests
+    for at in range(1, last, max(1, last // examples(60))):
+        result = run_plan(replace(QUIET, faults=(replace(kill, at=at),)))
+        assert result.violation is None, f"request {at}: {result.violation}"
+
+
+@pytest.fixture
+def _driver_aborts_no_strays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bug: the driver aborts no open transaction."""
+    for room in (_recovery, _commit):
+        monkeypatch.setattr(room, "stray_transactions", lambda *_: [])
+
+
+@pytest.mark.usefixtures("_driver_aborts_no_strays")
+def test_a_bug_is_found_and_its_history_shrinks_to_the_fault_that_matters() -> None:
+    kill = next(each for each in _kills() if _fails(replace(QUIET, faults=(each,))))
+    noise = (Fault(1, Kind.TWICE), Fault(2, Kind.TWICE), Fault(3, Kind.TIME, 2))
+    plan = replace(QUIET, is_speculative=True, first_epoch=32_763, faults=(*noise, kill))
+    assert _fails(plan)
+    smallest = shrink(plan, _fails)
+    assert smallest == replace(QUIET, faults=(kill,))
+    assert "open for ever" in str(run_plan(smallest).violation)
+
+
+def _kills() -> Iterator[Fault]:
+    return (Fault(at, Kind.KILL) for at in range(30, 200))
+
+
+def _fails(plan: Plan) -> bool:
+    return run_plan(plan).violation is not None
+
+
+def test_the_judge_sees_what_is_lost_doubled_and_out_of_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    for found, said in (
+        (["k0/0"], "lost"),
+        (["k0/0", "k0/4", "k0/4"], "doubled"),
+        (["k0/4", "k0/0"], "out of order"),
+    ):
+        monkeypatch.setattr(judge, "committed", lambda _, partition, rows=found: [] if partition else rows)
+        network = mock.Mock(open_ids=list)
+        network.kafka._state.topics = {}
+        with pytest.raises(judge.Violation, match=said):
+            judge.check(network, ["k0/0", "k0/4"])
