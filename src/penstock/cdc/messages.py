@@ -10,12 +10,14 @@ failure. A message never leaves in part. A failure names the message and the col
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Protocol
 
 import pyarrow as pa
 
 from penstock.cdc._declared import DeclaredJson
 from penstock.cdc._messages import Changes, Schemas, SourceTable
+from penstock.cdc._unavailable import PLACEHOLDER
 from penstock.cdc._with_avro import AvroMessages
 from penstock.cdc._with_json import JsonMessages
 from penstock.errors import OptionError
@@ -65,16 +67,20 @@ class MessageFormat(Protocol):
         """
 
 
-def message_format(options: Mapping[str, str], *, rest: str | None = None) -> MessageFormat:
+def message_format(
+    options: Mapping[str, str], *, rest: str | None = None, placeholder: str = PLACEHOLDER.decode()
+) -> MessageFormat:
     """Return the format that options name: `format`, and the options under its name.
 
     Args:
         options: of the query. Others than those of the format do not count.
         rest: for `debezium-json` without schemas, the column (STRING) that gets the fields of the row that
             are not declared, as one JSON object.
+        placeholder: what Debezium writes for a value that it does not know.
 
     Raises:
-        OptionError: the format is missing, or is not one of these, or has an option that is not allowed.
+        OptionError: the format is missing, or is not one of these, or has an option that is not allowed, or
+            the placeholder is not a text.
     """
     texts = {key.lower(): text for key, text in options.items()}
     name = next((texts[key] for key in ("value.format", "format") if key in texts), None)
@@ -86,7 +92,9 @@ def message_format(options: Mapping[str, str], *, rest: str | None = None) -> Me
             option=f"{prefix}format",
         )
     spec = format_spec(texts, name, prefix)
-    found = _avro(spec) if name == DebeziumAvroConfluentFormat.name else _json(spec, rest)
+    _check_placeholder(placeholder)
+    made = _avro(spec) if name == DebeziumAvroConfluentFormat.name else _json(spec, rest)
+    found = replace(made, placeholder=placeholder.encode())
     if rest is not None and found.has_schemas:
         raise OptionError(
             f"A column for the rest ('{rest}') is for 'debezium-json' without schemas. Messages of this "
@@ -96,11 +104,22 @@ def message_format(options: Mapping[str, str], *, rest: str | None = None) -> Me
     return found
 
 
-def _avro(spec: FormatSpec) -> MessageFormat:
+def _check_placeholder(placeholder: str) -> None:
+    """Raise OptionError for a placeholder that is empty or written in hexadecimal digits."""
+    if not placeholder or placeholder.startswith("hex:"):
+        raise OptionError(
+            f"Expected the text that Debezium writes as `unavailable_value`, got {placeholder!r}. Nothing "
+            "was started. Give the value of the connector's property unavailable.value.placeholder. If it "
+            "begins with 'hex:', give the text that these bytes are in UTF-8.",
+            option="unavailable_value",
+        )
+
+
+def _avro(spec: FormatSpec) -> AvroMessages:
     return AvroMessages(DebeziumAvroConfluentFormat.from_spec(spec))
 
 
-def _json(spec: FormatSpec, rest: str | None) -> MessageFormat:
+def _json(spec: FormatSpec, rest: str | None) -> JsonMessages | DeclaredJson:
     made = DebeziumJsonFormat.from_spec(spec)
     if made.json.ignore_parse_errors:
         option = f"{spec.prefix}debezium-json.ignore-parse-errors"

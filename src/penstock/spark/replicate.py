@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+PLACEHOLDER = "__debezium_unavailable_value"
+"""What Debezium writes by default for a value that it does not know."""
 _FORMATS = ("format", "value.format")
 _SPARK_DIALECT = ("subscribe", "subscribepattern", "assign")
 _STARTS = "starting"
@@ -47,6 +49,7 @@ def replicate(  # noqa: PLR0913 - each is a keyword of its own
     threads: int = 8,
     query_id: str | None = None,
     staging: str | None = None,
+    unavailable_value: str = PLACEHOLDER,
 ) -> DataStreamWriter:
     """Return a writer that keeps tables equal to those of a database. Set its checkpoint and start it.
 
@@ -72,6 +75,8 @@ def replicate(  # noqa: PLR0913 - each is a keyword of its own
         staging: a folder that the driver and all executors reach, a path or a URI as of a state. Executors
             write the rows of large batches there, and the files of Delta, Iceberg and Parquet tables. They
             need the extras of the first two then. None if the driver gets all rows.
+        unavailable_value: the connector's `unavailable.value.placeholder`. A message with it ends in an error
+            that names the column, because penstock does not know the value.
 
     Returns:
         A `DataStreamWriter` with its `foreachBatch` set.
@@ -93,7 +98,7 @@ def replicate(  # noqa: PLR0913 - each is a keyword of its own
         )
     if threads < 1:
         raise OptionError(f"Expected `threads` of 1 or more, got {threads}.", option="threads")
-    messages = message_format(options)
+    messages = message_format(options, placeholder=unavailable_value)
     if not messages.has_schemas:
         raise OptionError(
             "replicate needs messages that hold their schema: 'debezium-json' with "

@@ -376,6 +376,24 @@ def test_a_value_that_the_log_does_not_have_is_never_written(given: Field, raw: 
     assert "REPLICA IDENTITY FULL" in reason
 
 
+def test_the_placeholder_of_the_connector_counts() -> None:
+    fields, default = [ID, field("x", "string")], "__debezium_unavailable_value"
+    values = binary([value(fields, {"id": 1, "x": one}, op="u") for one in ("?gone?", default)])
+    keys = binary([None, None])
+    messages = message_format(OPTIONS, placeholder="?gone?")
+    columns = pa.schema([("id", pa.int64()), ("x", pa.string())])
+    changes = pickle.loads(pickle.dumps(messages)).changes(keys, values, columns)  # noqa: S301 - made here
+    assert changes.rows.to_pylist() == [{"id": 1, "x": default}]
+    ((index, reason),) = [(one.value_index, one.reason) for one in changes.failures]
+    assert (index, "(?gone?)" in reason) == (0, True)
+
+
+@pytest.mark.parametrize("placeholder", ["", "hex:00"])
+def test_a_placeholder_that_is_no_text_is_refused(placeholder: str) -> None:
+    with pytest.raises(OptionError, match="Expected the text that Debezium writes as `unavailable_value`"):
+        message_format(OPTIONS, placeholder=placeholder)
+
+
 @pytest.mark.parametrize(
     "given",
     [
