@@ -41,7 +41,7 @@ test: $(SETUP) $(JARS) ## Prove each promise once, on a real Kafka and a real Sp
 
 ##@ Tests
 unit: $(SETUP) ## No JVM, no broker, under 60 s (PROFILE=usual or thorough: more examples)
-	HYPOTHESIS_PROFILE=$(PROFILE) $(PYTEST_IN_MEMORY) -n 2 --dist worksteal tests/unit tests/contract $(PYTEST_ARGS)
+	HYPOTHESIS_PROFILE=$(PROFILE) $(PYTEST_IN_MEMORY) -n 3 --dist worksteal tests/unit tests/contract $(PYTEST_ARGS)
 
 models: PROFILE = usual
 models: $(SETUP) ## Hypothesis alone, with ten times as many examples (PROFILE=thorough: 400 times)

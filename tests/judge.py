@@ -332,7 +332,7 @@ def consume_all(
         unfinished = set(bounds)
         while unfinished:
             patience.check((len(records), sorted(unfinished)))
-            for message in consumer.consume(10_000, _POLL_S):
+            for message in _waiting(consumer):
                 _take(message, bounds, unfinished, records)
         return sorted(records, key=lambda record: (record.partition or 0, record.offset or 0))
     finally:
@@ -352,6 +352,12 @@ def consume_until(
     while len(records := consume_all(bootstrap, topic, isolation, timeout_s=timeout_s)) < record_count:
         patience.check(len(records))
     return records
+
+
+def _waiting(consumer: Any) -> list[Any]:
+    """Wait for a message, and return it with those that are there already. `consume` alone waits for more."""
+    first = consumer.poll(_POLL_S)
+    return [] if first is None else [first, *consumer.consume(10_000, 0)]
 
 
 def _take(

@@ -12,7 +12,7 @@ from penstock.relay.loop import End
 from tests.examples import examples
 from tests.unit.relay.simulation import Faults, Simulation
 
-HISTORIES = examples(60)
+HISTORIES = examples(30)
 _DURATION_MS = 4_000
 V1, V2 = TransactionProtocol.V1, TransactionProtocol.V2
 ROUGH = Faults(refused=0.3, kills_a_second=5)
