@@ -1,0 +1,67 @@
+"""The docs cure each error, and name the test that walks each guide."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.errors_page import classes
+
+TESTS = Path(__file__).parents[1]
+DOCS = TESTS.parent / "docs"
+TROUBLES = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
+HEADING = "| guide | test that walks it |"
+
+
+def rows_of_troubles() -> list[list[str]]:
+    """Return symptom, cause and cure of each row."""
+    lines = [line for line in TROUBLES.splitlines() if line.startswith("| ")]
+    rows = [[cell.strip() for cell in line.split(" | ")] for line in lines]
+    return [[row[0].removeprefix("| "), *row[1:-1], row[-1].removesuffix(" |")] for row in rows]
+
+
+def table_of_guides() -> list[tuple[str, str]]:
+    """Return the guides, each with a test of its row as file and name. Some rows name only a file."""
+    page = (DOCS / "testing.md").read_text(encoding="utf-8")
+    table = page.partition(f"{HEADING}\n")[2].partition("\n\n")[0]
+    found, file = [], ""
+    for row in table.splitlines()[1:]:
+        for name in re.findall(r"`([^`]+)`", row.rpartition(" | ")[2]):
+            if name.endswith(".py"):
+                file = name
+            elif name.startswith("test_"):
+                found.append((file, name))
+    return found
+
+
+@pytest.mark.parametrize("name", [each.__name__ for each in classes() if not each.__subclasses__()])
+def test_each_error_has_a_symptom_a_cause_and_a_cure(name: str) -> None:
+    rows = [row for row in rows_of_troubles() if f"`{name}`" in row[0]]
+    assert rows
+    assert [row for row in rows if len(row) != 3 or not all(row)] == []
+
+
+def test_each_group_of_errors_is_named() -> None:
+    assert [each.__name__ for each in classes() if f"`{each.__name__}`" not in TROUBLES] == []
+
+
+def test_each_row_has_three_cells() -> None:
+    assert [row for row in rows_of_troubles() if len(row) != 3 or not all(row)] == []
+
+
+def test_tests_that_walk_guides_are_there() -> None:
+    named = table_of_guides()
+    assert len(named) > 15
+    assert [
+        (file, name)
+        for file, name in named
+        if name
+        not in {
+            node.name
+            for node in ast.parse((TESTS / file).read_text(encoding="utf-8")).body
+            if isinstance(node, ast.FunctionDef)
+        }
+    ] == []
