@@ -97,6 +97,7 @@ RECEIPT = receipt.Receipt(
     "0.1.0",
     "4.2.1",
     (OffsetRange(_B, 5, 10),),
+    _IDS,
 )
 _LOCATION = records.LogLocation("other", "other-decisions")
 _NAMES = TransactionNames("app")

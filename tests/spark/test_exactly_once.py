@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 import penstock
 from penstock.cli.app import app
+from penstock.cli.verify import DIFFERS, NOT_ALL_PROVABLE, PROVEN
 from penstock.client.net.connection import KafkaConnections
 from penstock.client.settings import connection_settings
 from penstock.client.transactions.steps import Transactions
@@ -82,6 +83,8 @@ def test_a_batch_of_a_stream_leaves_a_receipt_of_what_it_read_and_wrote(
         writer = writer.options(**write_options(broker, target))
         writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
         writer.trigger(availableNow=True).start().awaitTermination()
+        if count == 30:
+            judge.produce(servers, target, b"of another program")
     prefix = f"test-{target}"
     shown = CliRunner().invoke(app, ["receipts", "--prefix", prefix, "-b", servers, "--json"])
     first, second = json.loads(shown.stdout)
@@ -94,6 +97,23 @@ def test_a_batch_of_a_stream_leaves_a_receipt_of_what_it_read_and_wrote(
     read = [stop - start for each in (first, second) for _, start, stop in each["read"][source]]
     assert sum(read) == 42
     assert (first["penstock"], first["spark"]) == (penstock.__version__, spark.version)
+    checkpoint = str(tmp_path / "checkpoint")
+    _check_verify(["verify", "--checkpoint", checkpoint, "--copy", "key,value", "-b", servers])
+    judge.delete_topic(servers, target)
+    gone = CliRunner().invoke(app, ["verify", "--prefix", prefix, "-b", servers, "--json"])
+    assert (gone.exit_code, json.loads(gone.stdout)["verdict"]) == (NOT_ALL_PROVABLE, "not provable")
+
+
+def _check_verify(arguments: list[str]) -> None:
+    """Check that two batches are proven, with a record of another program between them."""
+    shown = CliRunner().invoke(app, [*arguments, "--json"])
+    report = json.loads(shown.stdout)
+    assert (shown.exit_code, report["verdict"]) == (PROVEN, "proven")
+    assert [each["inputs"] for each in report["batches"]] == ["each once"] * 2
+    assert report["other_writers"] == 1
+    shown = CliRunner().invoke(app, [*arguments, "--only-writer"])
+    assert shown.exit_code == DIFFERS
+    assert "other-writer at" in shown.stdout
 
 
 @pytest.mark.promise

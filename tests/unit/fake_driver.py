@@ -8,10 +8,11 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from penstock.client.produce.spans import NOTHING_WRITTEN
 from penstock.client.transactions.steps import TransactionIdentity, TransactionProtocol
 from penstock.sink.exactly_once._reused_ids import ReusedIds
 from penstock.sink.exactly_once.by_hand import Resolution, TransactionTools
-from penstock.sink.exactly_once.committable import Committable, TaskReport
+from penstock.sink.exactly_once.committable import Committable, TaskReport, TaskSpan
 from penstock.sink.exactly_once.decision import Decision
 from penstock.sink.exactly_once.digest import RecordDigest, digest_rows
 from penstock.sink.exactly_once.driver_side import DriverSide
@@ -85,6 +86,18 @@ def begin_transaction(
 
 def run_tasks(cluster: SinkCluster, mandate: Mandate, batch_id: int, count: int = 3) -> list[TaskReport]:
     return [run_task(cluster, mandate, batch_id, at) for at in range(count)]
+
+
+def with_spans(reports: list[TaskReport]) -> list[TaskReport]:
+    """Return reports with the offsets that the producer of a real task knows."""
+    found = []
+    for each in reports:
+        assert each.committable is not None
+        assert each.committable.witness is not None
+        count, first = each.committable.record_count, each.committable.witness.offset
+        span = TaskSpan(TARGET, NOTHING_WRITTEN.with_batch(first, count))
+        found.append(replace(each, spans=(span,), digest_form=""))
+    return found
 
 
 def drain(cluster: SinkCluster, reports: list[TaskReport]) -> None:

@@ -28,6 +28,7 @@ from penstock.cli.take_over import take_over
 from penstock.cli.top import top
 from penstock.cli.topics import topics_app
 from penstock.cli.transactions import transactions_app
+from penstock.cli.verify import verify
 from penstock.errors import MissingExtraError, PenstockError
 from penstock.extras import overview
 
@@ -51,6 +52,7 @@ app.command()(lag)
 app.command()(top)
 app.command("take-over")(take_over)
 app.command()(receipts)
+app.command()(verify)
 
 
 @app.command()

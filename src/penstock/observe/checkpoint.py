@@ -124,6 +124,12 @@ def read_ranges(
     return _query_id(folder), ranges
 
 
+def read_topic_ids(location: str | Path, batch_id: int) -> dict[str, str]:
+    """Return the ids of the topics that a batch reads, where the checkpoint has them; errors as above."""
+    offsets = _kafka_offsets(open_folder(location), batch_id, None)
+    return dict(ChainMap(*(dict(each.markers.topic_ids) for each in offsets)))
+
+
 def _batches(folder: Folder, log: str) -> list[int]:
     """Return the batches of a log, in order. Spark's temporary files and checksums have other names."""
     return sorted(int(name) for name in folder.names(log) if name.isascii() and name.isdigit())

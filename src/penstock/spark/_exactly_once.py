@@ -210,7 +210,9 @@ def _facts(config: SinkConfig, reports: Sequence[TaskReport]) -> Facts:
     read = None
     if reports and config.checkpoint_location is not None:
         read = ranges_read(config.checkpoint_location, reports[0].query_id, reports[0].batch_id)
-    return Facts(version_of_penstock, version_of_spark, read)
+    if read is None:
+        return Facts(version_of_penstock, version_of_spark)
+    return Facts(version_of_penstock, version_of_spark, *read)
 
 
 def _reports(messages: Sequence[WriterCommitMessage | None]) -> list[TaskReport]:

@@ -7,14 +7,15 @@ and recovers without receipts. Its key is not that of a decision, so versions wi
     key    {"prefix": "app/receipt", "query_id": "receipt:17"}
     value  {"version": 1, "query_id": "6f7a...", "batch_id": 41, "at_ms": ..., "record_count": 10,
             "digest": "1:ab12...", "penstock": "0.1.0", "spark": "4.2.1",
-            "read": {"orders": [[0, 5, 10]]},
+            "read": {"orders": [[0, 5, 10]]}, "topic_ids": {"orders": "...", "orders-copy": "..."},
             "transactions": [[<producer id>, <epoch>, <count>, "1:...", "tp",
                               [["orders-copy", 0, <count>, <first>, <last>, true]]], ...]}
 
 `read` has partition, first offset and end of each topic partition that the batch read; it is missing if
-Spark's checkpoint was not on this machine. Both lists are bounded (`RANGES_MAX`, `SPANS_MAX`). The number in
-the key goes round (`SLOTS`), so compaction keeps the newest receipts and the log stays bounded. A replay of
-lost parts has a receipt of its own, without the offsets of the parts that stayed; `newest` joins both.
+Spark's checkpoint was not on this machine. `topic_ids` has the topics whose id is known. Lists are bounded
+(`RANGES_MAX`, `SPANS_MAX`). The number in the key goes round (`SLOTS`), so compaction keeps the newest
+receipts and the log stays bounded. A replay of lost parts has a receipt of its own, without the offsets of
+the parts that stayed; `newest` joins both.
 
 Invariant: what this version cannot read is an error, never a guess.
 """
@@ -24,6 +25,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from penstock.client.produce.spans import WrittenSpan
@@ -46,11 +48,12 @@ _RECEIPT = "receipt:"
 
 
 class Facts(NamedTuple):
-    """What the caller of `commit` knows of a batch. `read` None: unknown."""
+    """What the caller of `commit` knows of a batch. `read` None: unknown. `topic_ids`: of what it read."""
 
     penstock: str = ""
     spark: str = ""
     read: tuple[OffsetRange, ...] | None = None
+    topic_ids: Mapping[str, str] = MappingProxyType({})
 
 
 NO_FACTS = Facts()
@@ -85,6 +88,7 @@ class Receipt:
     penstock: str = ""
     spark: str = ""
     read: tuple[OffsetRange, ...] | None = None
+    topic_ids: Mapping[str, str] = field(default_factory=dict, hash=False)
     superseded: tuple[WrittenTransaction, ...] = field(default=(), compare=False)
 
     @property
@@ -118,7 +122,17 @@ def receipt_of(decision: Decision, reports: Iterable[TaskReport], facts: Facts) 
         facts.penstock,
         facts.spark,
         facts.read if facts.read is None or len(facts.read) <= RANGES_MAX else None,
+        _topic_ids(decision, facts) if len(decision.topics) <= SPANS_MAX else {},
     )
+
+
+def _topic_ids(decision: Decision, facts: Facts) -> dict[str, str]:
+    """Return the ids of the topics. A topic that has had two ids has none here."""
+    known: dict[str, set[str]] = {name: {topic_id} for name, topic_id in facts.topic_ids.items()}
+    for name, topic_id in decision.topics:
+        if topic_id is not None:
+            known.setdefault(name, set()).add(topic_id)
+    return {name: min(ids) for name, ids in sorted(known.items()) if len(ids) == 1}
 
 
 def _written(committable: Committable, report: TaskReport | None) -> WrittenTransaction:
@@ -147,7 +161,8 @@ def _merged(before: Receipt, after: Receipt) -> Receipt:
     kept = {each.producer for each in transactions}
     gone = (each for each in (*before.superseded, *before.transactions) if each.producer not in kept)
     read = before.read if after.read is None else after.read
-    return replace(after, transactions=transactions, read=read, superseded=tuple(gone))
+    ids = {**before.topic_ids, **after.topic_ids}
+    return replace(after, transactions=transactions, read=read, topic_ids=ids, superseded=tuple(gone))
 
 
 # ----- the record
@@ -184,6 +199,8 @@ def encode_receipt(receipt: Receipt) -> bytes:
     }
     if receipt.read is not None:
         stored["read"] = ranges_to_json(receipt.read)
+    if receipt.topic_ids:
+        stored["topic_ids"] = dict(receipt.topic_ids)
     return json.dumps(stored, separators=(",", ":")).encode()
 
 
@@ -210,6 +227,7 @@ def decode_receipt(value: bytes) -> Receipt:
         str(stored["penstock"]),
         str(stored["spark"]),
         _ranges_from_json(stored["read"]) if "read" in stored else None,
+        {str(name): str(topic_id) for name, topic_id in stored.get("topic_ids", {}).items()},
     )
     content = receipt.content
     if (content.record_count, str(content)) != (stored["record_count"], stored["digest"]):

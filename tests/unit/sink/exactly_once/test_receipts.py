@@ -16,7 +16,7 @@ from penstock.errors import DecisionLogError, TransactionsLostError
 from penstock.sink.exactly_once._log_contents import LogContents
 from penstock.sink.exactly_once._log_records import LogLocation, LogRecord
 from penstock.sink.exactly_once._probes import Step, observe
-from penstock.sink.exactly_once.committable import TaskReport, TaskSpan
+from penstock.sink.exactly_once.committable import TaskSpan
 from penstock.sink.exactly_once.digest import form_of
 from penstock.sink.exactly_once.log import _RECORD_OVERHEAD_BYTES, DecisionLog
 from penstock.sink.exactly_once.log_topic import DecisionTopic
@@ -33,11 +33,11 @@ from penstock.sink.exactly_once.receipt import (
     key_of_receipt,
 )
 from penstock.types import OffsetRange, TopicPartition
-from tests.unit.fake_driver import BOTH, PREFIX, QUERY, driver, expected, run_task, run_tasks
+from tests.unit.fake_driver import BOTH, PREFIX, QUERY, driver, expected, run_task, run_tasks, with_spans
 from tests.unit.sink_cluster import LOG, TARGET, SinkCluster
 
 READ = (OffsetRange(TopicPartition("orders", 0), 5, 10),)
-FACTS = Facts("0.1.0", "4.2.1", READ)
+FACTS = Facts("0.1.0", "4.2.1", READ, {"orders": "00000000-0000-0000-0000-00000000000a"})
 
 
 def receipts(cluster: SinkCluster) -> list[Receipt]:
@@ -45,18 +45,6 @@ def receipts(cluster: SinkCluster) -> list[Receipt]:
     log = DecisionLog(cluster.log_store, PREFIX)
     assert log.open(create=False)
     return log.receipts()
-
-
-def with_spans(reports: list[TaskReport]) -> list[TaskReport]:
-    """Return reports with the offsets that the producer of a real task knows."""
-    found = []
-    for each in reports:
-        assert each.committable is not None
-        assert each.committable.witness is not None
-        count, first = each.committable.record_count, each.committable.witness.offset
-        span = TaskSpan(TARGET, NOTHING_WRITTEN.with_batch(first, count))
-        found.append(replace(each, spans=(span,), digest_form=""))
-    return found
 
 
 @BOTH
@@ -67,7 +55,9 @@ def test_each_batch_leaves_a_receipt_of_what_it_read_and_wrote(protocol: Transac
         side.commit(with_spans(run_tasks(cluster, side.recover(), batch_id)), facts=FACTS)
     found = receipts(cluster)
     assert [(each.query_id, each.batch_id) for each in found] == [(QUERY, 0), (QUERY, 1), (QUERY, 2)]
-    assert all((each.penstock, each.spark, each.read) == FACTS for each in found)
+    assert all((each.penstock, each.spark, each.read) == FACTS[:3] for each in found)
+    ids = {**FACTS.topic_ids, TARGET.topic: cluster.target().topic_id}
+    assert all(each.topic_ids == ids for each in found)
     assert all(each.written() == {TARGET: 6} for each in found)
     assert all(each.content.record_count == 6 for each in found)
     assert len({str(each.content) for each in found}) == 3
