@@ -43,6 +43,16 @@ def record_tables(folder: Path) -> None:
             assert target.apply(tables.batch_of(number))
 
 
+def record_histories(folder: Path) -> None:
+    """Record a history and a log of changes."""
+    from tests.compat import histories  # noqa: PLC0415
+
+    shutil.rmtree(folder / "histories", ignore_errors=True)
+    for target in histories.opened(folder / "histories"):
+        for number in range(histories.RECORDED):
+            assert target.apply(histories.batch_of(number))
+
+
 def record_journal(folder: Path) -> None:
     """Record the journal of `penstock.cdc.replicate`."""
     from tests.compat import journals  # noqa: PLC0415
@@ -79,6 +89,7 @@ PARTS: dict[str, Callable[[Path], None]] = {
     "journal": record_journal,
     "states": record_states,
     "tables": record_tables,
+    "histories": record_histories,
     "texts": record_texts,
 }
 

@@ -17,7 +17,7 @@ import pytest
 from penstock.cdc.journal import Journal
 from penstock.changelog import operators
 from penstock.state.identity import Identity, parse_identity
-from tests.compat import journals, notes, states, tables, texts
+from tests.compat import histories, journals, notes, states, tables, texts
 from tests.compat.releases import HERE, HOW, NEWEST, RELEASES, layout, recorded, unpack
 
 TABLES = [(release, name) for release in RELEASES for name in tables.TABLES]
@@ -105,6 +105,30 @@ def test_a_state_of_now_has_the_files_of_the_newest_release(tmp_path: Path) -> N
         ) != identity(old, name):
             changed.append(name)
     assert not changed, HOW.format(NEWEST)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_history_of_a_release_knows_its_last_batch_and_goes_on(tmp_path: Path, release: str) -> None:
+    folder = tmp_path / "histories"
+    shutil.copytree(HERE / release / "histories", folder)
+    for target in histories.opened(folder):
+        assert not target.apply(histories.batch_of(histories.RECORDED - 1)), (
+            "its last batch was applied twice"
+        )
+        assert target.apply(histories.batch_of(histories.RECORDED))
+    assert histories.versions(folder) == histories.VERSIONS
+    assert histories.changes(folder) == histories.true_changes()
+
+
+def test_a_history_of_now_is_that_of_the_newest_release(tmp_path: Path) -> None:
+    for target in histories.opened(tmp_path):
+        for number in range(histories.RECORDED):
+            target.apply(histories.batch_of(number))
+    assert histories.marker_of(tmp_path) == histories.marker_of(HERE / NEWEST / "histories"), HOW.format(
+        NEWEST
+    )
+    assert histories.versions(tmp_path) == histories.versions(HERE / NEWEST / "histories")
+    assert histories.changes(tmp_path) == histories.changes(HERE / NEWEST / "histories")
 
 
 def identity(folder: Path, name: str) -> Identity:

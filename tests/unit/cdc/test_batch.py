@@ -6,9 +6,11 @@ import contextlib
 import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,7 +30,7 @@ from penstock.errors import (
     StateError,
     TableOrderError,
 )
-from penstock.targets import HistoryTable, SqlTable
+from penstock.targets import HistoryTable, ParquetTable, SqlTable
 from penstock.targets.batch import DELETED, Batch
 from penstock.targets.change import ColumnChange
 from penstock.targets.marker import Marker, is_applied, marker_of
@@ -409,3 +411,20 @@ def test_a_batch_that_was_decided_does_not_get_other_columns(world: World) -> No
     world.run(1, second, evolve="ignore")
     world.run(2, [goods(2, id=3, name="d", more="e")], evolve="lenient")
     assert world.tables["goods"].rows[3] == {"id": 3, "name": "d", "more": "e"}
+
+
+def test_a_parquet_table_refuses_new_columns_before_anything_is_written(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = ParquetTable(str(tmp_path / "goods"), bucket_count=2)
+    monkeypatch.setattr(world, "table", lambda _source: table)
+    world.run(0, [goods(0, id=1, name="a")])
+    wider = [goods(1, id=2, name="b", more="c")]
+    message = (
+        "The columns of topic goods have changed, and those of the Parquet table .* cannot change.*ignore"
+    )
+    with pytest.raises(SchemaError, match=message):
+        world.run(1, wider)
+    world.run(1, wider, evolve="ignore")
+    rows = pa.concat_tables([pq.read_table(path) for path in table.paths()]).sort_by("id")
+    assert rows.to_pylist() == [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]
