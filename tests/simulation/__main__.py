@@ -3,6 +3,7 @@
     python -m tests.simulation --histories 10000 --first 0
     python -m tests.simulation --seed 17
     python -m tests.simulation --plan '{"seed": 17, ...}'
+    python -m tests.simulation --mutants 300
 
 A history that fails prints its seed, the smallest plan that still fails, and the commands that run both
 again. The exit status is 1 if one failed.
@@ -17,6 +18,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tests.simulation.history import Result, run_plan, simulation
+from tests.simulation.mutants import MUTANTS, first_kill
 from tests.simulation.plan import Plan, plan_from_json, plan_of
 from tests.simulation.shrink import shrink
 
@@ -82,6 +84,19 @@ def _run_one(plan: Plan) -> int:
     return int(result.violation is not None)
 
 
+def _look_for_mutants(count: int) -> int:
+    found = []
+    with simulation():
+        for mutant in MUTANTS:
+            seed = first_kill(
+                mutant, range(count), lambda each: run_plan(plan_of(each)).violation is not None
+            )
+            found.append(seed)
+            _print(f"{'not found' if seed is None else f'seed {seed}':>10}  {mutant.name}")
+    _print(f"{len(found) - found.count(None)} of {len(found)} mutants found in {count} histories each.")
+    return int(None in found)
+
+
 def _print(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
@@ -94,7 +109,10 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seed", type=int, help="run the history of this seed, and print its trace")
     parser.add_argument("--plan", help="run a plan that a failure printed, and print its trace")
+    parser.add_argument("--mutants", type=int, help="look for each mutant in so many histories")
     given = parser.parse_args()
+    if given.mutants is not None:
+        return _look_for_mutants(given.mutants)
     if given.plan is not None:
         return _run_one(plan_from_json(given.plan))
     if given.seed is not None:

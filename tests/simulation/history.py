@@ -182,6 +182,8 @@ class History:
             violation = str(error)
         except TransactionsInDoubtError as error:
             violation = f"the replay is always the same, but: {error}"
+        except Exception as error:  # noqa: BLE001  # an error that is not told to the user is a bug
+            violation = f"a crash: {error!r}"
         finally:
             self.turns.kill_all()
         network = self.network

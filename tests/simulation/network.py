@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Callable, Iterable
+import zlib
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from penstock.client.net.connection import PendingResponse
+from penstock.client.net.error_codes import COORDINATOR_LOAD_IN_PROGRESS
 from penstock.errors import PenstockError
 from penstock.sink.exactly_once.names import LOG_SUFFIX
 from penstock.testing.fake import _state
 from penstock.testing.fake._coordinator import ONGOING, Transaction
 from penstock.testing.fake._state import Node
 from penstock.testing.fake._wire import Frame
-from penstock.testing.fake.control import Action, LoseAnswer, LoseRequest, SeenRequest, Twice
+from penstock.testing.fake.control import Action, LoseAnswer, LoseRequest, Refuse, SeenRequest, Twice
 from penstock.testing.fake.rights import ANONYMOUS
 from tests.deaths import Death
 from tests.simulation.plan import Fault, Kind, Plan
@@ -29,10 +32,14 @@ from tests.unit.sink_cluster import SinkClient, decision_topic
 from tests.unit.turns import Turns
 from tests.unit.virtual_time import VIRTUAL
 
-TARGET, PARTITION_COUNT = "target", 2
+TARGET, PARTITION_COUNT, BROKERS = "target", 2, 3
 LOG = f"shared{LOG_SUFFIX}"
 _LEAPS_MS = {1: 500, 2: 2_000, 3: 10_000, 5: 61_000, 10: 61_000, 30: 300_000, 100: 901_000}
 """How much time passes: less than any time-out, longer than a committer's, longer than a task's."""
+
+_OF_COORDINATORS = frozenset(
+    ("AddPartitionsToTxn", "DescribeTransactions", "EndTxn", "InitProducerId", "ListTransactions")
+)
 
 
 class Network:
@@ -60,9 +67,13 @@ class Network:
         """The actor that runs now makes way again when this request is reached."""
         self.kafka = DirectKafka(clock=VIRTUAL, transaction_version=2 if plan.is_v2 else 0)
         state = self.kafka._state
-        state.nodes |= {node_id: Node(node_id, "fake", node_id) for node_id in (2, 3)}
+        state.nodes |= {node_id: Node(node_id, "fake", node_id) for node_id in range(2, BROKERS + 1)}
         state.transactions.ids = _WornIds(plan.first_epoch)
+        state.coordinator_of = self._coordinator_of  # type: ignore[method-assign]
         self.kafka.create_topic(TARGET, PARTITION_COUNT)
+        self._moves = self._loads_until = 0
+        self._releases_at: int | None = None
+        self._late: list[_Late] = []
 
     def say(self, what: str) -> None:
         """Add a line to the trace."""
@@ -73,6 +84,7 @@ class Network:
     def faults_now(self, process: Process) -> list[Fault]:
         """Count a request. Return its faults, and make way for another actor if the plan says so."""
         self.step += 1
+        self._let_late_ones_come()
         faults = [] if self.is_calm else self._faults.pop(self.step, [])
         for fault in faults:
             self.say(f"FAULT {fault.kind.name} {fault.length}")
@@ -84,6 +96,11 @@ class Network:
                 self.on_operator()
             elif fault.kind is Kind.PAUSE:
                 self.make_way(fault.length)
+            elif fault.kind is Kind.FAIL_OVER:
+                self._moves, self._loads_until = self._moves + 1, self.step + fault.length
+            elif fault.kind is Kind.MARKERS:
+                self.kafka.hold_markers()
+                self._releases_at = self.step + fault.length
         if self.pause_after is not None and self.step >= self.pause_after:
             self.pause_after = None
             self.say("makes way")
@@ -91,6 +108,33 @@ class Network:
         if process.is_dead:
             raise Death
         return faults
+
+    def keep_for_later(self, request: Any, version: int, node_id: int, length: int) -> None:
+        """Let a request come (again) when so many others have been sent."""
+        self._late.append(_Late(self.step + length, request, version, node_id))
+
+    def _let_late_ones_come(self) -> None:
+        due = [each for each in self._late if each.at <= self.step or self.is_calm]
+        self._late = [each for each in self._late if each not in due]
+        for each in due:
+            response = self.serve(each.request, each.version, each.node_id, None)
+            self.say(f"LATE {_name(each.request)} {_told(each.request)} -> {_answer(response)}")
+        if self._releases_at is not None and (self.step >= self._releases_at or self.is_calm):
+            self._releases_at = None
+            self.kafka.release_markers()
+
+    def serve(self, request: Any, version: int, node_id: int, action: Action | None) -> Any:
+        """Let a broker handle a request. Return the answer that reaches the client; None: none does."""
+        key, api = type(request).API_KEY, _name(request)
+        if api in _OF_COORDINATORS and self.step < self._loads_until and not self.is_calm:
+            action = action or Refuse(COORDINATOR_LOAD_IN_PROGRESS)
+        seen = SeenRequest(api, version, request, node_id, ANONYMOUS, None)
+        connection = _BrokerSide(node_id)
+        self.kafka.dispatcher._act(connection, Frame(key, version, 1, b""), seen, action)
+        return connection.response
+
+    def _coordinator_of(self, kind: int, key: str) -> int:
+        return 1 + (zlib.crc32(key.encode()) + self._moves) % BROKERS
 
     def make_way(self, length: int) -> None:
         """Let another actor run, for so many requests if the present one still wants to go on then."""
@@ -131,22 +175,21 @@ class Process(SinkClient):
         network = self.network
         if self.is_dead:
             raise Death
-        kinds = {fault.kind for fault in network.faults_now(self)}
-        self._die_if(Kind.KILL in kinds)
+        faults = {fault.kind: fault.length for fault in network.faults_now(self)}
+        self._die_if(Kind.KILL in faults)
         name = type(request).__name__
         request.API_VERSION = version = self._versions.api_version(request)
-        key = type(request).API_KEY
-        api = self._direct._served[key].api.name
-        seen = SeenRequest(api, version, request, node_id, ANONYMOUS, None)
-        connection = _BrokerSide(node_id)
-        self._direct._act(connection, Frame(key, version, 1, b""), seen, _action(kinds))
-        network.say(f"{self.name} {api} {_told(request)} -> {_answer(connection.response)}")
-        self._die_if(Kind.KILL_AFTER in kinds)
+        for kind in (Kind.LATE, Kind.AGAIN):
+            if kind in faults:
+                network.keep_for_later(request, version, node_id, faults[kind])
+        response = network.serve(request, version, node_id, _action(faults))
+        network.say(f"{self.name} {_name(request)} {_told(request)} -> {_answer(response)}")
+        self._die_if(Kind.KILL_AFTER in faults)
         pending = PendingResponse(name, 1_000)
-        if connection.response is None:
+        if response is None:
             pending.fail(self._no_answer(name, timeout_ms or self.settings.request_timeout_ms))
         else:
-            pending.succeed(connection.response)
+            pending.succeed(response)
         return pending
 
     def _die_if(self, dies: bool) -> None:
@@ -155,8 +198,18 @@ class Process(SinkClient):
             raise Death
 
 
-def _action(kinds: set[Kind]) -> Action | None:
-    if Kind.LOSE_REQUEST in kinds:
+@dataclass(frozen=True)
+class _Late:
+    """A request that comes at a later step."""
+
+    at: int
+    request: Any
+    version: int
+    node_id: int
+
+
+def _action(kinds: Collection[Kind]) -> Action | None:
+    if Kind.LOSE_REQUEST in kinds or Kind.LATE in kinds:
         return LoseRequest()
     if Kind.LOSE_ANSWER in kinds:
         return LoseAnswer()
@@ -164,6 +217,10 @@ def _action(kinds: set[Kind]) -> Action | None:
 
 
 _SHOWN = ("transactional_id", "v3_and_below_transactional_id", "producer_id", "producer_epoch", "committed")
+
+
+def _name(request: Any) -> str:
+    return type(request).__name__.removesuffix("Request")
 
 
 def _told(request: Any) -> str:

@@ -25,16 +25,21 @@ class Kind(str, Enum):
     TIME = "time passes"
     OPERATOR = "somebody runs penstock transactions"
     COMPACT = "the decision log is compacted"
+    LATE = "it gets no answer, and comes later"
+    AGAIN = "it comes a second time later"
+    FAIL_OVER = "all coordinators move to another broker, which loads for a while"
+    MARKERS = "no markers are written for a while"
 
 
 WEIGHTS = {
     Kind.KILL: 4, Kind.KILL_AFTER: 4, Kind.LOSE_REQUEST: 2, Kind.LOSE_ANSWER: 4, Kind.TWICE: 2,
     Kind.PAUSE: 5, Kind.TIME: 2, Kind.OPERATOR: 1, Kind.COMPACT: 1,
+    Kind.LATE: 4, Kind.AGAIN: 3, Kind.FAIL_OVER: 3, Kind.MARKERS: 3,
 }  # fmt: skip
 LENGTHS = (1, 2, 3, 5, 10, 30, 100)
 LAST_REQUEST = 160
 """A history without faults sends about as many requests."""
-MOST_FAULTS = 9
+MOST_FAULTS = 12
 
 
 @dataclass(frozen=True, slots=True)

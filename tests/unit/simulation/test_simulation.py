@@ -15,6 +15,7 @@ from penstock.sink.exactly_once import _commit, _recovery
 from tests.examples import examples
 from tests.simulation import judge
 from tests.simulation.history import run_plan, simulation
+from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.plan import Fault, Kind, Plan, plan_from_json, plan_of
 from tests.simulation.shrink import shrink
 
@@ -103,6 +104,16 @@ def _kills() -> Iterator[Fault]:
 
 def _fails(plan: Plan) -> bool:
     return run_plan(plan).violation is not None
+
+
+FOUND = [each for each in MUTANTS if each.seed is not None]
+
+
+@pytest.mark.parametrize("mutant", FOUND, ids=lambda mutant: mutant.name)
+def test_a_rule_that_is_taken_out_is_missed(mutant: Mutant) -> None:
+    with mutant.planted():
+        assert mutant.seed is not None
+        assert _fails(plan_of(mutant.seed))
 
 
 def test_the_judge_sees_what_is_lost_doubled_and_out_of_order(monkeypatch: pytest.MonkeyPatch) -> None:
