@@ -45,7 +45,7 @@ from penstock.sql.plan.rewrite import columns_in, transformed_below
 from penstock.sql.plan.types import BIGINT, INTEGERS
 
 _LEAST = 4
-"""A row that is in fewer windows is copied at once: putting rows together costs about two copies."""
+"""A row that is in fewer windows is copied at once, because rows go to Python to be put together."""
 _TYPES = (*INTEGERS, "STRING", "VARCHAR", "CHAR", "BOOLEAN", "DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "DECIMAL")
 """Types whose values Arrow compares as Spark does."""
 _MOST_DIGITS = 27
