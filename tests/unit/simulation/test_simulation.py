@@ -14,6 +14,7 @@ import pytest
 from penstock.sink.exactly_once import _commit, _recovery
 from tests.examples import examples
 from tests.simulation import judge
+from tests.simulation.bugs import HARMLESS
 from tests.simulation.history import run_plan, simulation
 from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.plan import Fault, Kind, Plan, plan_from_json, plan_of
@@ -114,6 +115,13 @@ def test_a_rule_that_is_taken_out_is_missed(mutant: Mutant) -> None:
     with mutant.planted():
         assert mutant.seed is not None
         assert _fails(plan_of(mutant.seed))
+
+
+@pytest.mark.parametrize("bug", HARMLESS, ids=lambda bug: bug.name)
+def test_a_known_bug_of_kafka_breaks_no_promise(bug: Mutant) -> None:
+    with bug.planted():
+        for seed in range(examples(100)):
+            assert not _fails(plan_of(seed)), f"seed {seed}"
 
 
 def test_the_judge_sees_what_is_lost_doubled_and_out_of_order(monkeypatch: pytest.MonkeyPatch) -> None:
