@@ -12,11 +12,19 @@ from pathlib import Path
 import pytest
 
 from tests.page.browser import Page, find_chromium, open_browser
+from tests.page.test_page import AXE
 from tests.site.__main__ import HTML, MKDOCS, build
 from tests.site.menu import entries
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not MKDOCS.exists(), reason="MkDocs is not installed (`make site` does it)")
 WIDTHS = (1280, 390)
+SAMPLES = ("/index.html", "/how-it-works.html", "/sink.html", "/api/penstock.errors.html")
+"""Pages with all kinds of parts: tables, code, diagrams, signatures. axe-core takes seconds for a page."""
+SCHEMES = ("default", "slate")
+SERIOUS = """axe.run({resultTypes: ['violations']}).then(found => found.violations
+    .filter(each => ['serious', 'critical'].includes(each.impact))
+    .map(each => each.id + ': ' + each.nodes.map(node => node.html).slice(0, 3)))"""
 FACTS = """({
     title: document.title,
     heading: document.querySelectorAll('article h1').length,
@@ -55,6 +63,9 @@ def test_the_site_builds_without_a_warning_and_each_page_can_be_read(tmp_path: P
     with served(HTML) as address, open_browser(tmp_path) as page:
         for width in WIDTHS:
             _check_pages(page, address, width)
+            if AXE.exists():
+                _check_access(page, address)
+        _check_search(page, address)
 
 
 def _check_files(html: Path) -> None:
@@ -86,3 +97,36 @@ def _mistakes(page: Page, address: str, path: str, width: int) -> Iterator[str]:
     yield from (f"{name}: {facts[name]}" for name in ("noAlt", "broken", "noText") if facts[name])
     yield from page.problems
     yield from (f"asked for {each}" for each in page.requests if not each.startswith((address, "data:")))
+
+
+def _check_access(page: Page, address: str) -> None:
+    """Contrast, names, keyboard: what axe-core finds in light and in dark colours."""
+    wrong = []
+    for path in SAMPLES:
+        page.open(address + path)
+        page.evaluate(AXE.read_text(encoding="utf-8") + ";0")
+        page.evaluate(
+            "document.head.append(Object.assign(document.createElement('style'), "
+            "{textContent: '* {transition: none !important}'}))"
+        )
+        for scheme in SCHEMES:
+            page.evaluate(f"document.body.setAttribute('data-md-color-scheme', '{scheme}')")
+            wrong += [f"{path}, {scheme}: {each}" for each in page.evaluate(SERIOUS)]
+    assert wrong == []
+
+
+def _check_search(page: Page, address: str) -> None:
+    """A word that one page explains leads to that page."""
+    page.resize(WIDTHS[0], 800)
+    page.open(f"{address}/index.html")
+    page.evaluate("""(() => {
+        const query = document.querySelector('[data-md-component=search-query]')
+        query.focus()
+        query.value = 'kerberos'
+        query.dispatchEvent(new Event('keyup'))
+        query.dispatchEvent(new Event('input'))
+    })()""")
+    links = (
+        "[...document.querySelectorAll('.md-search-result__link')].map(each => new URL(each.href).pathname)"
+    )
+    wait_until(lambda: "/security.html" in page.evaluate(links), "the answer of the search")

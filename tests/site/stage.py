@@ -90,3 +90,4 @@ def stage(folder: Path = PAGES) -> None:
         target.write_text(staged_text(page, known), encoding="utf-8")
     (folder / "decisions" / "index.md").write_text(decisions_page(known), encoding="utf-8")
     shutil.copytree(ROOT / "docs" / "images", folder / "images")
+    shutil.copytree(Path(__file__).with_name("extra"), folder / "extra")
