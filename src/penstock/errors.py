@@ -45,7 +45,8 @@ has its facts as attributes; none holds a secret.
     ├── SqlError                    a SQL statement cannot be read, or penstock does not serve it
     │   └── SqlFailedError          a batch INSERT failed while it ran
     ├── MaterializeError            a table does not belong to the batch that was to change it
-    │   └── TableOrderError         ... because the batch does not follow the last one of the table
+    │   ├── TableOrderError         ... because the batch does not follow the last one of the table
+    │   └── StagedRowsError         ... because rows in the staging folder cannot be read
     ├── CheckpointError             stored state cannot be read by this version
     └── DevBrokerError              the development broker did not start or stop
 """
@@ -401,6 +402,14 @@ class TableOrderError(MaterializeError):
 
     What to do: start with the checkpoint that belongs to the table, or build the table again with a new
     checkpoint.
+    """
+
+
+class StagedRowsError(MaterializeError):
+    """The driver or a task cannot read a file with rows of a batch in the staging folder.
+
+    What to do: if another driver of the query runs, let it run alone. Otherwise see that the folder can be
+    reached, and start the query again: Spark repeats the batch.
     """
 
 

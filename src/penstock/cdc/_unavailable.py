@@ -48,7 +48,8 @@ def _texts(placeholder: bytes) -> list[str]:
     named[6], named[8] = named[6] & 0x0F | 0x30, named[8] & 0x3F | 0x80  # as Java's UUID.nameUUIDFromBytes
     return [
         plain,
-        json.dumps({plain: plain}, separators=(",", ":")),  # hstore
+        json.dumps({plain: plain}, separators=(",", ":"), ensure_ascii=False),  # hstore
+        json.dumps({plain: plain}, separators=(",", ":")),
         base64.b64encode(placeholder).decode(),  # bytea, by `binary.handling.mode`
         base64.urlsafe_b64encode(placeholder).decode(),
         placeholder.hex(),
@@ -71,7 +72,7 @@ def _integers(column: pa.Array, placeholder: bytes) -> pa.Array | None:
     if not pc.any(candidates).as_py():
         return None
     places = pc.indices_nonzero(pc.fill_null(candidates, False)).to_pylist()
-    wanted = list(placeholder)
+    wanted = [byte - 256 if byte > 127 else byte for byte in placeholder]  # as Java's bytes
     mask = np.zeros(len(column), bool)
     mask[[place for place in places if column[place].as_py() == wanted]] = True
     return pa.array(mask) if mask.any() else None

@@ -12,9 +12,11 @@ from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
-from penstock.errors import MaterializeError, TableOrderError
+from penstock.errors import MaterializeError, StagedRowsError, TableOrderError
 from penstock.targets.batch import Batch
 from penstock.targets.staged import AppliesStaged, Runner, Staged
+
+_NOT_OF_THE_TABLE = (StagedRowsError, TableOrderError, MemoryError)
 
 
 class Target(Protocol):
@@ -33,8 +35,8 @@ class Failure(NamedTuple):
     Attributes:
         error: of the table, of Spark or of the staging folder.
         stops: whether the query has to stop, because the cause is perhaps not the table: it has other
-            batches, a job of Spark has failed, perhaps because the query is being stopped, or another driver
-            has deleted the files of the batch.
+            batches, a job of Spark has failed, perhaps because the query is being stopped, the files of the
+            batch cannot be read, or the driver lacks memory.
     """
 
     error: Exception
@@ -78,8 +80,7 @@ def apply_all(
         try:
             _apply(target_of(topic), batches[topic], noting)
         except Exception as error:  # noqa: BLE001 - each library of a target has its own
-            is_gone = isinstance(error, MaterializeError) and isinstance(error.__cause__, FileNotFoundError)
-            return Failure(error, noting.has_failed or is_gone or isinstance(error, TableOrderError))
+            return Failure(error, noting.has_failed or isinstance(error, _NOT_OF_THE_TABLE))
         return None
 
     if len(batches) <= 1:

@@ -37,6 +37,6 @@ def slices(
     made = Slices(
         arrow(df.schema), time, 1_000 * length_ms, 1_000 * offset_ms, tuple(keys), tuple(parse_calls(calls))
     )
-    found = map_rows(df, made.run, from_arrow_schema(made.out_columns))
+    found = map_rows(df, made.run, from_arrow_schema(made.out_columns, prefer_timestamp_ntz=True))
     mark = df.schema[time].metadata.get(WATERMARK)
     return found if mark is None else found.withMetadata(time, {WATERMARK: mark})

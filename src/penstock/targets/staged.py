@@ -16,7 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from penstock.errors import MaterializeError
+from penstock.errors import StagedRowsError
 from penstock.state.files import open_files
 from penstock.targets.batch import Batch, LastRows, Sums, check_keys, columns_of, digest_of, sums_of
 from penstock.targets.change import NO_CHANGE, ColumnChange
@@ -213,13 +213,22 @@ class Staged:
         try:
             content = open_files(self.location).read(path)
         except FileNotFoundError as error:
-            raise MaterializeError(
+            raise StagedRowsError(
                 f"The file {path} with rows of batch {self.batch_id} of query {self.query_id} is not in the "
                 "staging folder any more. Another driver of the query has applied this batch or a later one "
                 "and has deleted the files, or a program has emptied the folder. This driver wrote nothing "
                 "of the batch into the table, and it stops. If another driver runs, let it run alone. "
                 "Otherwise start the query again: Spark repeats the batch, and the marker of the table says "
                 "if it was applied.",
+                query_id=self.query_id,
+                batch_id=self.batch_id,
+            ) from error
+        except Exception as error:  # each library of a store has its own
+            raise StagedRowsError(
+                f"The file {path} with rows of batch {self.batch_id} of query {self.query_id} cannot be read "
+                f"from the staging folder: {error}. This driver wrote nothing of the batch into the table, "
+                "and it stops. See that the folder can be reached and that its credentials are valid. Then "
+                "start the query again: Spark repeats the batch.",
                 query_id=self.query_id,
                 batch_id=self.batch_id,
             ) from error

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from penstock.cdc import gather
 from penstock.cdc.in_files import Staging
 from penstock.errors import DecodeError, MaterializeError
+from penstock.state.files import LocalFiles
 from penstock.targets.batch import Batch
 from penstock.targets.staged import Runner, Staged, StagingFolder
 from tests.unit.cdc.messages import message
@@ -185,6 +186,20 @@ def gone(world: StagedWorld) -> Iterator[None]:
     assert StagedTable.apply_staged is apply
 
 
+def unreadable(_world: StagedWorld) -> Iterator[None]:
+    """The store of the staging folder is too busy, where the driver reads the files."""
+
+    def busy(_files: LocalFiles, _path: str) -> bytes:
+        raise OSError("slow down")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(
+            StagedTable, "apply_staged", lambda table, batch, _run: table.apply(batch.on_driver())
+        )
+        patched.setattr(LocalFiles, "read", busy)
+        yield
+
+
 def failing_jobs(world: StagedWorld) -> Iterator[None]:
     """Spark cancels the jobs, because the query is being stopped."""
     world.error = RuntimeError("the job was cancelled")
@@ -192,12 +207,14 @@ def failing_jobs(world: StagedWorld) -> Iterator[None]:
     world.error = None
 
 
-@pytest.mark.parametrize("fault", [gone, failing_jobs])
+@pytest.mark.parametrize("fault", [gone, unreadable, failing_jobs])
 def test_a_fault_that_is_not_of_the_table_leaves_no_table_out(tmp_path: Path, fault: Any) -> None:
     world = StagedWorld(tmp_path)
     world.run(0, [goods(0, id=1, name="a")])
     for _ in fault(world):
-        with pytest.raises((MaterializeError, RuntimeError), match=r"not in the staging folder|cancelled"):
+        with pytest.raises(
+            (MaterializeError, RuntimeError), match=r"not in the staging folder|slow down|cancelled"
+        ):
             world.run(1, [goods(1, id=1, name="b")], on_table_error="leave-out")
     world.run(1, [goods(1, id=1, name="b")], on_table_error="leave-out")
     assert world.tables["goods"].rows == {1: {"id": 1, "name": "b"}}
@@ -211,3 +228,14 @@ def test_a_table_that_fails_is_left_out(tmp_path: Path, caplog: pytest.LogCaptur
     world.run(1, [goods(1, id=1, name="b")], on_table_error="leave-out")
     assert world.tables["goods"].rows == {}
     assert "left out in batch 0" in caplog.text
+
+
+def test_a_topic_with_a_bad_record_gets_no_rows_of_its_other_tasks(tmp_path: Path) -> None:
+    world = StagedWorld(tmp_path)
+    world.run(0, [goods(0, id=1, name="a")], tasks=2)
+    bad = message("bad", id=3, name="c")
+    records = [("goods", 0, 1, message("+I", id=2, name="b")), ("goods", 1, 0, bad)]
+    with pytest.raises(DecodeError, match="Topic goods"):
+        world.run(1, records, tasks=2)
+    world.run(1, records, tasks=2, on_table_error="leave-out")
+    assert world.tables["goods"].rows == {1: {"id": 1, "name": "a"}}

@@ -388,6 +388,24 @@ def test_the_placeholder_of_the_connector_counts() -> None:
     assert (index, "(?gone?)" in reason) == (0, True)
 
 
+@pytest.mark.parametrize(
+    ("given", "raw"),
+    [
+        (field("x", "string"), '{"nicht verfügbar":"nicht verfügbar"}'),
+        (field("x", "string"), '{"nicht verf\\u00fcgbar":"nicht verf\\u00fcgbar"}'),
+        (array(field("", "int32")), [*b"nicht verf", 0xC3 - 256, 0xBC - 256, *b"gbar"]),
+    ],
+    ids=["hstore", "hstore in ASCII", "integers, signed as Java's bytes"],
+)
+def test_a_placeholder_with_letters_outside_of_ascii_counts(given: Field, raw: Any) -> None:
+    fields = [ID, given]
+    messages = message_format(OPTIONS, placeholder="nicht verfügbar")
+    kind = pa.string() if isinstance(raw, str) else pa.list_(pa.int32())
+    columns = pa.schema([("id", pa.int64()), ("x", kind)])
+    changes = messages.changes(binary([None]), binary([value(fields, {"id": 1, "x": raw}, op="u")]), columns)
+    assert ["(nicht verfügbar)" in one.reason for one in changes.failures] == [True]
+
+
 @pytest.mark.parametrize("placeholder", ["", "hex:00"])
 def test_a_placeholder_that_is_no_text_is_refused(placeholder: str) -> None:
     with pytest.raises(OptionError, match="Expected the text that Debezium writes as `unavailable_value`"):

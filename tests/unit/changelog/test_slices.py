@@ -120,6 +120,18 @@ def test_rows_of_a_slice_become_one() -> None:
     assert found[0][1]["n"] == found[0][1]["i"] == 100
 
 
+def test_a_sum_of_a_batch_with_millions_of_rows_does_not_wrap_around() -> None:
+    """Spark's `maxRecordsPerBatch` bounds a batch, and may be 0."""
+    count, value = 3_000_000, (1 << 63) // 2_000_000
+    row = {"t": 0, "k": "a", "i": value, "s": None, "d": None}
+    rows = pa.concat_tables([table([row])] * 1_000).combine_chunks()
+    batch = pa.concat_tables([rows] * (count // 1_000)).combine_chunks()
+    sums = [
+        each.column("i").to_numpy().astype(object).sum() for each in made(1_000, 0).run(batch.to_batches())
+    ]
+    assert sum(sums) == count * value
+
+
 def test_a_sum_that_may_not_fit_is_left_to_spark() -> None:
     """A sum of Arrow begins again at the other end. Spark ends the query with an error."""
     rows = [{"t": 0, "k": "a", "i": BIG, "s": None, "d": None}] * 3

@@ -166,3 +166,18 @@ def test_what_is_missing_is_replaced(program: str) -> None:
         timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_a_timestamp_without_a_zone_keeps_its_type_in_each_version() -> None:
+    """The default of `prefer_timestamp_ntz` differs between versions of PySpark."""
+    calls = [
+        (path.name, call)
+        for path in SOURCE.rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(call, ast.Call) and ast.unparse(call.func) in {"from_arrow_schema", "from_arrow_type"}
+    ]
+    assert calls
+    without = [
+        name for name, call in calls if "prefer_timestamp_ntz" not in {each.arg for each in call.keywords}
+    ]
+    assert without == []

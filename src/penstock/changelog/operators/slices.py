@@ -19,8 +19,6 @@ from penstock.changelog.operators.sums import sum_type
 _MOST_ROWS = 1_000_000
 _MOST_BYTES = 64 << 20
 """What a task holds before it gives rows away."""
-_FITS = (1 << 63) // _MOST_ROWS // 2
-"""So many rows with integers of at most this size have a sum that fits. Half is for the last batch."""
 _SUMMED = ("count", "sum")
 
 
@@ -98,7 +96,8 @@ class Slices:
         if call.function != "sum" or values.type != pa.int64():
             return True
         bounds = pc.min_max(values)
-        return all(each.as_py() is None or abs(each.as_py()) <= _FITS for each in bounds.values())
+        most = max(abs(each.as_py() or 0) for each in bounds.values())
+        return bool(most * table.num_rows < 1 << 63)
 
 
 def _size(batch: pa.RecordBatch) -> int:

@@ -103,6 +103,6 @@ def _sql_type(kind: pa.DataType) -> str:
     from pyspark.sql.pandas.types import from_arrow_type  # noqa: PLC0415 - lazy
 
     try:
-        return type_text(flink_type(from_arrow_type(kind)))
+        return type_text(flink_type(from_arrow_type(kind, prefer_timestamp_ntz=True)))
     except (PySparkException, ValueError):
         return str(kind)
