@@ -361,9 +361,12 @@ class DecisionLogError(ExactlyOnceError):
 
 
 class RowError(PenstockError):
-    """A row cannot become a Kafka record.
+    """A row breaks a rule.
 
-    What to do: correct the row, or the query that makes it.
+    It cannot become a Kafka record, or it does not fit the changelog (a row goes that was never there, two
+    rows have one sort key), or a table cannot take it (a null in a key or in a NOT NULL column).
+
+    What to do: the message names the rule. Correct the row, or the query that makes it.
     """
 
 
