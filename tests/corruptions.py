@@ -1,20 +1,24 @@
 """Plant corruptions in topics and receipts, and see that `penstock verify` finds each and invents none.
 
-    python -m tests.corruptions --count 1000 --seed 35
+    python -m tests.corruptions --count 120 --seed 35
 
 Runs in tests only, on the fake Kafka. The batches are written by the real driver of the sink. Beside them
-stand what honest clusters have: aborted transactions, records of other programs, retention, compaction, an
-open transaction. Each history is run once without and once with a corruption.
+stand what honest clusters have: aborted transactions, also of the producer id that commits the next one,
+records of other programs, retention, compaction, an open transaction. Each history is run once without and
+once with a corruption, and once with something missing that must not be called proven.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
+import struct
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
+
+from kafka.record.util import calc_crc32c
 
 from penstock.client.transactions.steps import TransactionProtocol
 from penstock.codec import RecordBatchDecoder
@@ -22,6 +26,7 @@ from penstock.observe.verify.check import verify
 from penstock.observe.verify.found import Report, Verdict
 from penstock.sink.exactly_once.digest import RecordDigest
 from penstock.sink.exactly_once.log import DecisionLog
+from penstock.sink.exactly_once.names import TransactionNames
 from penstock.sink.exactly_once.receipt import Facts, Receipt, WrittenTransaction
 from penstock.testing.fake._batches import Batch, marker
 from penstock.testing.fake._log import AbortedTransaction
@@ -33,6 +38,7 @@ from tests.unit.sink_cluster import TARGET, SinkCluster
 from tests.unit.virtual_time import client_waits_in_virtual_time
 
 SOURCE = TopicPartition("source", 0)
+_HEADER_BYTES, _COUNT_AT = 61, 57
 
 
 @dataclass
@@ -46,6 +52,7 @@ class History:
         touched: the numbers of the batches that a corruption has changed.
         is_copy: whether the user says that the query copies.
         is_only_writer: whether the user says that no other program writes.
+        has_other_writers: whether the user says otherwise that other programs write.
     """
 
     random: random.Random
@@ -54,6 +61,7 @@ class History:
     touched: set[int] = field(default_factory=set)
     is_copy: bool = False
     is_only_writer: bool = False
+    has_other_writers: bool = True
 
     def report(self) -> Report:
         """Return what verify says."""
@@ -66,6 +74,7 @@ class History:
             {},
             copied=("key", "value", "headers") if self.is_copy else None,
             is_only_writer=self.is_only_writer,
+            has_other_writers=self.has_other_writers and not self.is_only_writer,
         )
 
 
@@ -103,6 +112,9 @@ def _write_batch(history: History, batch_id: int) -> None:
         _other_records(history)
         if choice.random() < 0.3:  # an attempt that fails
             run_task(cluster, mandate, batch_id, number, rows=[*rows, "never"])
+        if choice.random() < 0.3:  # an attempt whose producer id the next one takes over, which aborts it
+            identity = cluster.take(TransactionNames(mandate.prefix).data_id(number, 1))
+            cluster.write(identity, [*rows, "never"])
         reports.append(run_task(cluster, mandate, batch_id, number, attempt=1, rows=rows))
     read = (OffsetRange(SOURCE, begin, end),)
     side.commit(with_offsets(reports), facts=Facts("0.1.0", "4.2.1", read, {SOURCE.topic: topic_id}))
@@ -128,6 +140,22 @@ def _compaction(history: History, topic: str) -> None:
         log.batches.remove(history.random.choice(data))
 
 
+def _emptied(history: History) -> None:
+    """Let compaction take all records of a batch, and leave its header, as for the last one of a producer."""
+    with history.cluster.kafka.log(TARGET.topic) as log:
+        at = history.random.choice([at for at, each in enumerate(log.batches) if not each.is_control])
+        log.batches[at] = emptied(log.batches[at])
+
+
+def emptied(found: Batch) -> Batch:
+    """Return the header of a batch, with no records."""
+    data = bytearray(found.data[:_HEADER_BYTES])
+    struct.pack_into(">i", data, 8, _HEADER_BYTES - 12)
+    struct.pack_into(">i", data, _COUNT_AT, 0)
+    struct.pack_into(">I", data, 17, calc_crc32c(memoryview(data)[21:]))
+    return Batch.of(bytes(data))
+
+
 def _open_transaction(history: History) -> None:
     """Let a transaction of another program hide the end of the target."""
     with history.cluster.kafka.log(TARGET.topic) as log:
@@ -142,6 +170,7 @@ HONEST: dict[str, Event] = {
     "retention of the target": lambda history: _retention(history, TARGET.topic),
     "retention of the source": lambda history: _retention(history, SOURCE.topic),
     "compaction of the target": lambda history: _compaction(history, TARGET.topic),
+    "compaction that leaves a header": _emptied,
     "compaction of the source": lambda history: _compaction(history, SOURCE.topic),
     "an open transaction": _open_transaction,
     "a target that was created again": lambda history: history.cluster.recreate_target(),
@@ -284,7 +313,12 @@ def cut_back(history: History) -> None:
 
 def aborted(history: History) -> None:
     """Let the log say that a transaction was aborted."""
-    _, written = _place(history)
+    aborted_at(history, *_place(history))
+
+
+def aborted_at(history: History, receipt: Receipt, written: WrittenTransaction) -> None:
+    """Let the log say that this transaction of a batch was aborted."""
+    history.touched.add(receipt.batch_id)
     with history.cluster.kafka.log(TARGET.topic) as log:
         at = _index(log.batches, written)
         end = next(
@@ -404,6 +438,64 @@ CORRUPTIONS: dict[str, Event] = {
 }
 
 
+# ----- what may neither be called proven nor a difference
+
+
+def no_ranges(history: History) -> None:
+    """Forget what a batch has read."""
+    receipt, _ = _place(history)
+    history.receipts = [replace(each, read=None) if each is receipt else each for each in history.receipts]
+
+
+def no_receipt(history: History) -> None:
+    """Lose the receipt of a batch between two others, which read nothing."""
+    at = history.random.randrange(1, len(history.receipts))
+    history.receipts = [
+        each if number < at else replace(each, batch_id=each.batch_id + 1)
+        for number, each in enumerate(history.receipts)
+    ]
+
+
+def stray(history: History) -> None:
+    """Let an attempt of a task, which no receipt names, be committed as well."""
+    history.is_only_writer = history.has_other_writers = False
+    _, written = _place(history)
+    with history.cluster.kafka.log(TARGET.topic) as log:
+        values = _values(log.batches[_index(log.batches, written)])
+        log.append(Batch.of(batch(*values)), leader_epoch=0)
+    _write_batch(history, max(each.batch_id for each in history.receipts) + 1)
+    log_again = DecisionLog(history.cluster.log_store, PREFIX)
+    assert log_again.open(create=False)
+    history.receipts = log_again.receipts()
+
+
+def new_partition(history: History) -> None:
+    """Let a batch be the first that reads a topic partition, from an offset in the middle."""
+    at = history.random.randrange(1, len(history.receipts))
+    receipt = history.receipts[at]
+    assert receipt.read is not None
+    added = OffsetRange(TopicPartition(SOURCE.topic, 1), 3, 3 + history.random.randint(1, 9))
+    history.receipts[at] = replace(receipt, read=(*receipt.read, added))
+
+
+UNPROVABLE: dict[str, Event] = {
+    "no ranges": no_ranges,
+    "no receipt": no_receipt,
+    "stray attempt": stray,
+    "new topic partition": new_partition,
+}
+
+
+def unprovable_failure(seed: int, name: str) -> str | None:
+    """Return what verify has called proven, or a difference; None: nothing."""
+    history = write_history(seed)
+    UNPROVABLE[name](history)
+    report = history.report()
+    if report.verdict is not Verdict.NOT_PROVABLE:
+        return f"seed {seed}, {name}: {report.verdict.value} {report.to_json()}"
+    return None
+
+
 def honest_failure(seed: int, name: str) -> str | None:
     """Return what verify has invented about an honest history; None: nothing."""
     history = write_history(seed)
@@ -432,20 +524,31 @@ def corruption_failure(seed: int, name: str) -> str | None:
 def main() -> None:
     """Plant many corruptions, and print how many were found."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=1_000, help="of corruptions")
+    parser.add_argument("--count", type=int, default=120, help="of corruptions")
     parser.add_argument("--seed", type=int, default=35)
     given = parser.parse_args()
-    names, honest = list(CORRUPTIONS), list(HONEST)
+    names, honest, unprovable = list(CORRUPTIONS), list(HONEST), list(UNPROVABLE)
     found, failures = Counter[str](), list[str]()
     with client_waits_in_virtual_time():
         for number in range(given.count):
             seed = given.seed * 1_000_000 + number
             name, event = names[number % len(names)], honest[number % len(honest)]
-            failures += filter(None, [corruption_failure(seed, name), honest_failure(seed, event)])
+            missing = unprovable[number % len(unprovable)]
+            failures += filter(
+                None,
+                [
+                    corruption_failure(seed, name),
+                    honest_failure(seed, event),
+                    unprovable_failure(seed, missing),
+                ],
+            )
             found[name] += 1
     lines = [f"{name:<22} {found[name]:>6} planted" for name in names]
-    lines.append(f"{given.count} corruptions, {given.count} honest histories, seed {given.seed}")
-    lines.append(f"not found, or found elsewhere, or invented: {len(failures)}")
+    lines.append(
+        f"{given.count} corruptions, {given.count} honest histories, {given.count} that are not provable, "
+        f"seed {given.seed}"
+    )
+    lines.append(f"not found, or found elsewhere, or invented, or called proven: {len(failures)}")
     print("\n".join([*lines, *failures[:20]]))  # noqa: T201 - its output
     raise SystemExit(bool(failures))
 

@@ -106,7 +106,10 @@ def test_a_batch_of_a_stream_leaves_a_receipt_of_what_it_read_and_wrote(
 
 def _check_verify(arguments: list[str]) -> None:
     """Check that two batches are proven, with a record of another program between them."""
-    shown = CliRunner().invoke(app, [*arguments, "--json"])
+    shown = CliRunner().invoke(app, arguments)
+    assert shown.exit_code == NOT_ALL_PROVABLE
+    assert "say --other-writers" in shown.stdout
+    shown = CliRunner().invoke(app, [*arguments, "--other-writers", "--json"])
     report = json.loads(shown.stdout)
     assert (shown.exit_code, report["verdict"]) == (PROVEN, "proven")
     assert [each["inputs"] for each in report["batches"]] == ["each once"] * 2

@@ -1,7 +1,7 @@
 """`penstock verify`: prove from the receipts that each record was written once, or name what differs.
 
 Runs on any machine that reaches the brokers. Invariants: nothing is changed; with --json, stdout is JSON; the
-exit code says what was found, and an error is never taken for a proof.
+exit code says what was found, and no error is taken for a proof or a difference.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from contextlib import nullcontext
+from traceback import format_exception
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,15 +22,15 @@ from penstock.cli.connecting import (
     connected,
     find_cluster,
 )
-from penstock.cli.receipts import From, Json, LogTopic, To, at, between, unfinished_of
+from penstock.cli.receipts import From, Json, LogTopic, To, at, between
 from penstock.errors import OptionError, PenstockError
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    from penstock.cli._verified import Wanted
     from penstock.client.net.connection import KafkaConnections
     from penstock.observe.verify.found import BatchResult, Finding, Report
-    from penstock.sink.exactly_once.receipt import Receipt
 
 PROVEN, DIFFERS, USAGE, NOT_ALL_PROVABLE, FAILED = range(5)
 """The exit codes."""
@@ -37,7 +38,11 @@ _COLUMNS = ("key", "value", "headers")
 
 Prefix = Annotated[
     str | None,
-    typer.Option("--prefix", help="The query's sink.transactional-id-prefix. Without it: --checkpoint."),
+    typer.Option(
+        "--prefix",
+        help="The query's sink.transactional-id-prefix. Without it: --checkpoint, and all prefixes that have "
+        "written its query.",
+    ),
 ]
 Checkpoint = Annotated[
     str | None, typer.Option("--checkpoint", help="The query's checkpointLocation: only its batches.")
@@ -58,6 +63,14 @@ OnlyWriter = Annotated[
         "receipt names is a difference.",
     ),
 ]
+OtherWriters = Annotated[
+    bool,
+    typer.Option(
+        "--other-writers",
+        help="Other programs write the target topics too. Then records that no receipt names are counted "
+        "only. Without it, they are not provable: they may double records of a batch.",
+    ),
+]
 SourceServers = Annotated[
     str | None,
     typer.Option("--source-bootstrap-server", help="The brokers of the source, if they are others."),
@@ -71,6 +84,7 @@ def verify(  # noqa: PLR0913, PLR0917 - each is an option of the command
     end: To = None,
     copy: Copy = None,
     only_writer: OnlyWriter = False,
+    other_writers: OtherWriters = False,
     source_bootstrap_server: SourceServers = None,
     bootstrap_server: OptionalServers = None,
     name: ClusterName = None,
@@ -84,10 +98,7 @@ def verify(  # noqa: PLR0913, PLR0917 - each is an option of the command
     failed.
     """
     try:
-        if prefix is None and checkpoint is None:
-            raise OptionError("Expected --prefix or --checkpoint, got none of them. Nothing was read.")
-        copied = None if copy is None else _columns(copy)
-        chosen = between(begin, end)
+        wanted = _wanted(prefix, checkpoint, log_topic, between(begin, end), copy, only_writer, other_writers)
         cluster = find_cluster(bootstrap_server, name, command_config)
         typer.echo(f"Cluster: {cluster}", err=True)
         with connected(cluster) as target:
@@ -95,33 +106,42 @@ def verify(  # noqa: PLR0913, PLR0917 - each is an option of the command
             if source_bootstrap_server is not None:
                 source = connected(find_cluster(source_bootstrap_server, None, command_config))
             with source as source_connections:
-                report = _report(
-                    target,
-                    source_connections,
-                    _Wanted(prefix, checkpoint, log_topic, chosen),
-                    copied,
-                    is_only_writer=only_writer,
-                )
+                report = _report(target, source_connections, wanted)
+        for line in [json.dumps(report.to_json())] if as_json else _lines(report):
+            typer.echo(line)
     except PenstockError as error:
         typer.secho(f"penstock: {error}", fg="red", err=True)
         if (asked := error.facts.get(ASKED_CLUSTER)) is not None:
             typer.secho(f"The cluster that was asked: {asked}", fg="red", err=True)
         raise typer.Exit(USAGE if isinstance(error, OptionError) else FAILED) from error
-    if as_json:
-        typer.echo(json.dumps(report.to_json()))
-    else:
-        for line in _lines(report):
-            typer.echo(line)
+    except (typer.Exit, typer.Abort, typer.BadParameter):
+        raise
+    except (Exception, KeyboardInterrupt) as error:  # Python's own exit code, 1, would mean "differs"
+        typer.secho("".join(format_exception(error)), err=True)
+        typer.secho(
+            f"penstock: verify failed ({type(error).__name__}). Nothing is proven.", fg="red", err=True
+        )
+        raise typer.Exit(FAILED) from error
     raise typer.Exit(_exit_code(report))
 
 
-class _Wanted:
-    """The batches that the user asks for."""
+def _wanted(
+    prefix: str | None,
+    checkpoint: str | None,
+    log_topic: str | None,
+    times: range,
+    copy: str | None,
+    only_writer: bool,
+    other_writers: bool,
+) -> Wanted:
+    from penstock.cli._verified import Wanted  # noqa: PLC0415 - lazy
 
-    def __init__(
-        self, prefix: str | None, checkpoint: str | None, log_topic: str | None, times: range
-    ) -> None:
-        self.prefix, self.checkpoint, self.log_topic, self.times = prefix, checkpoint, log_topic, times
+    if prefix is None and checkpoint is None:
+        raise OptionError("Expected --prefix or --checkpoint, got none of them. Nothing was read.")
+    if only_writer and other_writers:
+        raise OptionError("Expected --only-writer or --other-writers, got both. Nothing was read.")
+    copied = None if copy is None else _columns(copy)
+    return Wanted(prefix, checkpoint, log_topic, times, copied, only_writer, other_writers)
 
 
 def _columns(text: str) -> tuple[str, ...]:
@@ -135,49 +155,10 @@ def _columns(text: str) -> tuple[str, ...]:
     return found
 
 
-def _report(
-    target: KafkaConnections,
-    source: KafkaConnections,
-    wanted: _Wanted,
-    copied: tuple[str, ...] | None,
-    *,
-    is_only_writer: bool,
-) -> Report:
-    from penstock.observe.checkpoint import read_checkpoint  # noqa: PLC0415 - lazy
-    from penstock.observe.verify.check import verify as check  # noqa: PLC0415 - lazy
-    from penstock.observe.verify.check import with_checkpoint  # noqa: PLC0415 - lazy
-    from penstock.observe.verify.found import Report  # noqa: PLC0415 - lazy
+def _report(target: KafkaConnections, source: KafkaConnections, wanted: Wanted) -> Report:
+    from penstock.cli._verified import report_of  # noqa: PLC0415 - lazy
 
-    query_id = None if wanted.checkpoint is None else read_checkpoint(wanted.checkpoint).query_id
-    for prefix in _prefixes(target, wanted.prefix):
-        receipts, statuses = _receipts(target, prefix, wanted.log_topic)
-        if wanted.checkpoint is not None:
-            if query_id not in {each.query_id for each in receipts}:
-                continue
-            receipts = with_checkpoint(receipts, wanted.checkpoint)
-        chosen = [
-            each
-            for each in receipts
-            if each.at_ms in wanted.times and (wanted.checkpoint is None or each.query_id == query_id)
-        ]
-        return check(target, source, receipts, chosen, statuses, copied=copied, is_only_writer=is_only_writer)
-    return Report([])
-
-
-def _prefixes(connections: KafkaConnections, prefix: str | None) -> list[str]:
-    from penstock.sink.exactly_once.by_hand import known_prefixes  # noqa: PLC0415 - lazy
-
-    return known_prefixes(connections) if prefix is None else [prefix]
-
-
-def _receipts(
-    connections: KafkaConnections, prefix: str, log_topic: str | None
-) -> tuple[list[Receipt], dict[tuple[str, int], str]]:
-    from penstock.sink.exactly_once.by_hand import transaction_tools  # noqa: PLC0415 - lazy
-    from penstock.sink.exactly_once.driver_side import ExactlyOnceSettings  # noqa: PLC0415 - lazy
-
-    tools = transaction_tools(ExactlyOnceSettings(connections.settings, prefix, log_topic), connections)
-    return tools.receipts(), dict(unfinished_of(tools.decisions()))
+    return report_of(target, source, wanted)
 
 
 def _exit_code(report: Report) -> int:
@@ -191,7 +172,8 @@ def _lines(report: Report) -> list[str]:
     if not report.batches:
         return [
             "Nothing is proven: no receipt was found for this time. The decision log keeps those of about "
-            "the last 10,000 batches, and batches of older versions have none."
+            "the last 10,000 batches, and batches of older versions have none.",
+            *(f"  {_place(each)}{each.text}" for each in report.findings),
         ]
     lines = [f"{'batch':<60} {'verdict':<13} {'inputs':<13} {'read':>12} {'wrote':>12} {'found':>12}"]
     for each in report.batches:

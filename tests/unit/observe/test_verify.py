@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import tracemalloc
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
 from penstock.cli import verify as command
 from penstock.cli.app import app
 from penstock.observe.verify._read import Hole, Part, Why, read_pieces
+from penstock.observe.verify._rows import differing_rows
 from penstock.observe.verify.check import verify
 from penstock.observe.verify.found import BatchResult, Finding, Inputs, Report, Verdict
+from penstock.sink.exactly_once.decision import BATCH_WRITE_PREFIX
+from penstock.sink.exactly_once.receipt import Receipt, WrittenTransaction
 from penstock.testing.fake._batches import Batch
 from penstock.types import OffsetRange
 from tests import corruptions
@@ -39,6 +45,12 @@ def test_a_corruption_is_found_where_it_is(name: str) -> None:
 @pytest.mark.parametrize("name", corruptions.HONEST)
 def test_nothing_is_invented(name: str) -> None:
     failures = [corruptions.honest_failure(seed, name) for seed in SEEDS]
+    assert [each for each in failures if each] == []
+
+
+@pytest.mark.parametrize("name", corruptions.UNPROVABLE)
+def test_what_is_missing_is_not_called_proven(name: str) -> None:
+    failures = [corruptions.unprovable_failure(seed, name) for seed in SEEDS]
     assert [each for each in failures if each] == []
 
 
@@ -142,6 +154,217 @@ def test_a_damaged_record_batch_hides_only_itself() -> None:
     assert count == end - damaged.last_offset - 1
 
 
+def _taken_over() -> tuple[corruptions.History, Receipt]:
+    """Return a history with a batch whose producer id has aborted a transaction in the same log before."""
+    for seed in range(99):
+        history = _history(seed)
+        begin = history.receipts[0].transactions[0].spans[0].span.first or 0
+        with history.cluster.kafka.log(TARGET.topic) as log:
+            aborted = [each for each in log.aborted if each.first_offset > begin]
+        for receipt in history.receipts:
+            written = receipt.transactions[0]
+            ends = [each.marker_offset for each in aborted if each.producer_id == written.producer_id]
+            if len(receipt.transactions) > 1 and ends and ends[0] < (written.spans[0].span.first or 0):
+                return history, receipt
+    raise AssertionError("no seed has one")
+
+
+def _first_batch(history: corruptions.History, written: WrittenTransaction) -> int:
+    with history.cluster.kafka.log(TARGET.topic) as log:
+        return corruptions._index(log.batches, written)
+
+
+def test_a_damaged_batch_hides_no_committed_transaction_of_a_producer_that_has_aborted_another() -> None:
+    history, receipt = _taken_over()
+    damaged = receipt.transactions[1]
+    at = _first_batch(history, damaged)
+    with history.cluster.kafka.log(TARGET.topic) as log:
+        data = bytearray(log.batches[at].data)
+        data[-1] ^= 1
+        log.batches[at] = log.batches[at]._replace(data=bytes(data))
+    report = history.report()
+    assert {each.receipt.batch_id for each in report.batches if each.findings} == {receipt.batch_id}
+    found = next(each for each in report.batches if each.receipt is receipt)
+    assert {each.kind for each in found.findings} == {"torn"}
+    assert {(each.first, each.end) for each in found.findings} == {
+        (damaged.spans[0].span.first, (damaged.spans[0].span.last or 0) + 1)
+    }
+
+
+def test_a_damaged_marker_leaves_unknown_whether_the_producer_id_still_aborts() -> None:
+    history, receipt = _taken_over()
+    producer_id = receipt.transactions[0].producer_id
+    with history.cluster.kafka.log(TARGET.topic) as log:
+        ends = {each.marker_offset for each in log.aborted if each.producer_id == producer_id}
+        for at, each in enumerate(log.batches):
+            if each.base_offset in ends:
+                data = bytearray(each.data)
+                data[-1] ^= 1
+                log.batches[at] = each._replace(data=bytes(data))
+    assert "lost" not in _kinds(history.report())
+
+
+def test_compaction_that_leaves_the_header_of_a_batch_has_not_aborted_it() -> None:
+    history, receipt = _taken_over()
+    at = _first_batch(history, receipt.transactions[0])
+    with history.cluster.kafka.log(TARGET.topic) as log:
+        log.batches[at] = corruptions.emptied(log.batches[at])
+    report = history.report()
+    assert report.verdict is Verdict.NOT_PROVABLE
+    assert "compacted" in _kinds(report)
+
+
+def test_a_longer_log_of_a_topic_without_a_known_id_has_lost_nothing() -> None:
+    history = _history()
+    history.receipts = [replace(each, topic_ids={}) for each in history.receipts]
+    history.cluster.recreate_target()
+    with history.cluster.kafka.log(TARGET.topic) as log:
+        for _ in range(99):
+            log.append(Batch.of(batch(b"new")), leader_epoch=0)
+    report = history.report()
+    assert report.verdict is Verdict.NOT_PROVABLE
+    assert _kinds(report) >= {"lost-or-recreated"}
+    assert not _kinds(report) & {"lost", "not-a-copy", "lost-row"}
+
+
+def test_a_source_without_a_known_id_may_be_another_one() -> None:
+    history = _history()
+    corruptions.source_changed(history)
+    assert history.report().verdict is Verdict.DIFFERS
+    history.receipts = [
+        replace(each, topic_ids={TARGET.topic: each.topic_ids[TARGET.topic]}) for each in history.receipts
+    ]
+    report = history.report()
+    assert report.verdict is Verdict.NOT_PROVABLE
+    assert _kinds(report) == {"input-unknown"}
+
+
+@pytest.mark.parametrize("status", ["withdrawn", "lost"])
+def test_a_batch_that_is_not_finished_is_not_called_a_wrong_copy(status: str) -> None:
+    history = _history()
+    first = history.receipts[0]
+    corruptions.aborted_at(history, first, first.transactions[0])
+    if status == "withdrawn":
+        for each in first.transactions[1:]:
+            corruptions.aborted_at(history, first, each)
+    connections = history.cluster.client.connections
+    report = verify(
+        connections,
+        connections,
+        history.receipts,
+        history.receipts,
+        {(first.query_id, first.batch_id): status},
+        copied=("value",),
+        has_other_writers=True,
+    )
+    assert report.verdict is Verdict.NOT_PROVABLE
+
+
+def test_an_older_receipt_does_not_take_the_id_of_a_newer_one_for_its_own() -> None:
+    history = _history()
+    first, *others = history.receipts
+    history.cluster.recreate_target()
+    with history.cluster.kafka.log(TARGET.topic) as log:
+        for _ in range(99):
+            log.append(Batch.of(batch(b"new")), leader_epoch=0)
+    ids = {**first.topic_ids, TARGET.topic: history.cluster.target().topic_id or ""}
+    history.receipts = [replace(first, topic_ids={}), *(replace(each, topic_ids=ids) for each in others)]
+    kinds = {each.kind for each in history.report().batches[0].findings}
+    assert "lost-or-recreated" in kinds
+    assert "lost" not in kinds
+
+
+def test_a_source_that_was_created_again_is_named() -> None:
+    history = _history()
+    last = history.receipts[-1]
+    ids = {**last.topic_ids, corruptions.SOURCE.topic: "00000000-0000-0000-0000-00000000000a"}
+    history.receipts[-1] = replace(last, topic_ids=ids)
+    history.is_copy = False
+    report = history.report()
+    assert report.verdict is Verdict.NOT_PROVABLE
+    assert _kinds(report) == {"recreated"}
+
+
+def test_ranges_of_a_source_without_a_known_id_may_be_of_another_topic() -> None:
+    history = _history()
+    history.is_copy = False
+    corruptions.not_read(history)
+    assert history.report().verdict is Verdict.DIFFERS
+    history.receipts = [
+        replace(each, topic_ids={TARGET.topic: each.topic_ids[TARGET.topic]}) for each in history.receipts
+    ]
+    assert history.report().verdict is Verdict.NOT_PROVABLE
+
+
+def _verified(history: corruptions.History, chosen: Sequence[Receipt], **options: Any) -> Report:
+    connections = history.cluster.client.connections
+    return verify(connections, connections, history.receipts, chosen, {}, has_other_writers=True, **options)
+
+
+def test_a_done_batch_without_a_receipt_at_the_end_is_not_proven() -> None:
+    history = _history()
+    last = history.receipts[-1]
+    assert (
+        _verified(history, history.receipts, newest={last.query_id: last.batch_id}).verdict is Verdict.PROVEN
+    )
+    report = _verified(history, history.receipts, newest={last.query_id: last.batch_id + 1})
+    assert report.verdict is Verdict.NOT_PROVABLE
+    assert [each.kind for each in report.batches[-1].findings] == ["no-receipt"]
+    report = _verified(history, history.receipts[:-1], newest={last.query_id: last.batch_id + 1})
+    assert report.verdict is Verdict.PROVEN  # the time does not reach to the end
+
+
+def test_a_query_without_any_receipt_is_named() -> None:
+    history = _history()
+    report = _verified(history, history.receipts, newest={"query-of-0.0.9": 4})
+    assert report.verdict is Verdict.NOT_PROVABLE
+    assert [each.kind for each in report.findings] == ["no-receipt"]
+
+
+def test_the_first_chosen_batch_is_compared_with_the_one_before_the_time() -> None:
+    history = _history()
+    corruptions.read_twice(history)
+    (touched,) = history.touched
+    chosen = [each for each in history.receipts if each.batch_id == touched]
+    assert [each.kind for each in _verified(history, chosen).batches[0].findings] == ["read-twice"]
+
+
+def test_a_batch_write_has_no_ranges_and_is_proven() -> None:
+    history = _history()
+    first = history.receipts[0]
+    history.receipts = [replace(first, query_id=f"{BATCH_WRITE_PREFIX}x", read=None)]
+    history.is_copy = False
+    assert history.report().verdict is Verdict.PROVEN
+
+
+def test_a_record_of_a_batch_without_a_receipt_is_not_called_another_writer() -> None:
+    history = next(each for each in map(_history, range(9)) if len(each.receipts) > 2)
+    history.is_only_writer = True
+    del history.receipts[1]
+    report = history.report()
+    assert report.verdict is Verdict.NOT_PROVABLE
+    assert [each.verdict for each in report.findings] == [Verdict.NOT_PROVABLE] * len(report.findings)
+    assert "other-writer" in {each.kind for each in report.findings}
+
+
+def test_equal_rows_take_no_memory_each() -> None:
+    def side(count: int) -> Iterator[Part]:
+        for first in range(0, count, 500):
+            rows = min(500, count - first)
+            values, offsets = pa.array([b"x"] * rows), pa.array(range(first, first + rows))
+            yield Part(TARGET, (1, 0), pa.record_batch({"value": values, "offset": offsets}))
+
+    tracemalloc.start()
+    try:
+        (found,) = differing_rows(lambda: side(20_000), lambda: side(19_999), ["value"])
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (found.kind, found.first) == ("lost-row", 19_999)
+    assert "20000 times in what was read, 19999 times in what was written" in found.text
+    assert peak_bytes < 3 << 20
+
+
 # ----- the command
 
 _REPORTS = {
@@ -178,11 +401,28 @@ def test_no_receipt_is_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["--prefix", "p", "--copy", "offset"], ["--prefix", "p", "--from", "noon"]]
+    "arguments",
+    [
+        [],
+        ["--prefix", "p", "--copy", "offset"],
+        ["--prefix", "p", "--from", "noon"],
+        ["--prefix", "p", "--only-writer", "--other-writers"],
+    ],
 )
 def test_wrong_options_have_their_own_code(arguments: list[str]) -> None:
     result = CliRunner().invoke(app, ["verify", "-b", "localhost:1", *arguments])
     assert result.exit_code == command.USAGE
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("a bug"), KeyboardInterrupt()])
+def test_no_error_has_the_code_of_a_difference(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    def fail(*_: object, **__: object) -> Report:
+        raise error
+
+    monkeypatch.setattr(command, "_report", fail)
+    result = CliRunner().invoke(app, ["verify", "--prefix", "p", "-b", "localhost:1"])
+    assert result.exit_code == command.FAILED
+    assert f"verify failed ({type(error).__name__}). Nothing is proven." in result.stderr
 
 
 def test_a_command_that_fails_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,36 +1,82 @@
 """Compare what batches have read with one another, and with what they wrote if they are copies.
 
-Runs anywhere. Invariants: the ranges of a query's batches follow one another, each offset once; the rows of a
-batch are compared only if all of its ranges and all that it wrote could be read.
+Runs anywhere. Invariants: the ranges of a query's batches follow one another, each offset once; a batch
+without a receipt, or without ranges, is never taken for one that read nothing; the rows of a batch are
+compared only if all of its ranges and all that it wrote could be read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Mapping, Sequence
 
 from penstock.client.net.connection import KafkaConnections
 from penstock.observe.verify._read import Hole, Part, Why, read_pieces
 from penstock.observe.verify._written import copied_content
 from penstock.observe.verify.found import BatchResult, Finding, Inputs, Verdict
+from penstock.sink.exactly_once.decision import is_batch_write
 from penstock.sink.exactly_once.digest import NO_RECORDS, RecordDigest
 from penstock.sink.exactly_once.receipt import Receipt
 from penstock.types import OffsetRange, TopicPartition
 
 
-def compare_ranges(connections: KafkaConnections, results: Sequence[BatchResult]) -> None:
-    """Add what was read twice, or by no batch, to the results of the batches. They are of one query."""
-    known = [each for each in results if each.receipt.read is not None]
+def compare_ranges(
+    connections: KafkaConnections,
+    receipts: Sequence[Receipt],
+    results: Mapping[int, BatchResult],
+    newest: int | None,
+) -> None:
+    """Add what was read twice, or by no batch, and which receipts are missing, to the results of a query.
+
+    Args:
+        connections: to the cluster of its sources.
+        receipts: all of the query, in order of their numbers.
+        results: of the chosen batches, by number.
+        newest: the number of the newest batch that is known to be decided or done; None if it is unknown.
+    """
     ends: dict[TopicPartition, tuple[int, Receipt]] = {}
-    for before, result in pairwise([None, *known]):
-        receipt = result.receipt if result is not None else None
-        if receipt is None or result is None:
-            continue
+    for before, receipt in zip([None, *receipts], receipts, strict=False):
+        result = results.get(receipt.batch_id)
+        if before is not None:
+            _add_gap(result or results.get(before.batch_id), before.batch_id + 1, receipt.batch_id)
+        if result is not None:
+            result.findings += _ranges(connections, receipt, ends)
         for each in receipt.read or ():
-            at = each.topic_partition
-            if at in ends and before is not None:
-                result.findings += _following(connections, *ends[at], receipt, each)
-            ends[at] = each.stopping_offset, receipt
+            ends[each.topic_partition] = each.stopping_offset, receipt
+    if receipts and newest is not None:
+        _add_gap(results.get(receipts[-1].batch_id), receipts[-1].batch_id + 1, newest + 1)
+
+
+def _add_gap(result: BatchResult | None, first: int, end: int) -> None:
+    if result is None or first >= end or is_batch_write(result.receipt.query_id):
+        return
+    which = f"Batch {first} has" if first + 1 == end else f"Batches {first} to {end - 1} have"
+    text = (
+        f"{which} no receipt: nothing was written, or the receipt is gone or was left out. "
+        "Records of such batches were not compared."
+    )
+    result.findings.append(Finding(Verdict.NOT_PROVABLE, "no-receipt", text))
+
+
+def _ranges(
+    connections: KafkaConnections, receipt: Receipt, ends: Mapping[TopicPartition, tuple[int, Receipt]]
+) -> Iterator[Finding]:
+    """Yield what is wrong with the ranges of a batch. `ends`: of the batches before."""
+    if receipt.read is None and not is_batch_write(receipt.query_id):
+        text = (
+            "Neither the receipt nor the checkpoint says what it read, so it is unknown whether records were "
+            "read twice or by no batch. If the checkpoint still has this batch, give --checkpoint."
+        )
+        yield Finding(Verdict.NOT_PROVABLE, "no-ranges", text)
+    for each in receipt.read or ():
+        at = each.topic_partition
+        if at in ends:
+            yield from _following(connections, *ends[at], receipt, each)
+        elif ends and each.starting_offset:
+            text = (
+                f"This is the first known batch that reads {at}, and it begins at offset "
+                f"{each.starting_offset}. No receipt says whether the offsets before were to be read."
+            )
+            yield Finding(Verdict.NOT_PROVABLE, "not-read", text, at, 0, each.starting_offset)
 
 
 def _following(
@@ -39,15 +85,21 @@ def _following(
     """Yield what is wrong between the end of one batch and the start of a later one."""
     at, start = read.topic_partition, read.starting_offset
     ids = before.topic_ids.get(at.topic), receipt.topic_ids.get(at.topic)
-    if start == end or (None not in ids and ids[0] != ids[1]):
-        return  # another topic of that name begins at its own offsets
+    is_known = None not in ids
+    if is_known and ids[0] != ids[1]:
+        text = (
+            f"{at.topic} was deleted and created again between {before.where} and this batch, so it is "
+            f"unknown which records of {at} no batch has read."
+        )
+        yield Finding(Verdict.NOT_PROVABLE, "recreated", text, at, start, read.stopping_offset)
+        return
+    if start == end:
+        return
+    recreated = "" if is_known else " The topic may have been created again: no id of it is known."
+    verdict = Verdict.DIFFERS if is_known else Verdict.NOT_PROVABLE
     if start < end:
-        text = f"Offsets {start} to {end - 1} of {at} were read by {before.where} already."
-        if None in ids:
-            text += " They may be of a topic that was created again: no id of it is known."
-            yield Finding(Verdict.NOT_PROVABLE, "read-twice", text, at, start, end)
-        else:
-            yield Finding(Verdict.DIFFERS, "read-twice", text, at, start, end)
+        text = f"Offsets {start} to {end - 1} of {at} were read by {before.where} already.{recreated}"
+        yield Finding(verdict, "read-twice", text, at, start, end)
         return
     topic_ids = {} if ids[1] is None else {at.topic: ids[1]}
     count, holes = _count(connections, OffsetRange(at, end, start), topic_ids)
@@ -56,7 +108,8 @@ def _following(
         yield Finding(Verdict.NOT_PROVABLE, "not-read", text, at, end, start)
     elif count and receipt.batch_id == before.batch_id + 1:
         text = f"No batch has read offsets {end} to {start - 1} of {at}, which hold {count:,} records."
-        yield Finding(Verdict.DIFFERS, "not-read", text, at, end, start)
+        text += recreated
+        yield Finding(verdict, "not-read", text, at, end, start)
     elif count:
         text = (
             f"No receipt says who read offsets {end} to {start - 1} of {at}, which hold {count:,} records. "
@@ -99,8 +152,8 @@ def compare_copy(
     """
     receipt = result.receipt
     if receipt.read is None:
-        if is_copy:
-            text = "Neither the receipt nor the checkpoint says what it read."
+        if is_copy and is_batch_write(receipt.query_id):
+            text = "It is a batch write: no checkpoint says what it read, so its rows were not compared."
             result.findings.append(Finding(Verdict.NOT_PROVABLE, "no-ranges", text))
         return False
     content, hole = read_content(connections, receipt, columns)
@@ -111,24 +164,36 @@ def compare_copy(
         return False
     if not is_copy:
         return False
+    doubt = _why_not_compared(result, hole, is_whole=is_whole)
+    counts = f"{content.record_count:,} records read, {written.record_count:,} visible"
+    unknown = sorted({each.topic_partition.topic for each in receipt.read} - receipt.topic_ids.keys())
+    if doubt is not None:
+        result.findings += doubt
+        return False
+    if unknown:
+        text = f"It is not a copy of what {unknown[0]} has now: {counts}. The topic may have been created "
+        text += "again: no id of it is known."
+        result.findings.append(Finding(Verdict.NOT_PROVABLE, "input-unknown", text))
+        return False
+    result.inputs = Inputs.DIFFER
+    text = f"It is not a copy of what it read: {counts}."
+    result.findings.append(Finding(Verdict.DIFFERS, "not-a-copy", text))
+    return True
+
+
+def _why_not_compared(result: BatchResult, hole: Hole | None, *, is_whole: bool) -> list[Finding] | None:
+    """Return why a batch cannot be compared with what it read, as findings to add; None if it can be."""
     if hole is not None:
         text = f"What it read cannot be read again: {hole.why.value} {hole.text}".strip().rstrip(".")
         verdict = Verdict.DIFFERS if hole.why is Why.DAMAGED else Verdict.NOT_PROVABLE
         place = hole.topic_partition, hole.first, hole.end
-        result.findings.append(Finding(verdict, "input-gone", f"{text}.", *place))
-        return False
-    if not is_whole:
-        if not result.findings:
-            text = "Not all that it wrote can be read again, so its rows were not compared."
-            result.findings.append(Finding(Verdict.NOT_PROVABLE, "output-gone", text))
-        return False
-    result.inputs = Inputs.DIFFER
-    text = (
-        f"It is not a copy of what it read: {content.record_count:,} records read, "
-        f"{written.record_count:,} visible."
-    )
-    result.findings.append(Finding(Verdict.DIFFERS, "not-a-copy", text))
-    return True
+        return [Finding(verdict, "input-gone", f"{text}.", *place)]
+    if is_whole:
+        return None
+    if result.findings:
+        return []
+    text = "Not all that it wrote can be read again, so its rows were not compared."
+    return [Finding(Verdict.NOT_PROVABLE, "output-gone", text)]
 
 
 def read_content(

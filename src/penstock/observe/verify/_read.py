@@ -20,6 +20,7 @@ from penstock.client.fetch.requests import Records
 from penstock.client.net.connection import KafkaConnections
 from penstock.client.settings import FetchSettings
 from penstock.codec import BatchHeader, BatchHeaders, RecordBatchDecoder
+from penstock.codec.aborted import AbortedTransactions
 from penstock.errors import CorruptBatchError, PenstockError
 from penstock.options.config import IsolationLevel
 from penstock.types import LogEnd, OffsetRange, TopicPartition
@@ -31,6 +32,8 @@ COLUMNS = ("key", "value", "offset", "timestamp", "timestamp_type", "headers")
 
 _PREFIX = struct.Struct(">qi")
 """Base offset and length of a record batch. The length counts what follows it."""
+_ABORT = 0
+"""The type of an abort marker."""
 
 
 class Why(Enum):
@@ -166,11 +169,11 @@ class _Log:
             if each.last_offset >= self._next and each.base_offset < self._end
         ]
         try:
-            rows = list(self._rows(records.data, records))
+            rows = list(self._rows(records.data, records.aborted_transactions))
         except CorruptBatchError:
             yield from self._one_by_one(records, headers)
         else:
-            yield from self._told(rows, headers, records)
+            yield from self._told(rows, headers, _are_aborted(headers, records.aborted_transactions))
         if self._next < self._end <= records.next_offset:
             yield Hole(self._at, self._next, self._end, Why.COMPACTED)
 
@@ -181,7 +184,7 @@ class _Log:
             yield Hole(self._at, self._next, self._end, why, error.message)
         self._is_lost = True
 
-    def _rows(self, data: bytes, records: Records) -> Iterator[pa.RecordBatch]:
+    def _rows(self, data: bytes, aborted: Iterable[tuple[int, int]]) -> Iterator[pa.RecordBatch]:
         decoder = RecordBatchDecoder(
             *self._at,
             starting_offset=self._next,
@@ -189,31 +192,44 @@ class _Log:
             columns=COLUMNS,
             read_committed=True,
         )
-        yield from decoder.decode(data, records.aborted_transactions)
+        yield from decoder.decode(data, list(aborted))
         if (rest := decoder.flush()) is not None:
             yield rest
 
     def _one_by_one(self, records: Records, headers: Sequence[BatchHeader]) -> Iterator[Piece]:
-        """Yield the pieces of an answer with damaged record batches: only these are holes."""
+        """Yield the pieces of an answer with damaged record batches: only these are holes.
+
+        A damaged batch may be the marker of an aborted transaction. So it is unknown from there on whether a
+        transaction that seems to be aborted is.
+        """
         by_base = {each.base_offset: each for each in headers}
-        at = 0
+        aborted = AbortedTransactions(records.aborted_transactions)
+        at, is_damaged = 0, False
         while at + _PREFIX.size <= len(records.data):
             base, size = _PREFIX.unpack_from(records.data, at)
             data, at = records.data[at : at + _PREFIX.size + size], at + _PREFIX.size + size
             header = by_base.get(base)
             if header is None:
                 continue
+            aborted.advance(header.last_offset)
+            is_aborted = not header.is_control and aborted.is_aborted(header.producer_id)
+            first, end = max(base, self._next), min(header.last_offset + 1, self._end)
             try:
-                rows = list(self._rows(data, records))
+                rows = list(self._rows(data, [(header.producer_id, base)] if is_aborted else []))
             except CorruptBatchError as error:
-                end = min(header.last_offset + 1, self._end)
-                yield Hole(self._at, max(base, self._next), end, Why.DAMAGED, error.message)
+                yield Hole(self._at, first, end, Why.DAMAGED, error.message)
+                self._next, is_damaged = end, True
+                continue
+            _end_aborted(aborted, header)
+            if is_aborted and is_damaged:
+                text = "because a marker before may be damaged: it is unknown whether they were aborted"
+                yield Hole(self._at, first, end, Why.NO_ANSWER, text)
                 self._next = end
             else:
-                yield from self._told(rows, [header], records)
+                yield from self._told(rows, [header], [is_aborted])
 
     def _told(
-        self, found: Sequence[pa.RecordBatch], headers: Sequence[BatchHeader], records: Records
+        self, found: Sequence[pa.RecordBatch], headers: Sequence[BatchHeader], aborted: Sequence[bool]
     ) -> Iterator[Piece]:
         bases = [each.base_offset for each in headers]
         counts = [0] * len(headers)
@@ -222,28 +238,42 @@ class _Log:
                 counts[number] += some.num_rows
                 header = headers[number]
                 yield Part(self._at, (header.producer_id, header.producer_epoch), some)
-        yield from self._not_seen(headers, counts, records)
+        yield from self._not_seen(headers, counts, aborted)
 
     def _not_seen(
-        self, headers: Sequence[BatchHeader], counts: Sequence[int], records: Records
+        self, headers: Sequence[BatchHeader], counts: Sequence[int], aborted: Sequence[bool]
     ) -> Iterator[Piece]:
         """Yield aborted batches, and the places where compaction has removed records."""
-        aborted = dict[int, int]()
-        for producer_id, first in records.aborted_transactions:
-            aborted[producer_id] = min(first, aborted.get(producer_id, first))
-        for header, count in zip(headers, counts, strict=True):
+        for header, count, is_aborted in zip(headers, counts, aborted, strict=True):
             first, end = max(header.base_offset, self._next), min(header.last_offset + 1, self._end)
             if first > self._next:
                 yield Hole(self._at, self._next, first, Why.COMPACTED)
             if header.is_control:
                 yield Marker(self._at, header.producer_id, header.base_offset)
+            elif is_aborted and not count:
+                yield Hidden(self._at, (header.producer_id, header.producer_epoch))
             elif count < end - first:
-                begun = aborted.get(header.producer_id)
-                if not count and begun is not None and begun <= header.last_offset:
-                    yield Hidden(self._at, (header.producer_id, header.producer_epoch))
-                else:
-                    yield Hole(self._at, first, end, Why.COMPACTED)
+                yield Hole(self._at, first, end, Why.COMPACTED)
             self._next = end
+
+
+def _are_aborted(headers: Sequence[BatchHeader], listed: Iterable[tuple[int, int]]) -> list[bool]:
+    """Return which batches are of an aborted transaction. An abort ends at its marker.
+
+    A batch of the same producer id after the marker is of another transaction, even if compaction has left
+    only its header.
+    """
+    aborted, found = AbortedTransactions(listed), list[bool]()
+    for each in headers:
+        aborted.advance(each.last_offset)
+        found.append(not each.is_control and aborted.is_aborted(each.producer_id))
+        _end_aborted(aborted, each)
+    return found
+
+
+def _end_aborted(aborted: AbortedTransactions, header: BatchHeader) -> None:
+    if header.is_control and header.control_type == _ABORT:
+        aborted.end(header.producer_id)
 
 
 def _by_header(rows: pa.RecordBatch, bases: Sequence[int]) -> Iterator[tuple[int, pa.RecordBatch]]:

@@ -2,12 +2,13 @@
 
 Runs anywhere. Both sides are read twice. The first time each row goes into one of 65,536 buckets by its hash:
 a count and a sum. Buckets that are equal on both sides have equal rows. The second time only rows of some
-buckets that differ are kept, as many as fit.
+buckets that differ are looked at. Of rows that are equal only their number and the last place are kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -31,6 +32,14 @@ class _Place(NamedTuple):
     offset: int
 
 
+@dataclass(slots=True)
+class _Times:
+    """How often a side has a row, and where last."""
+
+    count: int = 0
+    last: _Place | None = None
+
+
 def differing_rows(read: Side, written: Side, columns: Sequence[str]) -> Iterator[Finding]:
     """Yield at most 20 rows that one side has more often than the other."""
     counts, sums = np.zeros(_BUCKETS, np.int64), np.zeros(_BUCKETS, np.uint64)
@@ -43,12 +52,13 @@ def differing_rows(read: Side, written: Side, columns: Sequence[str]) -> Iterato
             np.add.at(sizes, buckets, 1)
             np.add.at(sums, buckets, hashes if sign > 0 else ~hashes + np.uint64(1))
     chosen = _chosen(np.flatnonzero((counts != 0) | (sums != 0)), sizes)
-    places: dict[int, tuple[list[_Place], list[_Place]]] = {}
+    places: dict[int, tuple[_Times, _Times]] = {}
     for number, side in enumerate((read, written)):
         for part in side():
             for one, offset in _hashes(part, columns):
                 if one % _BUCKETS in chosen:
-                    places.setdefault(one, ([], []))[number].append(_Place(part.topic_partition, offset))
+                    times = places.setdefault(one, (_Times(), _Times()))[number]
+                    times.count, times.last = times.count + 1, _Place(part.topic_partition, offset)
     yield from _told(places.values())
 
 
@@ -64,15 +74,17 @@ def _chosen(buckets: Iterable[int], sizes: np.ndarray) -> set[int]:
     return chosen
 
 
-def _told(found: Iterable[tuple[list[_Place], list[_Place]]]) -> Iterator[Finding]:
+def _told(found: Iterable[tuple[_Times, _Times]]) -> Iterator[Finding]:
     told = 0
     for read, written in found:
-        if len(read) == len(written) or told >= _SHOWN_MAX:
+        is_lost = read.count > written.count
+        place = (read if is_lost else written).last
+        if read.count == written.count or place is None or told >= _SHOWN_MAX:
             continue
         told += 1
-        times = f"{len(read)} times in what was read, {len(written)} times in what was written"
-        kind = "lost-row" if len(read) > len(written) else "extra-row" if not read else "doubled-row"
-        at, offset = (read if len(read) > len(written) or not written else written)[-1]
+        times = f"{read.count} times in what was read, {written.count} times in what was written"
+        kind = "lost-row" if is_lost else "doubled-row" if read.count else "extra-row"
+        at, offset = place
         text = f"The record at offset {offset} of {at} is {times}."
         yield Finding(Verdict.DIFFERS, kind, text, at, offset, offset + 1)
 

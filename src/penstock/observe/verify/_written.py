@@ -1,8 +1,9 @@
 """Compare what the target topics hold with what the receipts say that each transaction has written.
 
 Runs anywhere. Each topic partition is read once, from the first record of the chosen batches to the last one.
-Invariants: a missing record is a difference only if each offset of its transaction could be read; what is
-there too often, and what has another digest, is always one.
+Invariants: a missing record is a difference only if each offset of its transaction could be read, and the
+topic is known to be the one that was written; what is there too often, and what has another digest, is always
+one.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from penstock.client.cluster.log_offsets import describe_topics
 from penstock.client.net.connection import KafkaConnections
 from penstock.client.produce.spans import NOTHING_WRITTEN, WrittenSpan
 from penstock.observe.verify._read import Hidden, Hole, Marker, Part, Piece, Producer, Why, read_pieces
@@ -76,7 +78,10 @@ class Target:
                 self._forms[each.producer] = each.form
                 self._seen[each.producer] = _Seen()
         self._ids = dict(pair for each in chosen for pair in each.topic_ids.items())
-        """The newest known ids of the topics. A receipt of an older version does not have them."""
+        """The newest known ids of the topics. A receipt of an older version does not have them. They only say
+        what to read: what is missing of such a batch may be of an older topic, see `_has_id`."""
+        self._existing_ids: dict[str, object] = {}
+        """The ids that the topics have now, where the brokers tell them."""
         self._holes: dict[tuple[TopicPartition, str | None], list[Hole]] = {}
         self._unended: dict[TopicPartition, dict[int, int]] = {}
         """Producer ids whose last transaction has no marker yet, and its last known offset."""
@@ -86,6 +91,9 @@ class Target:
 
     def read(self, connections: KafkaConnections, chosen: Sequence[Receipt]) -> None:
         """Read the topic partitions, once each."""
+        names = {at.topic for each in chosen for one in each.transactions for at, _ in one.spans}
+        topics = describe_topics(connections, names) if names else {}
+        self._existing_ids = {name: each.topic_id for name, each in topics.items()}
         for topic_id, ranges in self._readings(chosen):
             topic_ids = {} if topic_id is None else {ranges[0].topic_partition.topic: topic_id}
             for piece in read_pieces(connections, ranges, topic_ids):
@@ -110,6 +118,10 @@ class Target:
 
     def _id_of(self, receipt: Receipt, topic: str) -> str | None:
         return receipt.topic_ids.get(topic) or self._ids.get(topic)
+
+    def _has_id(self, receipt: Receipt, topic: str) -> bool:
+        """Return whether a topic that was created again since would have been noticed."""
+        return topic in receipt.topic_ids and self._existing_ids.get(topic) is not None
 
     def _readings(self, chosen: Sequence[Receipt]) -> Iterator[tuple[str | None, list[OffsetRange]]]:
         """Yield what to read of each topic: its id at that time, and a range of each topic partition."""
@@ -271,10 +283,21 @@ class Target:
             return Finding(Verdict.DIFFERS, "doubled", text, at, first, end)
         text = f"{wanted - count:,} of {wanted:,} records of a transaction in {at}"
         holes = [] if first is None or end is None else list(self.holes(receipt, at, first, end))
+        has_id = self._has_id(receipt, at.topic)
+        if not has_id:
+            holes = [
+                each._replace(why=Why.CUT_OR_RECREATED) if each.why is Why.CUT_BACK else each
+                for each in holes
+            ]
         if holes:
             return _of_hole(next((each for each in holes if each.why in _TORN), holes[0]), text)
         if first is None or not is_exact or not is_finished:
             return Finding(Verdict.NOT_PROVABLE, "not-found", f"{text} were not found.", at, first, end)
+        if not has_id:
+            text += (
+                " are missing. The topic may have been created again since: its id at that time, or now, is"
+            )
+            return Finding(Verdict.NOT_PROVABLE, "lost-or-recreated", f"{text} unknown.", at, first, end)
         why = " The log says that the transaction was aborted." if seen.is_hidden else ""
         return Finding(Verdict.DIFFERS, "lost", f"{text} are missing.{why}", at, first, end)
 

@@ -17,6 +17,7 @@ from penstock.client.net.connection import KafkaConnections, connections_for
 from penstock.client.transactions.append import ProducerSession
 from penstock.client.transactions.steps import TransactionDescription
 from penstock.errors import DecisionLogError, ExactlyOnceError
+from penstock.sink.exactly_once._log_records import LogLocation
 from penstock.sink.exactly_once._log_store import LogStore
 from penstock.sink.exactly_once._recovery import (
     bring_to_end,
@@ -226,3 +227,24 @@ def known_prefixes(connections: KafkaConnections) -> list[str]:
         for name, found in topics.items()
         if name.endswith(LOG_SUFFIX) and name != LOG_SUFFIX and len(found.partitions) == 1
     )
+
+
+def logs_of(connections: KafkaConnections, query_id: str, log_topic: str | None = None) -> list[LogLocation]:
+    """Return the prefixes that have decided about a query, with their logs, which may be shared.
+
+    Logs that this user may not read are left out, with a warning.
+
+    Args:
+        connections: to the cluster of the logs.
+        query_id: Spark's id of the query.
+        log_topic: a log with another name than the default one; None: only those with the default name.
+
+    Raises:
+        DecisionLogError: a log cannot be read now.
+    """
+    topics = [each + LOG_SUFFIX for each in known_prefixes(connections)] if log_topic is None else [log_topic]
+    if not topics:
+        return []
+    topic_settings = DecisionTopicSettings(timeout_ms=connections.settings.default_api_timeout_ms)
+    # One log is enough: it also looks through all that have the default name.
+    return DecisionLog(DecisionTopic(connections, topics[0], topic_settings), "").locations_of(query_id)

@@ -127,12 +127,18 @@ def receipt_of(decision: Decision, reports: Iterable[TaskReport], facts: Facts) 
 
 
 def _topic_ids(decision: Decision, facts: Facts) -> dict[str, str]:
-    """Return the ids of the topics. A topic that has had two ids has none here."""
-    known: dict[str, set[str]] = {name: {topic_id} for name, topic_id in facts.topic_ids.items()}
+    """Return the ids of the topics. A topic that has had two ids has none here.
+
+    That is also so for a source of another cluster that has the name of the target.
+    """
+    known: dict[str, set[str | None]] = {name: {topic_id} for name, topic_id in facts.topic_ids.items()}
     for name, topic_id in decision.topics:
-        if topic_id is not None:
-            known.setdefault(name, set()).add(topic_id)
-    return {name: min(ids) for name, ids in sorted(known.items()) if len(ids) == 1}
+        known.setdefault(name, set()).add(topic_id)
+    return {
+        name: topic_id
+        for name, ids in sorted(known.items())
+        if len(ids) == 1 and (topic_id := next(iter(ids))) is not None
+    }
 
 
 def _written(committable: Committable, report: TaskReport | None) -> WrittenTransaction:

@@ -16,7 +16,7 @@ from penstock.errors import DecisionLogError, TransactionsLostError
 from penstock.sink.exactly_once._log_contents import LogContents
 from penstock.sink.exactly_once._log_records import LogLocation, LogRecord
 from penstock.sink.exactly_once._probes import Step, observe
-from penstock.sink.exactly_once.committable import TaskSpan
+from penstock.sink.exactly_once.committable import TargetTopic, TaskSpan
 from penstock.sink.exactly_once.digest import form_of
 from penstock.sink.exactly_once.log import _RECORD_OVERHEAD_BYTES, DecisionLog
 from penstock.sink.exactly_once.log_topic import DecisionTopic
@@ -61,6 +61,16 @@ def test_each_batch_leaves_a_receipt_of_what_it_read_and_wrote(protocol: Transac
     assert all(each.written() == {TARGET: 6} for each in found)
     assert all(each.content.record_count == 6 for each in found)
     assert len({str(each.content) for each in found}) == 3
+
+
+def test_a_source_of_another_cluster_lends_a_target_of_that_name_no_id() -> None:
+    cluster = SinkCluster()
+    side = driver(cluster)
+    facts = FACTS._replace(topic_ids={TARGET.topic: "00000000-0000-0000-0000-00000000000a"})
+    reports = with_spans(run_tasks(cluster, side.recover(), 0))
+    without_id = TargetTopic(TARGET.topic, None)
+    side.commit([replace(each, topics=(without_id,)) for each in reports], facts=facts)
+    assert [each.topic_ids for each in receipts(cluster)] == [{}]
 
 
 def test_a_batch_that_is_not_decided_leaves_none() -> None:
