@@ -22,7 +22,7 @@ from penstock.sink.exactly_once.committable import TaskReport
 from penstock.sink.exactly_once.mandate import Mandate
 from penstock.sink.exactly_once.task_writer import TaskAttempt
 from tests.deaths import Death
-from tests.simulation.judge import Violation, check
+from tests.simulation.judge import Violation, check, check_done
 from tests.simulation.network import Network, ignoring_errors, seeded_ids
 from tests.simulation.plan import Plan
 from tests.simulation.worker import Driver, Executor, tasks_without_threads
@@ -87,9 +87,9 @@ class History:
             if number % KEYS % self.plan.task_count == spark_partition_id
         ]
 
-    def expected(self) -> list[str]:
-        """Return the values of all planned batches."""
-        return [f"k{number % KEYS}/{number}" for number in range(self.planned[-1])]
+    def expected(self, batch_count: int) -> list[str]:
+        """Return the values of the first batches."""
+        return [f"k{number % KEYS}/{number}" for number in range(self.planned[batch_count])]
 
     # ----- Spark
 
@@ -113,6 +113,8 @@ class History:
                 return
             self.done += 1
             self.network.say(f"{application.number} batch {batch_id} is done")
+            # Later recoveries would repair it, so the end of the history does not show it.
+            check_done(self.network, batch_id, self.expected(self.done))
 
     def _run_batch(self, application: Application, batch_id: int) -> None:
         """Make the writer, run the tasks, commit; after an error abort, as Spark does."""
@@ -177,7 +179,9 @@ class History:
         try:
             self._under_faults()
             self._in_peace()
-            check(self.network, self.expected())
+            if self.network.broken:
+                raise Violation(self.network.broken[0])
+            check(self.network, self.expected(self.plan.batch_count))
         except Violation as error:
             violation = str(error)
         except TransactionsInDoubtError as error:
@@ -190,8 +194,7 @@ class History:
         return Result(self.plan, violation, network.trace, network.step, self.application_count)
 
     def _under_faults(self) -> None:
-        last = max((fault.at for fault in self.plan.faults), default=0)
-        while self.done < self.plan.batch_count and self.network.step <= last:
+        while self.done < self.plan.batch_count and self.network.may_have_faults():
             if not any(each.name == "query" for each in self.turns.actors):
                 self._spawn_query()
             self._let_run(self.turns.actors[0])
@@ -227,11 +230,12 @@ class History:
     def _in_peace(self) -> None:
         """Start the query until all is written. Nothing fails any more."""
         self.network.say("PEACE")
-        tries = TRIES_IN_PEACE * self.plan.batch_count
+        starts, done = 0, self.done
         while self.done < self.plan.batch_count:
-            if not tries:
-                raise Violation(f"refused for ever: {self.network.trace[-1]}")
-            tries -= 1
+            starts, done = (starts, done) if self.done == done else (0, self.done)
+            if starts == TRIES_IN_PEACE:
+                raise Violation(f"batch {done} is refused for ever: {self.network.trace[-1]}")
+            starts += 1
             self.turns.run_to_the_end(self.turns.spawn("query", self._query))
         self.turns.run_to_the_end(self.turns.spawn("last", self._last_recovery))
 

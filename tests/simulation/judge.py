@@ -1,4 +1,4 @@
-"""Judge a history that has ended: each input once, in order per key, nothing open for ever.
+"""Judge a history: what is done is committed. At the end each input once, in order per key, nothing open.
 
 It looks at the logs themselves, and not through penstock's reader. "No honest history is refused for ever"
 is judged where the history ends in peace.
@@ -7,7 +7,7 @@ is judged where the history ends in peace.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from penstock.codec import BatchHeaders, RecordBatchDecoder
 from penstock.testing.fake._log import PartitionLog
@@ -23,7 +23,7 @@ class Violation(AssertionError):
 
 def check(network: Network, expected: Sequence[str]) -> None:
     """Raise Violation unless the target has exactly the expected values, in their order for each key."""
-    found = [value for partition in range(PARTITION_COUNT) for value in committed(network, partition)]
+    found = _all_committed(network)
     lost, doubled = Counter(expected) - Counter(found), Counter(found) - Counter(expected)
     if lost or doubled:
         raise Violation(f"lost {_shown(lost)}, doubled or wrong {_shown(doubled)}")
@@ -43,24 +43,55 @@ def check(network: Network, expected: Sequence[str]) -> None:
                 raise Violation(f"readers of {topic.name}-{partition.index} wait for ever")
 
 
+def check_done(network: Network, batch_id: int, expected: Sequence[str]) -> None:
+    """Raise Violation unless all values of the batches until now are committed: Spark counts them as written.
+
+    A transaction of somebody else may still hold readers back. This one is ended or about to be.
+    """
+    not_yet = Counter(expected) - Counter(_all_committed(network, is_decided=network.is_committing))
+    if not_yet:
+        raise Violation(f"batch {batch_id} is done, but {_shown(not_yet)} are not committed")
+
+
+def _all_committed(network: Network, is_decided: Callable[[int], bool] = lambda _: False) -> list[str]:
+    return [
+        value for partition in range(PARTITION_COUNT) for value in committed(network, partition, is_decided)
+    ]
+
+
 def _shown(counts: Counter[str]) -> list[str]:
     return sorted(counts.elements())[:_SHOWN]
 
 
-def committed(network: Network, partition: int) -> list[str]:
-    """Return the committed values of a target partition, in the order of their offsets."""
+def committed(
+    network: Network, partition: int, is_decided: Callable[[int], bool] = lambda _: False
+) -> list[str]:
+    """Return the values that a partition of the target gives to readers, in the order of their offsets.
+
+    Args:
+        network: has the cluster.
+        partition: of the target.
+        is_decided: whether a producer's open transaction is committed, and only its markers are missing.
+    """
     with network.kafka.log(TARGET, partition) as log:
-        return [value for _, value in sorted(_committed(log))]
+        return [value for _, value in sorted(_committed(log, is_decided))]
 
 
-def _committed(log: PartitionLog) -> Iterator[tuple[int, str]]:
+def _committed(log: PartitionLog, is_decided: Callable[[int], bool]) -> Iterator[tuple[int, str]]:
     written: defaultdict[int, list[tuple[int, str]]] = defaultdict(list)
     for batch in log.batches:
-        if not batch.is_control:
-            written[batch.producer_id] += _values(batch.data, batch.base_offset, batch.last_offset + 1)
+        if batch.is_control:
+            values = written.pop(batch.producer_id, [])
+            if next(BatchHeaders(batch.data, TARGET, 0)).control_type == _COMMIT:
+                yield from values
             continue
-        values = written.pop(batch.producer_id, [])
-        if next(BatchHeaders(batch.data, TARGET, 0)).control_type == _COMMIT:
+        values = _values(batch.data, batch.base_offset, batch.last_offset + 1)
+        if batch.is_transactional:
+            written[batch.producer_id] += values
+        else:
+            yield from values  # every reader sees it, whatever becomes of any transaction
+    for producer_id, values in written.items():
+        if is_decided(producer_id):
             yield from values
 
 

@@ -106,25 +106,26 @@ MUTANTS = (
     Mutant(
         "no open transaction of a dead driver is aborted",
         ((_recovery, "stray_transactions", _gives([])), (_commit, "stray_transactions", _gives([]))),
-        0,
+        8,
     ),
-    Mutant("a replay is written again", ((Mandate, "plan", _gives(TaskPlan.WRITE)),), 1),
-    Mutant("a replay is always drained", ((Mandate, "plan", _gives(TaskPlan.DRAIN)),), 0),
-    Mutant("a refused commit counts as committed", ((_finish, "_find_out", _gives(Outcome.COMMITTED)),), 4),
-    Mutant("a refused commit counts as lost", ((_finish, "_find_out", _gives(Outcome.LOST)),), 3),
-    Mutant("what is decided is noted and not committed", ((_finish, "_commit", _all_committed),), 0),
-    Mutant("a recovery finishes nothing", ((_recovery, "_finish_all", _finish_none),), 1),
-    Mutant("a batch is finished without a decision", ((_commit, "_decide", lambda *a: a[3]),), 2),
-    Mutant("a fenced end counts as done", ((steps, "_end_state", _done_if(EndState.FENCED)),), None),
+    Mutant("a replay is written again", ((Mandate, "plan", _gives(TaskPlan.WRITE)),), 3),
+    Mutant("a replay is always drained", ((Mandate, "plan", _gives(TaskPlan.DRAIN)),), 2),
+    Mutant("a refused commit counts as committed", ((_finish, "_find_out", _gives(Outcome.COMMITTED)),), 64),
+    Mutant("a refused commit counts as lost", ((_finish, "_find_out", _gives(Outcome.LOST)),), 27),
+    Mutant("what is decided is noted and not committed", ((_finish, "_commit", _all_committed),), 3),
+    Mutant("a recovery finishes nothing", ((_recovery, "_finish_all", _finish_none),), 5),
+    Mutant("a decided batch is done before it is finished", ((_commit, "_finish", _gives(None)),), 3),
+    Mutant("a batch is finished without a decision", ((_commit, "_decide", lambda *a: a[3]),), 19),
+    Mutant("a fenced end counts as done", ((steps, "_end_state", _done_if(EndState.FENCED)),), 64),
     Mutant(
-        "an end without an answer counts as done", ((steps, "_end_state", _done_if(EndState.UNKNOWN)),), None
+        "an end without an answer counts as done", ((steps, "_end_state", _done_if(EndState.UNKNOWN)),), 7
     ),
-    Mutant("a refused end counts as done", ((steps, "_end_state", _done_if(EndState.REFUSED)),), 4),
-    Mutant("an abort does not look at the log", ((driver_side, "abort", _abort_all),), None),
+    Mutant("a refused end counts as done", ((steps, "_end_state", _done_if(EndState.REFUSED)),), 269),
+    Mutant("an abort does not look at the log", ((driver_side, "abort", _abort_all),), 7),
     Mutant(
         "strays are aborted although they are decided",
         ((_strays, "_decided_ids", _gives(frozenset())),),
-        None,
+        34,
     ),
     Mutant(
         "a decision is written without a transaction",
@@ -139,9 +140,9 @@ MUTANTS = (
     Mutant(
         "a recovery does not look whether the prefix is still its own",
         ((_recovery, "_check_still_ours", _gives(None)),),
-        None,
+        968,
     ),
-    Mutant("a commit does not look for an earlier decision", ((_commit, "_previous", _gives(None)),), 1),
+    Mutant("a commit does not look for an earlier decision", ((_commit, "_previous", _gives(None)),), 2),
     Mutant(
         "used ids are used again without asking",
         ((_reused_ids.ReusedIds, "_begin_batch", _begin_without_asking),),
@@ -155,7 +156,7 @@ MUTANTS = (
     Mutant(
         "the order of batches is not checked",
         ((mandate, "check_order", _gives(None)), (_commit, "check_order", _gives(None))),
-        5,
+        2,
     ),
     Mutant("an incomplete batch may be passed", ((mandate, "_check_whole", _gives(None)),), None),
     Mutant("drained rows are not compared with lost ones", ((_replay, "_differences", _gives([])),), None),

@@ -17,15 +17,16 @@ from typing import Any
 from penstock.client.net.connection import PendingResponse
 from penstock.client.net.error_codes import COORDINATOR_LOAD_IN_PROGRESS
 from penstock.errors import PenstockError
-from penstock.sink.exactly_once.names import LOG_SUFFIX
+from penstock.sink.exactly_once.names import LOG_SUFFIX, TransactionNames
 from penstock.testing.fake import _state
-from penstock.testing.fake._coordinator import ONGOING, Transaction
+from penstock.testing.fake._coordinator import ONGOING, PREPARE, Transaction
 from penstock.testing.fake._state import Node
 from penstock.testing.fake._wire import Frame
 from penstock.testing.fake.control import Action, LoseAnswer, LoseRequest, Refuse, SeenRequest, Twice
 from penstock.testing.fake.rights import ANONYMOUS
 from tests.deaths import Death
-from tests.simulation.plan import Fault, Kind, Plan
+from tests.simulation.decided import must_be_committed
+from tests.simulation.plan import Aim, Fault, Kind, Plan
 from tests.unit.compaction import compact
 from tests.unit.direct_client import DirectKafka, _BrokerSide
 from tests.unit.sink_cluster import SinkClient, decision_topic
@@ -34,8 +35,12 @@ from tests.unit.virtual_time import VIRTUAL
 
 TARGET, PARTITION_COUNT, BROKERS = "target", 2, 3
 LOG = f"shared{LOG_SUFFIX}"
+PREFIX = "app"
 _LEAPS_MS = {1: 500, 2: 2_000, 3: 10_000, 5: 61_000, 10: 61_000, 30: 300_000, 100: 901_000}
 """How much time passes: less than any time-out, longer than a committer's, longer than a task's."""
+
+_LAST_AIMED = 400
+"""From this request on no fault is waited for whose aim the history does not reach."""
 
 _OF_COORDINATORS = frozenset(
     ("AddPartitionsToTxn", "DescribeTransactions", "EndTxn", "InitProducerId", "ListTransactions")
@@ -48,6 +53,7 @@ class Network:
     Attributes:
         kafka: the cluster.
         trace: one line for each request and each fault.
+        broken: rules that a process has broken, which the end of the history may not show.
         is_calm: nothing happens any more.
         on_operator: called when somebody runs `penstock transactions`.
     """
@@ -57,12 +63,15 @@ class Network:
         self.chance = random.Random(f"history {plan.seed}")
         self.turns = Turns()
         self.trace: list[str] = []
+        self.broken: list[str] = []
         self.is_calm = False
         self.on_operator: Callable[[], None] = lambda: None
         self.step = 0
-        self._faults: dict[int, list[Fault]] = {}
+        self._faults: dict[tuple[Aim, int], list[Fault]] = {}
         for fault in plan.faults:
-            self._faults.setdefault(fault.at, []).append(fault)
+            self._faults.setdefault((fault.aim, fault.at), []).append(fault)
+        self._counts = dict.fromkeys(Aim, 0)
+        self._deaf_until: dict[str, int] = {}
         self.pause_after: int | None = None
         """The actor that runs now makes way again when this request is reached."""
         self.kafka = DirectKafka(clock=VIRTUAL, transaction_version=2 if plan.is_v2 else 0)
@@ -81,26 +90,22 @@ class Network:
 
     # ----- faults
 
-    def faults_now(self, process: Process) -> list[Fault]:
+    def may_have_faults(self) -> bool:
+        """Return whether a fault may still come. Not every aim is reached."""
+        is_aimed = any(aim is not Aim.ANY for aim, _ in self._faults)
+        last = max((at for aim, at in self._faults if aim is Aim.ANY), default=0)
+        return self.step < last or (is_aimed and self.step < _LAST_AIMED)
+
+    def faults_now(self, process: Process, request: Any) -> list[Fault]:
         """Count a request. Return its faults, and make way for another actor if the plan says so."""
         self.step += 1
         self._let_late_ones_come()
-        faults = [] if self.is_calm else self._faults.pop(self.step, [])
+        faults: list[Fault] = []
+        for aim in (Aim.ANY, *_aims(request)):
+            self._counts[aim] += 1
+            faults += [] if self.is_calm else self._faults.pop((aim, self._counts[aim]), [])
         for fault in faults:
-            self.say(f"FAULT {fault.kind.name} {fault.length}")
-            if fault.kind is Kind.TIME:
-                VIRTUAL.sleep(_LEAPS_MS[fault.length] / 1000)
-            elif fault.kind is Kind.COMPACT:
-                self.compact_log()
-            elif fault.kind is Kind.OPERATOR:
-                self.on_operator()
-            elif fault.kind is Kind.PAUSE:
-                self.make_way(fault.length)
-            elif fault.kind is Kind.FAIL_OVER:
-                self._moves, self._loads_until = self._moves + 1, self.step + fault.length
-            elif fault.kind is Kind.MARKERS:
-                self.kafka.hold_markers()
-                self._releases_at = self.step + fault.length
+            self._happen(fault, request)
         if self.pause_after is not None and self.step >= self.pause_after:
             self.pause_after = None
             self.say("makes way")
@@ -108,6 +113,25 @@ class Network:
         if process.is_dead:
             raise Death
         return faults
+
+    def _happen(self, fault: Fault, request: Any) -> None:
+        """Let happen what does not concern the request alone."""
+        self.say(f"FAULT {fault.kind.name} {fault.length}")
+        if fault.kind is Kind.TIME:
+            VIRTUAL.sleep(_LEAPS_MS[fault.length] / 1000)
+        elif fault.kind is Kind.COMPACT:
+            self.compact_log()
+        elif fault.kind is Kind.OPERATOR:
+            self.on_operator()
+        elif fault.kind is Kind.PAUSE:
+            self.make_way(fault.length)
+        elif fault.kind is Kind.FAIL_OVER:
+            self._moves, self._loads_until = self._moves + 1, self.step + fault.length
+        elif fault.kind is Kind.MARKERS:
+            self.kafka.hold_markers()
+            self._releases_at = self.step + fault.length
+        elif fault.kind is Kind.DEAF:
+            self._deaf_until[_name(request)] = self.step + fault.length
 
     def keep_for_later(self, request: Any, version: int, node_id: int, length: int) -> None:
         """Let a request come (again) when so many others have been sent."""
@@ -128,6 +152,8 @@ class Network:
         key, api = type(request).API_KEY, _name(request)
         if api in _OF_COORDINATORS and self.step < self._loads_until and not self.is_calm:
             action = action or Refuse(COORDINATOR_LOAD_IN_PROGRESS)
+        if self.step < self._deaf_until.get(api, 0) and not self.is_calm:
+            action = LoseRequest()
         seen = SeenRequest(api, version, request, node_id, ANONYMOUS, None)
         connection = _BrokerSide(node_id)
         self.kafka.dispatcher._act(connection, Frame(key, version, 1, b""), seen, action)
@@ -156,6 +182,11 @@ class Network:
 
     # ----- what the cluster has
 
+    def is_committing(self, producer_id: int) -> bool:
+        """Return whether a producer's transaction is committed, and its markers are about to be written."""
+        found = self.kafka._state.transactions.ids.values()
+        return any(each.producer_id == producer_id and each.state == PREPARE[True] for each in found)
+
     def open_ids(self) -> list[str]:
         """Return the transactional ids whose transactions are not ended, by name."""
         found = self.kafka._state.transactions.ids.items()
@@ -175,14 +206,19 @@ class Process(SinkClient):
         network = self.network
         if self.is_dead:
             raise Death
-        faults = {fault.kind: fault.length for fault in network.faults_now(self)}
+        faults = {fault.kind: fault.length for fault in network.faults_now(self, request)}
         self._die_if(Kind.KILL in faults)
         name = type(request).__name__
         request.API_VERSION = version = self._versions.api_version(request)
         for kind in (Kind.LATE, Kind.AGAIN):
             if kind in faults:
                 network.keep_for_later(request, version, node_id, faults[kind])
+        is_decided = _is_abort(request) and must_be_committed(
+            network.kafka, LOG, PREFIX, request.transactional_id, request.producer_id, request.producer_epoch
+        )
         response = network.serve(request, version, node_id, _action(faults))
+        if is_decided and response is not None and not response.error_code:
+            network.broken.append(f"{self.name} aborts {request.transactional_id}, which is decided")
         network.say(f"{self.name} {_name(request)} {_told(request)} -> {_answer(response)}")
         self._die_if(Kind.KILL_AFTER in faults)
         pending = PendingResponse(name, 1_000)
@@ -206,6 +242,22 @@ class _Late:
     request: Any
     version: int
     node_id: int
+
+
+def _aims(request: Any) -> list[Aim]:
+    """Return for what a fault may aim at a request, besides its number."""
+    api = _name(request)
+    if api == "ListTransactions":
+        return [Aim.LIST]
+    if api not in {"EndTxn", "Produce"}:
+        return []
+    if TransactionNames(PREFIX).parse(request.transactional_id or "") is not None:
+        return [Aim.END] if api == "EndTxn" else []
+    return [Aim.DECISION if api == "EndTxn" else Aim.RECORD]
+
+
+def _is_abort(request: Any) -> bool:
+    return Aim.END in _aims(request) and not request.committed
 
 
 def _action(kinds: Collection[Kind]) -> Action | None:

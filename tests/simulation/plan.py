@@ -1,7 +1,7 @@
 """What a seed stands for: a job, and the faults of its history. Plain values, which JSON can hold.
 
-Invariant: a plan is a pure function of its seed. A fault is at the number of a request, so leaving one out
-leaves those before it as they are.
+Invariant: a plan is a pure function of its seed. A fault is at the number of a request, or at the number of a
+request of one `Aim`, so leaving one out leaves those before it as they are.
 """
 
 from __future__ import annotations
@@ -29,6 +29,17 @@ class Kind(str, Enum):
     AGAIN = "it comes a second time later"
     FAIL_OVER = "all coordinators move to another broker, which loads for a while"
     MARKERS = "no markers are written for a while"
+    DEAF = "it is lost, and for a while all others of its API"
+
+
+class Aim(str, Enum):
+    """Which requests a fault counts: all, or those at which a mistake costs data."""
+
+    ANY = "request"
+    RECORD = "record of the decision log"
+    DECISION = "end of the committer's transaction"
+    END = "end of a task's transaction"
+    LIST = "list of open transactions"
 
 
 WEIGHTS = {
@@ -37,21 +48,37 @@ WEIGHTS = {
     Kind.LATE: 4, Kind.AGAIN: 3, Kind.FAIL_OVER: 3, Kind.MARKERS: 3,
 }  # fmt: skip
 LENGTHS = (1, 2, 3, 5, 10, 30, 100)
-LAST_REQUEST = 160
-"""A history without faults sends about as many requests."""
 MOST_FAULTS = 12
+
+_AIMED = (
+    ((Aim.RECORD, Kind.TIME, 100),),
+    ((Aim.RECORD, Kind.PAUSE, 100),),
+    ((Aim.RECORD, Kind.KILL_AFTER, 1),),
+    ((Aim.DECISION, Kind.PAUSE, 30),),
+    ((Aim.DECISION, Kind.LOSE_ANSWER, 1),),
+    ((Aim.DECISION, Kind.DEAF, 10),),
+    ((Aim.DECISION, Kind.MARKERS, 30), (Aim.DECISION, Kind.KILL_AFTER, 1)),
+    ((Aim.END, Kind.TIME, 100),),
+    ((Aim.END, Kind.KILL, 1),),
+    ((Aim.END, Kind.KILL_AFTER, 1),),
+    ((Aim.END, Kind.PAUSE, 30),),
+    ((Aim.END, Kind.DEAF, 5),),
+    ((Aim.LIST, Kind.PAUSE, 100), (Aim.END, Kind.PAUSE, 100)),
+)
+"""What happens around a decision and its commits: aim, kind and length. Those in one row happen together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that happens at the request with this number."""
+    """Something that happens at the request with this number, of those that `aim` counts."""
 
     at: int
     kind: Kind
     length: int = 1
+    aim: Aim = Aim.ANY
 
     def __str__(self) -> str:
-        return f"request {self.at}: {self.kind.value} ({self.kind.name}, {self.length})"
+        return f"{self.aim.value} {self.at}: {self.kind.value} ({self.kind.name}, {self.length})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,28 +110,40 @@ class Plan:
     def to_json(self) -> str:
         """Return a text from which `plan_from_json` makes the same plan."""
         fields = asdict(self)
-        fields["faults"] = [[each.at, each.kind.name, each.length] for each in self.faults]
+        fields["faults"] = [[each.at, each.kind.name, each.length, each.aim.name] for each in self.faults]
         return json.dumps(fields)
 
 
 def plan_from_json(text: str) -> Plan:
     """Return the plan of a text that `to_json` made."""
     fields = json.loads(text)
-    faults = tuple(Fault(at, Kind[kind], length) for at, kind, length in fields.pop("faults"))
+    faults = tuple(Fault(at, Kind[kind], length, Aim[aim]) for at, kind, length, aim in fields.pop("faults"))
     return Plan(**fields, faults=faults)
 
 
 def plan_of(seed: int) -> Plan:
     """Return the plan of a seed."""
     chance = random.Random(f"plan {seed}")
+    batch_count, task_count = chance.randint(1, 4), chance.randint(1, 3)
     kinds = chance.choices(list(WEIGHTS), list(WEIGHTS.values()), k=chance.randint(0, MOST_FAULTS))
-    faults = [Fault(chance.randrange(LAST_REQUEST), kind, chance.choice(LENGTHS)) for kind in kinds]
+    last = last_request(batch_count)
+    faults = [Fault(chance.randint(1, last), kind, chance.choice(LENGTHS)) for kind in kinds]
+    for _ in range(chance.choice((0, 1, 1, 2))):
+        at = chance.randint(1, 2 * batch_count + 1)
+        faults += [
+            Fault(at + chance.randint(0, 1), kind, length, aim) for aim, kind, length in chance.choice(_AIMED)
+        ]
     return Plan(
         seed=seed,
         is_v2=chance.random() < 0.6,
-        batch_count=chance.randint(2, 4),
-        task_count=chance.randint(1, 3),
+        batch_count=batch_count,
+        task_count=task_count,
         first_epoch=chance.choice((0, 0, 32_760, 32_763, 32_764, 32_765)),
         is_speculative=chance.random() < 0.4,
         faults=tuple(sorted(faults, key=lambda each: each.at)),
     )
+
+
+def last_request(batch_count: int) -> int:
+    """Return about how many requests a history without faults sends, so that faults reach its last batch."""
+    return 60 + 45 * batch_count

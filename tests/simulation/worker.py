@@ -33,10 +33,9 @@ from penstock.sink.exactly_once.mandate import Mandate
 from penstock.sink.exactly_once.names import TransactionNames
 from penstock.sink.exactly_once.task_writer import TaskAttempt, write_in_transaction
 from penstock.types import TopicPartition
-from tests.simulation.network import LOG, TARGET, Network, Process
+from tests.simulation.network import LOG, PREFIX, TARGET, Network, Process
 from tests.unit.sink_cluster import PATIENCE_MS, decision_topic
 
-PREFIX = "app"
 _CONFIG = SinkConfig(
     KafkaProperties((("bootstrap.servers", "fake:1"),)),
     TARGET,
