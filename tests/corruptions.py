@@ -486,11 +486,16 @@ UNPROVABLE: dict[str, Event] = {
 }
 
 
+def _changed(seed: int, change: Event) -> tuple[History, Report]:
+    """Return a history after a change, and what verify says of it."""
+    history = write_history(seed)
+    change(history)
+    return history, history.report()
+
+
 def unprovable_failure(seed: int, name: str) -> str | None:
     """Return what verify has called proven, or a difference; None: nothing."""
-    history = write_history(seed)
-    UNPROVABLE[name](history)
-    report = history.report()
+    _, report = _changed(seed, UNPROVABLE[name])
     if report.verdict is not Verdict.NOT_PROVABLE:
         return f"seed {seed}, {name}: {report.verdict.value} {report.to_json()}"
     return None
@@ -498,9 +503,7 @@ def unprovable_failure(seed: int, name: str) -> str | None:
 
 def honest_failure(seed: int, name: str) -> str | None:
     """Return what verify has invented about an honest history; None: nothing."""
-    history = write_history(seed)
-    HONEST[name](history)
-    report = history.report()
+    _, report = _changed(seed, HONEST[name])
     if report.verdict is Verdict.DIFFERS:
         return f"seed {seed}, {name}: invented {report.to_json()}"
     if name == "nothing" and report.verdict is not Verdict.PROVEN:
@@ -510,9 +513,7 @@ def honest_failure(seed: int, name: str) -> str | None:
 
 def corruption_failure(seed: int, name: str) -> str | None:
     """Return what verify has not found, or found in another batch; None: it has found the corruption only."""
-    history = write_history(seed)
-    CORRUPTIONS[name](history)
-    report = history.report()
+    history, report = _changed(seed, CORRUPTIONS[name])
     if report.verdict is not Verdict.DIFFERS:
         return f"seed {seed}, {name}: not found {report.to_json()}"
     told = {each.receipt.batch_id for each in report.batches if each.verdict is Verdict.DIFFERS}

@@ -149,7 +149,6 @@ class ReplicatedBatch:
         for topic, reason in found.failures.items():
             self._fail_unread(topic, reason, found)
             found.rows.pop(topic, None)
-            found.in_files.pop(topic, None)
         return found
 
     def _fail_unread(self, topic: str, reason: str, found: Gathered) -> None:

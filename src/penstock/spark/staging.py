@@ -38,7 +38,7 @@ def folder_of(location: str, query_id: str, batch_id: int) -> StagingFolder:
 
 def stage_of(last_rows: LastRows, location: str, query_id: str, batch_id: int) -> Stage:
     """Return how the rows of a batch are written into the folder of its query."""
-    return Stage(last_rows, location, folder_of(location, query_id, batch_id).folder, batch_id)
+    return Stage(last_rows, folder_of(location, query_id, batch_id))
 
 
 def staged_batch(rows: DataFrame, stage: Stage, query_id: str) -> Batch | Staged:

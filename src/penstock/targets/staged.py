@@ -93,15 +93,11 @@ class Stage:
 
     Attributes:
         last_rows: chooses them.
-        location: of the folder for all queries, a path or a URI as of a state.
-        folder: in it, of this query.
-        batch_id: begins the names of files.
+        files: where the rows are written.
     """
 
     last_rows: LastRows
-    location: str = field(repr=False)
-    folder: str
-    batch_id: int
+    files: StagingFolder
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the receipt of a task; nothing if it has no rows."""
@@ -117,11 +113,6 @@ class Stage:
                 schema=_RECEIPTS,
             )
 
-    @property
-    def files(self) -> StagingFolder:
-        """Where the rows are written."""
-        return StagingFolder(self.location, self.folder, self.batch_id)
-
     def batch(self, query_id: str, receipts: pa.Table) -> Batch | Staged:
         """Return the batch of what all tasks said: rows on the driver, or in files if a task wrote one."""
         schema = self.last_rows.schema
@@ -129,17 +120,17 @@ class Stage:
         rows = pa.concat_tables([schema.empty_table(), *few])
         paths = [one for one in receipts.column("path").to_pylist() if one is not None]
         if not paths:
-            return Batch(query_id, self.batch_id, self.last_rows.keys, rows)
+            return Batch(query_id, self.files.batch_id, self.last_rows.keys, rows)
         if rows.num_rows:
             paths.append(self.files.write(rows))
         columns = (receipts.column(name).to_pylist() for name in ("row_count", "high", "low"))
         sums = tuple(Sums(count, int(high), int(low)) for count, high, low in zip(*columns, strict=True))
         return Staged(
             query_id,
-            self.batch_id,
+            self.files.batch_id,
             self.last_rows.keys,
             schema,
-            self.location,
+            self.files.location,
             tuple(paths),
             sums,
             sum(receipts.column("byte_count").to_pylist()),

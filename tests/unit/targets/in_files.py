@@ -13,7 +13,7 @@ import pytest
 
 from penstock.targets import staged
 from penstock.targets.batch import Batch, LastRows
-from penstock.targets.staged import Stage, Staged
+from penstock.targets.staged import Stage, Staged, StagingFolder
 from tests.deaths import Death
 from tests.unit.targets.changes import LAST_ROWS, QUERY, Change
 
@@ -39,7 +39,7 @@ def parts_of(rows: pa.Table, stage: Stage, task_of: Callable[[int], int]) -> pa.
 
 
 def stage_in(folder: Path, number: int, last_rows: LastRows = LAST_ROWS) -> Stage:
-    return Stage(last_rows, str(folder / "staging"), QUERY, number)
+    return Stage(last_rows, StagingFolder(str(folder / "staging"), QUERY, number))
 
 
 def in_files(folder: Path, number: int, changes: Sequence[Change], tasks: int = 3) -> Batch | Staged:

@@ -19,7 +19,7 @@ from penstock.targets import IcebergTable, staged
 from penstock.targets import _iceberg_changes as changing
 from penstock.targets import iceberg as ours
 from penstock.targets.batch import Batch, LastRows
-from penstock.targets.staged import Stage, Staged
+from penstock.targets.staged import Staged, StagingFolder
 from tests.examples import examples
 from tests.unit.targets.changes import HISTORIES, LAST_ROWS, QUERY, Change, after, batch
 from tests.unit.targets.in_files import dying, in_files, parts_of, run_here, sent, stage_in
@@ -191,7 +191,7 @@ def test_a_driver_whose_files_another_one_has_swept_says_so_and_writes_nothing(
 
 def test_a_sweep_that_fails_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "staging").touch()  # no folder
-    sweep(Stage(LAST_ROWS, "nothing://x", QUERY, 4).files)
+    sweep(StagingFolder("nothing://x", QUERY, 4))
     assert "Files of batch 4 in the staging folder were not deleted" in caplog.text
 
 
