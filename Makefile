@@ -47,7 +47,7 @@ models: PROFILE = usual
 models: $(SETUP) ## Hypothesis alone, with ten times as many examples (PROFILE=thorough: 400 times)
 	HYPOTHESIS_PROFILE=$(PROFILE) $(PYTEST_IN_MEMORY) -n 2 --dist worksteal -m hypothesis tests/unit tests/contract $(PYTEST_ARGS)
 
-promises: $(SETUP) $(JARS) ## The tests of `make test` on real parts: docs/testing.md lists them
+promises: $(SETUP) $(JARS) ## The tests of `make test` on real parts: docs/own-tests.md lists them
 	$(PYTEST_IN_MEMORY) -n 2 $(SHARED) -m promise tests/kafka tests/spark tests/compat tests/chaos tests/package $(PYTEST_ARGS)
 
 kafka: $(SETUP) $(JARS) ## Against the real broker

@@ -1,7 +1,8 @@
 """Ask a resolver whether penstock can be installed beside other projects: `python -m tests.package.beside`.
 
 Runs `uv pip compile` for penstock's dependencies and extras beside each project, and installs nothing.
-It prints the table of docs/testing.md. The exit status is 1 if an answer is not the one that is noted here.
+It prints the table of docs/release-tests.md. The exit status is 1 if an answer differs from the one that is
+noted here.
 """
 
 from __future__ import annotations

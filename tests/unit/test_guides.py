@@ -25,7 +25,7 @@ def rows_of_troubles() -> list[list[str]]:
 
 def table_of_guides() -> list[tuple[str, str]]:
     """Return the guides, each with a test of its row as file and name. Some rows name only a file."""
-    page = (DOCS / "testing.md").read_text(encoding="utf-8")
+    page = (DOCS / "own-tests.md").read_text(encoding="utf-8")
     table = page.partition(f"{HEADING}\n")[2].partition("\n\n")[0]
     found, file = [], ""
     for row in table.splitlines()[1:]:

@@ -1,4 +1,4 @@
-"""docs/testing.md lists the tests that prove the promises in `make test`: those with the mark `promise`."""
+"""docs/own-tests.md lists the tests that prove the promises in `make test`: those with the mark `promise`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
-PAGE = TESTS.parent / "docs" / "testing.md"
+PAGE = TESTS.parent / "docs" / "own-tests.md"
 HEADING = "| promise | tests that prove it in `make test` |"
 SUITES = ("kafka", "spark", "compat", "chaos", "package")
 """Those that `make promises` gives to pytest. `make test` runs unit and contract whole."""

@@ -1,4 +1,4 @@
-"""The figures of docs/testing.md and docs/sql.md, counted from the outcomes.
+"""The figures of docs/sql-judges.md and docs/sql.md, counted from the outcomes.
 
 Invariant: the pages hold them between two comments, and `--figures` writes them.
 """
@@ -30,7 +30,7 @@ def counted(mode: str) -> Counter[Outcome]:
 
 def pages() -> dict[Path, str]:
     """Return the text that stands in each page."""
-    return {ROOT / "docs" / "testing.md": _table(), ROOT / "docs" / "sql.md": _sentences()}
+    return {ROOT / "docs" / "sql-judges.md": _table(), ROOT / "docs" / "sql.md": _sentences()}
 
 
 def with_figures(page: Path, text: str) -> str:
