@@ -69,7 +69,7 @@ package: $(SETUP) $(JARS) ## The wheel in an empty environment, and README's qui
 	$(PYTEST) tests/package $(PYTEST_ARGS)
 
 rest: $(SETUP) $(JARS) $(SITE) npm ## kafka, parity, page and package at the same time
-	$(PYTEST_IN_MEMORY) -n 4 $(SHARED) tests/kafka tests/parity tests/page tests/package $(PYTEST_ARGS)
+	$(PYTEST_IN_MEMORY) -n 3 $(SHARED) tests/kafka tests/parity tests/page tests/package $(PYTEST_ARGS)
 
 npm: $(SETUP)
 	-command -v npm >/dev/null && npm install --prefix tests/page --no-package-lock --no-audit --no-fund --silent

@@ -65,7 +65,7 @@ EXTRAS = {  # in this order, because a later extra installs what an earlier one 
 }
 NEEDS_OF_THE_SYSTEM = {"kerberos": "krb5-config"}
 """Extras that compile against a library of the system, and the program that shows that it is there."""
-SPARKS_LIMIT = "Python worker failed to connect back"
+SPARKS_LIMIT = "Python worker failed to connect back|CANNOT_OPEN_SOCKET.*timed out"
 """Spark gives a Python worker 10 s to start, whatever its settings say. A busy machine takes longer."""
 QUICK_BUILD = {"PENSTOCK_OPTIMIZE": "-O0"}
 """The other tests have the code with all optimizations. Compiling it again would take a minute."""
@@ -165,7 +165,7 @@ def retried(command: str) -> str:
     """Run a Spark job. Run it again if it ran into Spark's limit, as a user would."""
     if not command.startswith("python "):
         return command
-    again = f"grep -q '{SPARKS_LIMIT}' errors.txt"
+    again = f"grep -qE '{SPARKS_LIMIT}' errors.txt"
     return (
         f"for attempt in 1 2 3 4 5; do if {command} 2> errors.txt; then break; fi; "
         f"if ! {again} || [ $attempt = 5 ]; then cat errors.txt >&2; exit 1; fi; done"

@@ -15,7 +15,8 @@ from penstock.sql.language.source import without_secrets
 _RAISED = re.compile(r"^[\w.]+(?:Exception|Error): (?P<said>.+)$", re.MULTILINE)
 """The last line of a traceback of Python, which Spark puts into the message of its own error."""
 
-_NOT_CONNECTED = "Python worker failed to connect back"
+_NOT_CONNECTED = re.compile(r"Python worker failed to connect back|CANNOT_OPEN_SOCKET.*timed out", re.DOTALL)
+"""Spark's limit as its JVM says it, and as its Python does."""
 _NO_PYTHON = (
     "It means: Spark could not start its Python in time, usually because the machine is too busy. Nothing is "
     "lost: start the script again, with fewer INSERTs at a time or more cores. A stream continues from its "
@@ -53,7 +54,7 @@ def reason(error: BaseException) -> str | None:
     found = explain_failure(error)
     if found is not None:
         return without_secrets(found.message)
-    return f"{first} {_NO_PYTHON}" if _NOT_CONNECTED in first else first
+    return f"{first} {_NO_PYTHON}" if _NOT_CONNECTED.search(first) else first
 
 
 def is_stopped(session: Any) -> bool:

@@ -49,6 +49,8 @@ def test_a_password_is_not_shown() -> None:
         "[STREAM_FAILED] Query [id = a, runId = b] terminated with exception: Python worker failed to connect back.",
         "org.apache.spark.SparkException: Job aborted due to stage failure: Lost task 0.0 in stage 1.0: "
         "org.apache.spark.SparkException: Python worker failed to connect back.",
+        """[CANNOT_OPEN_SOCKET] Can not open socket: ["tried to connect to ('127.0.0.1', 44303), but an error """
+        'occurred: timed out"].',
     ],
 )
 def test_a_python_that_could_not_start_is_explained(said: str) -> None:
