@@ -1,6 +1,6 @@
 """Each metric that is served under Flink's name, in a real run, beside what an independent client computes.
 
-docs/observability.md has the same table. Times are held to the time that the test itself has measured.
+docs/metrics.md has the same table. Times are held to the time that the test itself has measured.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.kafka.test_lag import lags_of_librdkafka
 from tests.kafka.test_metrics import options, scrape
 from tests.waiting import wait_until
 
-PAGE = (Path(__file__).parents[2] / "docs/observability.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs/metrics.md").read_text()
 OF_ONE = "KafkaSourceReader_topic_partition_"
 AGE_MS = 90_000
 TABLE = {

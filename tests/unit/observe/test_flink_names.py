@@ -9,7 +9,7 @@ import pytest
 from penstock.observe.serve.flink import FLINK_NAMES, PREFIX
 from tests.unit.observe.test_serve import Served
 
-PAGE = (Path(__file__).parents[3] / "docs/observability.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs/metrics.md").read_text()
 DOCUMENTED = {
     # The connector's documentation, 1.7 to 2.x, and Alibaba's.
     *("currentEmitEventTimeLag", "watermarkLag", "sourceIdleTime", "pendingRecords", "currentSendTime"),

@@ -2,7 +2,7 @@
 
 Runs in the process that plans a stream. Needs `prometheus_client` (the extra `prometheus`). Invariant: every
 name of Flink's documentation is in `FLINK_NAMES`, with its meaning or the reason why it is missing; only
-names of this table are served (`metrics.aliases` = `flink`). docs/observability.md has the same table.
+names of this table are served (`metrics.aliases` = `flink`). docs/metrics.md has the same table.
 """
 
 from __future__ import annotations
