@@ -1,6 +1,6 @@
 """Read JSON. Records that cannot be decoded go to a topic of dead letters, with the reason in a header.
 
-`penstock cat ex-orders-bad` shows them. docs/formats.md says how to repair one and put it back.
+`penstock cat ex-orders-bad` shows them. docs/bad-records.md says how to repair one and put it back.
 """
 
 from __future__ import annotations

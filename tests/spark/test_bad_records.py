@@ -54,9 +54,9 @@ def test_a_wrong_type_stops_before_the_topic_is_drained_and_nothing_is_lost(
 
 
 def recipe() -> list[str]:
-    """The commands of docs/formats.md, "Find, repair, put back", up to the record that is put back."""
-    page = (Path(__file__).parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")
-    section = page.partition("### Find, repair, put back")[2].partition("**Write down the last offset")[0]
+    """The commands of docs/bad-records.md, "Find, repair, put back", up to the record that is put back."""
+    page = (Path(__file__).parents[2] / "docs" / "bad-records.md").read_text(encoding="utf-8")
+    section = page.partition("## Find, repair, put back")[2].partition("**Write down the last offset")[0]
     return re.findall(r"^ *\$ (.*)$", section, re.MULTILINE)
 
 

@@ -49,7 +49,7 @@ CONNECTOR = _both(
     choice(*(each.value for each in Connector)),
     "The name of the connector in Flink. `kafka` and `penstock` mean the same: a record is a new row. "
     "`upsert-kafka`: a record updates the row with its key, or deletes it: "
-    "[formats.md](formats.md#upsert-tables).",
+    "[upsert-tables.md](upsert-tables.md).",
     default=Connector.PENSTOCK.value,
 )
 PROPERTY_VERSION = _both(

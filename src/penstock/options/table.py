@@ -97,7 +97,7 @@ MAX_SHARE = _source(
     "scan.on-decode-error.max-share",
     ValueType("number", "from 0 to 1", parse_share),
     "With `skip` and `dead-letter`: the query stops when a larger share of the records of a task is bad. It "
-    "is checked after 20 records of the task. 1 means no limit: [formats.md](formats.md#bad-records). "
+    "is checked after 20 records of the task. 1 means no limit: [bad-records.md](bad-records.md). "
     "(Ours.)",
     default=0.5,
 )

@@ -31,7 +31,7 @@ def legacy_timestamps(name: str) -> Option[Any]:
         "How Flink maps timestamps to Avro. Here they are microseconds (`timestamp-micros` of TIMESTAMP, "
         "`local-timestamp-micros` of TIMESTAMP_NTZ). Flink writes milliseconds with every setting. For a "
         f"topic that Flink reads or writes, set `{name}.schema` to a schema with `timestamp-millis` "
-        "(docs/formats.md).",
+        "(docs/schemas.md).",
     )
 
 
