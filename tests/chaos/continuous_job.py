@@ -26,6 +26,7 @@ def main() -> None:
     parser.add_argument("--tasks", type=int, default=2)
     parser.add_argument("--lanes", type=int, default=2)
     parser.add_argument("--discovery", help="the pause between looks for new topic partitions")
+    parser.add_argument("--interval", default="20 ms", help="the age at which a transaction is ended")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     source = {
@@ -39,7 +40,13 @@ def main() -> None:
     function = copied if VARIABLE in os.environ else None
     sink = {"topic": arguments.target}
     query = penstock.continuous(
-        _session(arguments), source, function, sink, tasks=arguments.tasks, lanes=arguments.lanes
+        _session(arguments),
+        source,
+        function,
+        sink,
+        tasks=arguments.tasks,
+        lanes=arguments.lanes,
+        commit_interval=arguments.interval,
     )
     print("runs", flush=True)  # noqa: T201 - for the test
     query.awaitTermination()
