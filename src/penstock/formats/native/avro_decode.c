@@ -59,6 +59,14 @@ static int read_fixed(Reader *reader, int64_t length, const uint8_t **bytes) {
 
 /* -- scalars ------------------------------------------------------------------------------------------- */
 
+/* Arrow and Spark have no time of the day before 00:00 or after 23:59:59.999... */
+static int is_outside_of_day(const Column *column, int64_t value) {
+    if (column->kind != KIND_TIME32 && column->kind != KIND_TIME64) return 0;
+    int64_t day = 86400;
+    for (int i = 0; i < column->fraction_digits; i++) day *= 10;
+    return value < 0 || value >= day;
+}
+
 static int append_whole(Reader *reader, const AvroNode *node, Column *column, int64_t value) {
     int status;
     if (column->kind == KIND_DOUBLE) return column_append_double(column, (double)value);
@@ -67,6 +75,7 @@ static int append_whole(Reader *reader, const AvroNode *node, Column *column, in
         return fail(reader, OUT_OF_RANGE, column);
     }
     if (node->divisor > 1) value = value / node->divisor - (value % node->divisor < 0);
+    if (is_outside_of_day(column, value)) return fail(reader, OUT_OF_RANGE, column);
     status = column_append_integer(column, value);
     return status ? fail(reader, status, column) : OK;
 }
@@ -84,7 +93,8 @@ static int append_decimal(Reader *reader, const AvroNode *node, Column *column, 
     unsigned __int128 magnitude = is_negative ? -bits : bits, limit = 1;
     for (int i = 0; i < column->precision; i++) limit *= 10;
     for (int scale = node->scale; scale < column->scale; scale++) {
-        if (magnitude >= limit) return fail(reader, OUT_OF_RANGE, column);
+        /* Before the product, which may be larger than 128 bits. */
+        if (magnitude >= limit / 10) return fail(reader, OUT_OF_RANGE, column);
         magnitude *= 10;
     }
     for (int scale = node->scale; scale > column->scale; scale--) {
@@ -167,7 +177,10 @@ static int read_block(Reader *reader, int64_t *count, int64_t *empty_count) {
         if ((status = read_length(reader, &size))) return status;
     }
     int64_t excess = *count - left(reader);
-    if (excess > 0 && (*empty_count += excess) > EMPTY_ELEMENTS_MAX) return fail(reader, TRUNCATED, NULL);
+    if (excess <= 0) return OK;
+    /* Compared before the sum, which may be larger than 64 bits. */
+    if (excess > EMPTY_ELEMENTS_MAX - *empty_count) return fail(reader, TRUNCATED, NULL);
+    *empty_count += excess;
     return OK;
 }
 

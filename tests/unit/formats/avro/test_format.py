@@ -11,7 +11,7 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import RowError, SchemaError, UnsupportedOptionError
@@ -164,6 +164,12 @@ def test_a_schema_that_names_itself_can_be_read_over() -> None:
             "early",
         ),
         (
+            {"type": "array", "items": "null"},
+            b"\xc0\xa9\x07" + b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\1" + b"\0",  # 60,000 and 2**63 - 1
+            pa.list_(pa.null()),
+            "early",
+        ),
+        (
             {"type": "array", "items": "long"},
             b"\x80\x80\x80\x80\x10\0",
             pa.list_(pa.int64()),
@@ -183,6 +189,15 @@ def test_a_schema_that_names_itself_can_be_read_over() -> None:
             "out of the type",
         ),
         (logical("bytes", "decimal", precision=30, scale=2), b"\2\1", pa.decimal128(9, 0), "not whole"),
+        (  # ten times the number is 2**128 and a little
+            logical("bytes", "decimal", precision=38, scale=0),
+            b"\x20" + (2**128 // 10 + 1).to_bytes(16, "big"),
+            pa.decimal128(38, 1),
+            "out of the type",
+        ),
+        (logical("int", "time-millis"), b"\1", pa.time32("ms"), "out of the type"),
+        (logical("int", "time-millis"), b"\x80\xf0\xb2\x52", pa.time64("us"), "out of the type"),  # 24:00:00
+        (logical("long", "time-micros"), b"\xff\xff\x01", pa.time64("ns"), "out of the type"),
         (
             logical("bytes", "decimal", precision=99, scale=0),
             b"\x22\1" + b"\0" * 16,
@@ -197,6 +212,25 @@ def test_bytes_that_are_not_the_schemas_are_failures(
     found = decode(record(("v", schema)), [value, None, b""], pa.schema([("v", kind)]))
     assert reason in found.failures[0].reason
     assert found.row_count == 0
+
+
+@given(
+    number=st.integers(-(10**38) + 1, 10**38 - 1), written_scale=st.integers(0, 38), scale=st.integers(0, 38)
+)
+@example(number=2**128 // 10 + 1, written_scale=0, scale=1)
+def test_a_decimal_of_another_scale_is_the_same_number_or_a_failure(
+    number: int, written_scale: int, scale: int
+) -> None:
+    schema = record(("v", logical("bytes", "decimal", precision=38, scale=written_scale)))
+    data = number.to_bytes(17, "big", signed=True)
+    found = decode(schema, [b"\x22" + data], pa.schema([("v", pa.decimal128(38, scale))]))
+    scaled, rest = divmod(number * 10**scale, 10**written_scale)
+    if rest or abs(scaled) >= 10**38:
+        assert found.failures
+    else:
+        assert found.rows["v"].to_pylist() == [
+            Decimal((scaled < 0, tuple(map(int, str(abs(scaled)))), -scale))
+        ]
 
 
 def test_a_failure_inside_of_a_value_names_the_column_and_the_byte() -> None:
