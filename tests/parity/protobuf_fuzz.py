@@ -1,16 +1,13 @@
 """Fuzzes Protobuf: random message types, columns, values and rows, as google.protobuf reads and writes them.
 
-A program, run by test_protobuf_fuzz.py in a process of its own, with the sanitizers' runtime where there is
-one: `python -m tests.parity.protobuf_fuzz SECONDS SEED`. The last line of its output says how many values it
-tried; any other end is a finding, with the value in hexadecimal before it.
+The harnesses `protobuf` and `protobuf-types` of tests/fuzz run this in processes of their own, under
+sanitizers if there are any.
 """
 
 from __future__ import annotations
 
 import random
 import struct
-import sys
-import time
 from collections.abc import Callable
 from decimal import Decimal
 from functools import partial
@@ -468,15 +465,3 @@ def varint(number: int) -> bytes:
         number >>= 7
     out.append(number)
     return bytes(out)
-
-
-def main(seconds: float, seed: int) -> None:
-    """Fuzz for some time."""
-    fuzz, end = Fuzz(seed), time.monotonic() + seconds
-    while time.monotonic() < end:
-        fuzz.run_once()
-    sys.stdout.write(f"{fuzz.count} inputs, seed {seed}: no finding\n")
-
-
-if __name__ == "__main__":
-    main(float(sys.argv[1]), int(sys.argv[2]))
