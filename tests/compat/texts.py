@@ -15,6 +15,8 @@ from unittest.mock import patch
 from penstock.client.produce.spans import WrittenSpan
 from penstock.client.transactions.markers import Witness
 from penstock.client.transactions.steps import TransactionIdentity, TransactionProtocol
+from penstock.sink.dead_letters.found import DeadLetter, Origin
+from penstock.sink.dead_letters.notes import decode_note, encode_note, key_of_note
 from penstock.sink.exactly_once import _log_records as records
 from penstock.sink.exactly_once import receipt
 from penstock.sink.exactly_once.committable import Committable, TargetTopic, TaskSpan
@@ -99,8 +101,18 @@ RECEIPT = receipt.Receipt(
     (OffsetRange(_B, 5, 10),),
     _IDS,
 )
+DEAD_LETTER = DeadLetter(
+    TopicPartition("orders-bad", 0),
+    17,
+    Origin("orders", 2, 41, _AT_MS, "0123456789abcdef0123456789abcdef"),
+    "value: no JSON",
+    None,
+    b"x",
+    (),
+)
 _LOCATION = records.LogLocation("other", "other-decisions")
 _NAMES = TransactionNames("app")
+_NOTE = "note of a dead letter"
 _SEAL = Seal(0x10000002A, "0123456789abcdef", 7, frozenset([(5, "aa"), (6, "bb")]))
 
 Texts = dict[str, str]
@@ -124,6 +136,8 @@ def made() -> Texts:
             **{f"log: {name}": text for name, text in decisions.items()},
             "log: key of a receipt": receipt.key_of_receipt("app", 4711),
             "log: receipt": receipt.encode_receipt(RECEIPT),
+            "note of a dead letter: key": key_of_note(DEAD_LETTER.origin),
+            "note of a dead letter": encode_note(DEAD_LETTER, TopicPartition("orders", 2)),
         }
     return {
         **{f"offset: {name}": json.dumps(each.to_json()) for name, each in (OFFSETS | MADE_OFFSETS).items()},
@@ -167,6 +181,11 @@ def _read_others(texts: Texts) -> dict[str, Any]:
         "log: snapshot": records.decode_snapshot(value["log: snapshot"]),
         **(
             {"log: receipt": receipt.decode_receipt(value["log: receipt"])} if "log: receipt" in value else {}
+        ),
+        **(
+            {"note of a dead letter": decode_note(value[f"{_NOTE}: key"], value[_NOTE])}
+            if _NOTE in value
+            else {}
         ),
         "seal of a state": parse_seal(value["seal of a state"], "seal"),
         "id of a transaction": _NAMES.parse(texts["id of a transaction"]),

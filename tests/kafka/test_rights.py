@@ -35,6 +35,8 @@ from penstock.errors import AuthorizationError, OptionError
 from penstock.observe.lag import PartitionLook
 from penstock.options.config import KafkaProperties
 from penstock.options.parse import parse_write
+from penstock.sink.dead_letters.found import HEADER_PREFIX, places_of, read_dead_letters
+from penstock.sink.dead_letters.requeue import Requeue
 from penstock.sink.exactly_once.by_hand import transaction_tools
 from penstock.sink.exactly_once.driver_side import ExactlyOnceSettings, driver_side
 from penstock.sink.exactly_once.log_topic import DecisionTopic
@@ -63,7 +65,8 @@ RESOURCES = {
 }
 
 
-WRITES = {"write-at-least-once", "write-exactly-once", "create-log"}
+WRITES = {"write-at-least-once", "write-exactly-once", "create-log", "dead-letters-requeue"}
+OWN_DEAD_LETTERS = {"dead-letters-show", "dead-letters-requeue"}
 LOG_EXISTS = {"write-exactly-once", "transactions-look", "transactions-change"}
 
 
@@ -86,7 +89,8 @@ class Case:
     @property
     def names(self) -> dict[str, str]:
         topic = TARGET if self.needed.key in WRITES else SOURCE
-        names = {"topic": topic, "group": f"{self.user}-group", "prefix": self.user, "dead_letters": DEAD}
+        dead = f"{self.user}-dead" if self.needed.key in OWN_DEAD_LETTERS else DEAD
+        names = {"topic": topic, "group": f"{self.user}-group", "prefix": self.user, "dead_letters": dead}
         return names | {"log": f"{self.user}-decisions"}
 
     def acls(self) -> list[AclBinding]:
@@ -139,6 +143,11 @@ def granted(guarded: DevCluster) -> None:
     for future in admin.create_acls(acls, request_timeout=PATIENCE_S).values():
         future.result(timeout=PATIENCE_S)
     judge.produce(guarded.bootstrap_servers, SOURCE, *RECORDS)
+    facts = {"topic": TARGET, "partition": 0, "offset": 0, "timestamp": round(time.time() * 1000)}
+    headers = tuple((HEADER_PREFIX + name, str(fact).encode()) for name, fact in facts.items())
+    for dead in {case.names["dead_letters"] for case in CASES if case.needed.key in OWN_DEAD_LETTERS}:
+        judge.create_topic(guarded.bootstrap_servers, dead)
+        judge.produce(guarded.bootstrap_servers, dead, judge.Record(value=b"d", headers=headers))
     connections = KafkaConnections(ConnectionSettings((guarded.bootstrap_servers,), "test-rights"))
     logs = [case.names["log"] for case in CASES if case.needed.key in LOG_EXISTS]
     try:
@@ -308,6 +317,19 @@ def change_transactions(cluster: DevCluster, case: Case) -> None:
     transaction_tools(ExactlyOnceSettings(settings_of(cluster, case), case.user)).recover()
 
 
+def show_dead_letters(cluster: DevCluster, case: Case) -> None:
+    with open_connections(cluster, case) as connections:
+        places = places_of(connections, case.names["dead_letters"])
+        assert len(list(read_dead_letters(connections, places))) == 1
+
+
+def requeue_dead_letters(cluster: DevCluster, case: Case) -> None:
+    topic = case.names["dead_letters"]
+    with open_connections(cluster, case) as connections:
+        letters = read_dead_letters(connections, places_of(connections, topic))
+        assert len(list(Requeue(connections, topic).run(letters))) == 1
+
+
 def look(
     cluster: DevCluster, case: Case, folder: Path | None = None, group: str | None = None
 ) -> PartitionLook:
@@ -350,6 +372,8 @@ OPERATIONS: dict[str, Callable[[DevCluster, Case], object]] = {
     "read-outcome": read_outcome,
     "transactions-look": look_at_transactions,
     "transactions-change": change_transactions,
+    "dead-letters-show": show_dead_letters,
+    "dead-letters-requeue": requeue_dead_letters,
     "lag-checkpoint": look_at_checkpoint,
     "lag-group": look_at_group,
 }

@@ -17,6 +17,7 @@ from penstock._pyspark import UnfitPackageError, explain_import_error
 from penstock.cli import MISSING_EXTRA
 from penstock.cli.broker import broker_app
 from penstock.cli.connecting import ASKED_CLUSTER
+from penstock.cli.dead_letters import dead_letters_app
 from penstock.cli.doctor import doctor
 from penstock.cli.lag import lag
 from penstock.cli.receipts import receipts
@@ -43,6 +44,7 @@ app = typer.Typer(
 app.add_typer(broker_app, name="broker")
 app.add_typer(topics_app, name="topics")
 app.add_typer(transactions_app, name="transactions")
+app.add_typer(dead_letters_app, name="dead-letters")
 app.add_typer(state_app, name="state")
 app.add_typer(table_app, name="table")
 app.command()(produce)

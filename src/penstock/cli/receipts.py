@@ -95,14 +95,14 @@ def unfinished_of(decisions: Iterable[Decision]) -> dict[tuple[str, int], str]:
     return {batch: status for batch, status in found if status in _UNFINISHED}
 
 
-def between(begin: str | None, end: str | None) -> range:
-    """Return the milliseconds since 1970 from one time to another.
+def between(begin: str | None, end: str | None, options: tuple[str, str] = ("--from", "--to")) -> range:
+    """Return the milliseconds since 1970 from one time to another. `options`: for messages.
 
     Raises:
         OptionError: a text is not a time in ISO 8601.
     """
-    first = 0 if begin is None else _ms(begin, "--from")
-    return range(first, (1 << 62) if end is None else _ms(end, "--to"))
+    first = -(1 << 62) if begin is None else _ms(begin, options[0])
+    return range(first, (1 << 62) if end is None else _ms(end, options[1]))
 
 
 def _ms(text: str, option: str) -> int:

@@ -54,6 +54,7 @@ WRITE_IDS = Right("WRITE", Resource.TRANSACTIONAL_ID, "{prefix}-")
 DESCRIBE_IDS = Right("DESCRIBE", Resource.TRANSACTIONAL_ID, "{prefix}-")
 DESCRIBE_TOPIC = Right("DESCRIBE", Resource.TOPIC, "{topic}")
 DESCRIBE_GROUP = Right("DESCRIBE", Resource.GROUP, "{group}")
+READ_DEAD_LETTERS = Right("READ", Resource.TOPIC, "{dead_letters}")
 DESCRIBE_CLUSTER = Right("DESCRIBE", Resource.CLUSTER)
 
 NEEDED: tuple[NeededRights, ...] = (
@@ -87,6 +88,19 @@ NEEDED: tuple[NeededRights, ...] = (
     NeededRights("transactions-look", "`penstock transactions list`, `describe`", (READ_LOG, DESCRIBE_IDS)),
     NeededRights(
         "transactions-change", "`penstock transactions recover`, `abort`", (READ_LOG, WRITE_LOG, WRITE_IDS)
+    ),
+    NeededRights("dead-letters-show", "`penstock dead-letters show`", (READ_DEAD_LETTERS,)),
+    NeededRights(
+        "dead-letters-requeue",
+        "`penstock dead-letters requeue`",
+        (
+            READ_DEAD_LETTERS,
+            WRITE_TOPIC,
+            Right("CREATE", Resource.TOPIC, "{dead_letters}-requeued"),
+            Right("READ", Resource.TOPIC, "{dead_letters}-requeued"),
+            Right("WRITE", Resource.TOPIC, "{dead_letters}-requeued"),
+            Right("WRITE", Resource.TRANSACTIONAL_ID, "{dead_letters}-requeue"),
+        ),
     ),
     NeededRights("lag-checkpoint", "`penstock lag`, `penstock top` of a checkpoint", (DESCRIBE_TOPIC,)),
     NeededRights(

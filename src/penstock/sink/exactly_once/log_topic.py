@@ -81,7 +81,13 @@ def _records(batch: pa.RecordBatch) -> Iterator[LogRecord]:
 
 
 class DecisionTopic:
-    """A `LogStore` over one topic of a cluster."""
+    """A `LogStore` over one topic of a cluster.
+
+    Other topics of this form have its steps and other messages: they change `what_it_is` and the methods
+    that make an error.
+    """
+
+    what_it_is = "This is the decision log of the exactly-once sink. Nothing was written."
 
     def __init__(
         self,
@@ -120,7 +126,7 @@ class DecisionTopic:
             create_topics(self._connections, {self.topic: topic}, exist_ok=True, timeout_ms=timeout_ms)
         except ClientError as error:
             if error.facts.get("error_code") == INVALID_TOPIC_EXCEPTION:
-                raise self._name_refused(error) from error
+                raise self.name_refused(error) from error
             raise
         self.check_rights()
 
@@ -130,7 +136,7 @@ class DecisionTopic:
             self._connections,
             [self.topic],
             [Operation.READ, Operation.WRITE],
-            "This is the decision log of the exactly-once sink. Nothing was written.",
+            self.what_it_is,
             may_be_missing=True,
             timeout_ms=self._settings.timeout_ms,
         )
@@ -140,17 +146,17 @@ class DecisionTopic:
         metadata = self._metadata(is_expected=True)
         count = 0 if metadata is None else len(metadata.partitions)
         if count != 1:
-            raise self._unusable(f"one partition, got {count} partitions")
+            raise self.unusable(f"one partition, got {count} partitions")
         timeout_ms = self._settings.timeout_ms
         wanted = ["cleanup.policy", "max.message.bytes", "compression.type", *NO_TRANSACTIONS]
         config = topic_config(self._connections, self.topic, wanted, timeout_ms=timeout_ms) or {}
         self._record_bytes_max = int(config.get("max.message.bytes") or _ASSUMED_RECORD_BYTES)
         self._is_recompressed = config.get("compression.type", "producer") not in ("producer", "zstd")
         if (mark := mark_in(config)) is not None:
-            raise self._unusable(f"a topic with transactions, got {mark}")
+            raise self.unusable(f"a topic with transactions, got {mark}")
         policy = config.get("cleanup.policy")
         if policy is not None and {each.strip() for each in policy.split(",")} != {"compact"}:
-            raise self._unusable(f"cleanup.policy=compact, got cleanup.policy={policy}")
+            raise self.unusable(f"cleanup.policy=compact, got cleanup.policy={policy}")
 
     def stable_end(self, *, waits: bool) -> int:
         """Return the last stable offset; with `waits`, after all transactions before the end have ended.
@@ -175,15 +181,7 @@ class DecisionTopic:
             if stable >= end_offset or not waits:
                 return stable
             if not backoff.pause(deadline):
-                raise DecisionLogError(
-                    f"Expected that the transaction at offset {stable} of the decision log {self.topic} ends "
-                    f"within {patience_ms} ms, but it is still open. The decisions after it cannot be read. "
-                    "Nothing more is decided or written; the next start tries again. If several prefixes "
-                    "share this topic, a driver of another prefix may have died. Its transaction ends when "
-                    "that driver starts again, or by its time-out.",
-                    topic=self.topic,
-                    offset=stable,
-                )
+                raise self.stays_open(stable, patience_ms)
 
     def read(self, first_offset: int, end_offset: int) -> list[LogRecord]:
         """Return the committed records of the range that compaction has left."""
@@ -194,16 +192,7 @@ class DecisionTopic:
         try:
             return [record for batch in batches for record in _records(batch)]
         except OffsetOutOfRangeError as error:
-            first = error.facts.get("log_start_offset")
-            raise DecisionLogError(
-                f"The decision log {self.topic} was cut back: it begins at offset {first}, and the records "
-                "before are gone. It is unknown which batches are written, so nothing was written. "
-                "Were its records deleted (kafka-delete-records, a retention by size or time)? Compare the "
-                "target with the source, then start with another sink.transactional-id-prefix.",
-                topic=self.topic,
-                offset=first_offset,
-                log_start_offset=first,
-            ) from error
+            raise self.cut_back(first_offset, error.facts.get("log_start_offset")) from error
 
     def fits(self, key: bytes, value: bytes) -> bool:
         """Return whether a record batch of this record is within the topic's max.message.bytes.
@@ -270,7 +259,32 @@ class DecisionTopic:
         time.sleep(seconds)
         return self._connections.is_closed
 
-    def _name_refused(self, error: ClientError) -> DecisionLogError:
+    def stays_open(self, stable: int, patience_ms: int) -> DecisionLogError:
+        """Return the error about a transaction that does not end."""
+        return DecisionLogError(
+            f"Expected that the transaction at offset {stable} of the decision log {self.topic} ends "
+            f"within {patience_ms} ms, but it is still open. The decisions after it cannot be read. "
+            "Nothing more is decided or written; the next start tries again. If several prefixes "
+            "share this topic, a driver of another prefix may have died. Its transaction ends when "
+            "that driver starts again, or by its time-out.",
+            topic=self.topic,
+            offset=stable,
+        )
+
+    def cut_back(self, first_offset: int, log_start: object) -> DecisionLogError:
+        """Return the error about records that are gone."""
+        return DecisionLogError(
+            f"The decision log {self.topic} was cut back: it begins at offset {log_start}, and the records "
+            "before are gone. It is unknown which batches are written, so nothing was written. "
+            "Were its records deleted (kafka-delete-records, a retention by size or time)? Compare the "
+            "target with the source, then start with another sink.transactional-id-prefix.",
+            topic=self.topic,
+            offset=first_offset,
+            log_start_offset=log_start,
+        )
+
+    def name_refused(self, error: ClientError) -> DecisionLogError:
+        """Return the error about a name that Kafka does not allow."""
         return DecisionLogError(
             f"The decision log {self.topic} cannot be created, because Kafka refuses its name: "
             f"{error.message} Kafka allows no two topics whose names differ only in dots and underscores, "
@@ -280,7 +294,8 @@ class DecisionTopic:
             topic=self.topic,
         )
 
-    def _unusable(self, why: str) -> DecisionLogError:
+    def unusable(self, why: str) -> DecisionLogError:
+        """Return the error about settings with which records may be deleted or not committed together."""
         return DecisionLogError(
             f"The topic {self.topic} cannot be the decision log: expected {why}. Decisions could be lost, "
             "and with them the knowledge of what is written. Nothing was written. Correct the topic, or name "
