@@ -22,6 +22,7 @@ RUN_ELSEWHERE = {
     ("platforms.md", 0),  # tests/spark/test_doctor.py
     ("pipelines.md", 0),  # tests/spark/test_pipelines.py
     ("sql-production.md", 0),  # below
+    ("state.md", 0),  # tests/spark/test_state_page.py
     ("testing.md", 0),  # needs no broker: tests/unit/testing/test_docs.py
     ("testing.md", 2),  # the same
     ("testing.md", 3),  # tests/spark/test_run_sql.py
