@@ -6,18 +6,13 @@ It stands here because unit tests start no server. It needs no broker.
 from __future__ import annotations
 
 import itertools
-import os
-import pwd
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, date, datetime
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -36,6 +31,7 @@ from tests.compat import tables
 from tests.compat.releases import HERE, RELEASES
 from tests.examples import examples
 from tests.kafka.dying_materialize import AFTER, BEFORE, CHANGES
+from tests.postgresql import running_postgresql, why_not
 from tests.unit.targets import histories
 from tests.unit.targets.changes import COLUMNS, QUERY, Change, after, batch, rows_of
 
@@ -44,37 +40,13 @@ NUMBERS = itertools.count()
 HISTORY = st.lists(histories.CHANGES, max_size=20).map(histories.without_deletes_at_the_time_of_a_row)
 psycopg = pytest.importorskip("psycopg", reason="no driver for PostgreSQL: pip install 'psycopg[binary]'")
 
-IS_ROOT = os.geteuid() == 0
-PROGRAMS = [shutil.which(name) for name in ("initdb", "pg_ctl")]
-HAS_USER = not IS_ROOT or any(one.pw_name == "postgres" for one in pwd.getpwall())
-pytestmark = [
-    pytest.mark.skipif(None in PROGRAMS, reason="no PostgreSQL on this machine: initdb, pg_ctl"),
-    pytest.mark.skipif(not HAS_USER, reason="PostgreSQL does not run as root, and there is no user postgres"),
-]
+pytestmark = pytest.mark.skipif(why_not() is not None, reason=why_not() or "")
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    """Start a PostgreSQL of its own, without a port, and return how to connect to it."""
-    user = "postgres" if IS_ROOT else None  # it does not run as root
-    folder = Path(tempfile.mkdtemp(prefix="penstock-pg-"))
-    data, start = folder / "data", f"-F -h '' -k {folder} -c max_connections=10 -c shared_buffers=4MB"
-    try:
-        if user is not None:
-            shutil.chown(folder, user)
-            options = f"-D {data} -U penstock -A trust --no-sync --no-locale -E UTF8".split()
-        run([PROGRAMS[0], *options], folder, user)
-        run([PROGRAMS[1], "-D", data, "-w", "-l", folder / "log", "-o", start, "start"], folder, user)
-        try:
-            yield f"host={folder} user=penstock dbname=postgres"
-        finally:
-            run([PROGRAMS[1], "-D", data, "-w", "-m", "immediate", "stop"], folder, user)
-    finally:
-        shutil.rmtree(folder)
-
-
-def run(command: list[Any], folder: Path, user: str | None) -> None:
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=folder, user=user)
+    with running_postgresql() as found:
+        yield found
 
 
 def stored(server: str, table: str) -> dict[int, str | None]:

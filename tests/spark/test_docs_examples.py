@@ -18,9 +18,11 @@ RUN_ELSEWHERE = {
     ("README.md", 0),  # the quick start: tests/package
     ("cdc-tutorial.md", 0),  # the table of ten minutes: tests/spark/test_source_changes.py
     ("database-to-lake.md", 0),  # tests/spark/test_replicate.py
+    ("database-to-lake.md", 1),  # the same
     ("from-spark.md", 1),  # needs no broker: tests/unit/source/test_checkpoint_offset.py
     ("platforms.md", 0),  # tests/spark/test_doctor.py
     ("pipelines.md", 0),  # tests/spark/test_pipelines.py
+    ("spark-operators.md", 0),  # a setting: tests/spark/test_changelog_pages.py
     ("sql-production.md", 0),  # below
     ("state.md", 0),  # tests/spark/test_state_page.py
     ("testing.md", 0),  # needs no broker: tests/unit/testing/test_docs.py
@@ -30,6 +32,13 @@ RUN_ELSEWHERE = {
     ("continuous.md", 1),  # the same
     ("change-a-job.md", 0),  # a program that ends by a signal: tests/spark/test_stop_after_batch.py
 }
+PAGES_RUN_ELSEWHERE = {
+    "from-flink-older.md",  # tests/spark/older/test_listings.py
+    "examples.md",  # tests/spark/test_examples.py
+    "changelog-functions.md",  # tests/spark/test_changelog_pages.py
+    "materialize.md",  # the same
+    "history-tables.md",  # the same
+}
 WANTED = {b"1", b"2", b"3"}
 ORDERS = [(b'{"id":%d}' % n, b'{"id":%d,"name":"n%d"}' % (n, n)) for n in range(3)]
 """What the examples of typed tables read: keys and values."""
@@ -38,8 +47,8 @@ ORDERS = [(b'{"id":%d}' % n, b'{"id":%d,"name":"n%d"}' % (n, n)) for n in range(
 def examples() -> list[Any]:
     found = []
     for page in PAGES:
-        if page.name in ("from-flink-older.md", "examples.md"):
-            continue  # tests/spark/older/test_listings.py, tests/spark/test_examples.py
+        if page.name in PAGES_RUN_ELSEWHERE:
+            continue
         for number, code in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)):
             if (page.name, number) in RUN_ELSEWHERE:
                 continue

@@ -129,24 +129,30 @@ def test_tables_follow_their_topics_and_a_new_topic_is_a_new_table(
 
 
 def test_the_program_of_the_guide_runs(copies: Copies, bootstrap: str, make_topic: MakeTopic) -> None:
+    """The first program, and the second one, with `staging`, continues its checkpoint."""
     library = pytest.importorskip("deltalake")
-    [code] = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    programs = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    assert len(programs) == 2
     topic = make_topic(suffix=f".{copies.prefix}.goods")
-    judge.produce(bootstrap, topic, message("goods", "c", {"id": 1, "name": "a"}, GOODS))
     places = {
         "localhost:9092": bootstrap,
         "shop[.]public[.].*": copies.options["topic-pattern"],
         "s3://lake": str(copies.folder),
     }
-    for old, new in places.items():
-        assert old in code
-        code = code.replace(old, new)
+    assert all(old in programs[0] for old in places)
     scope: dict[str, Any] = {"spark": copies.spark}
-    exec(compile(code, PAGE.name, "exec"), scope)  # noqa: S102 - running the example is the point
-    with stopped(scope["query"]) as query:
-        query.processAllAvailable()
-    table = library.DeltaTable(str(copies.folder / "public" / "goods"))
-    assert table.to_pyarrow_table().to_pylist() == [{"id": 1, "name": "a"}]
+    for number, code in enumerate(programs):
+        judge.produce(bootstrap, topic, message("goods", "c", {"id": number, "name": "a"}, GOODS))
+        for old, new in places.items():
+            code = code.replace(old, new)  # noqa: PLW2901 - the places of the test
+        exec(compile(code, PAGE.name, "exec"), scope)  # noqa: S102 - running the example is the point
+        checkpoint = f"{copies.folder}/checkpoints/shop"
+        query = scope.pop("query", None) or scope["writer"].option("checkpointLocation", checkpoint).start()
+        with stopped(query):
+            query.processAllAvailable()
+        table = library.DeltaTable(str(copies.folder / "public" / "goods"))
+        rows = table.to_pyarrow_table().to_pylist()
+        assert sorted(row["id"] for row in rows) == list(range(number + 1))
 
 
 def test_messages_without_schemas_are_refused(copies: Copies) -> None:

@@ -70,8 +70,9 @@ def normalize(  # noqa: PLR0913 - each is a keyword of its own
     that was emitted before it.
 
     Args:
-        df: the rows. Its column `row_kind` says what each row is; without it every row is an upsert. Rows
-            of the kind -U are ignored, because the operator knows the old row.
+        df: the rows. Its column `row_kind` says what each row is; without it every row is an upsert. A -U
+            with its +U says nothing, because the operator knows the old row. A -U alone deletes its key: the
+            update has changed the key.
         keys: the primary key.
         order_by: columns that say which of two rows of a key is newer, such as the offset of the record.
         state: the folder of the operator, as a path or URI that all executors reach. Each operator of each
