@@ -217,7 +217,7 @@ def commands_of(page: str) -> list[str]:
 
 def said(command: str, folder: Path) -> str:
     """Run a command of the page in a folder, and return its output."""
-    words = [Path(sys.executable).with_name("penstock"), *shlex.split(command)[1:]]
+    words = [str(Path(sys.executable).with_name("penstock")), *shlex.split(command)[1:]]
     return subprocess.run(words, check=True, capture_output=True, text=True, cwd=folder).stdout
 
 
