@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 RUN_ELSEWHERE = {
     ("README.md", 0),  # the quick start: tests/package
+    ("bad-records.md", 1),  # a function for a command: tests/unit/sink/test_dead_letters.py
     ("cdc-tutorial.md", 0),  # the table of ten minutes: tests/spark/test_source_changes.py
     ("database-to-lake.md", 0),  # tests/spark/test_replicate.py
     ("database-to-lake.md", 1),  # the same

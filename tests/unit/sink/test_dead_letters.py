@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pyarrow as pa
@@ -193,6 +195,14 @@ def test_a_wrong_edit_puts_nothing_back(cluster: SinkCluster, tmp_path: Path, bo
         _requeue(cluster, edit=_edit_of(path))
     assert _committed(cluster) == []
     assert len(_requeue(cluster)) == _COUNT
+
+
+def test_the_edit_of_the_page_repairs_the_value_of_the_page(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "bad-records.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"^   ```python\n(.*?)^   ```", page, re.DOTALL | re.MULTILINE)
+    path = tmp_path / "repair.py"
+    path.write_text(dedent(code))
+    assert _edit_of(path)(b'{"id": 17, "amount": 12,50}') == b'{"id": 17, "amount": 12.50}'
 
 
 def test_a_file_without_an_edit_is_refused(tmp_path: Path) -> None:
