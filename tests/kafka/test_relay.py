@@ -252,7 +252,8 @@ def test_a_broker_that_is_killed_comes_back(
 ) -> None:
     """A broker that starts forgets idempotent producers with old timestamps.
 
-    It is killed between transactions: a broker that is alone may tear one that it ends (docs/continuous.md).
+    It is killed between transactions: a broker that is alone may tear one that it ends
+    (docs/continuous-promises.md).
     """
     timestamp_ms = time.time_ns() // 1_000_000 - age_days * 86_400_000
 

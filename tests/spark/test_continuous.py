@@ -176,7 +176,7 @@ class Streams:
 def test_a_stream_and_a_continuous_query_take_over_from_each_other(
     spark: SparkSession, copy: Copy, tmp_path: Path
 ) -> None:
-    """There and back, as docs/continuous.md says. Workers are killed before each change."""
+    """There and back, as docs/continuous-take-over.md says. Workers are killed before each change."""
     pids, note_pid = noting_pids(tmp_path)
 
     streams = Streams(spark, copy, tmp_path)

@@ -61,7 +61,7 @@ def group_findings(continuous: ContinuousFacts) -> Iterator[Finding]:
         yield bad(
             subject,
             "a stream with micro-batches has committed its offsets, which may be behind its checkpoint.",
-            "Stop the stream, and let the query take over from it: docs/continuous.md has the command.",
+            "Stop the stream, and let the query take over: docs/continuous-take-over.md has the steps.",
         )
 
 
