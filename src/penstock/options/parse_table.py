@@ -30,6 +30,7 @@ from penstock.options.table import (
     METADATA_COLUMNS,
     ON_DECODE_ERROR,
     PRIMARY_KEY,
+    ROW_FILTER,
     TABLE_OPTIONS,
     VALUE_FIELDS_INCLUDE,
     VALUE_FORMAT,
@@ -128,6 +129,7 @@ def _table(given: GivenOptions, bad_records: BadRecordsSpec) -> TableSpec:
         bad_records=bad_records,
         event_time=_event_time(given),
         upsert=upsert,
+        row_filter=given.value(ROW_FILTER) or (),
     )
 
 

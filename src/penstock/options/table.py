@@ -11,6 +11,7 @@ from typing import Any
 
 from penstock.options.declare import Declare, Dialect, Option, Side, declared_in
 from penstock.options.formats import FORMAT_PREFIXES, FORMATS
+from penstock.options.row_filter import ROW_FILTER as ROW_FILTER_TYPE
 from penstock.options.table_spec import BadRecordsSpec, FieldsInclude, OnDecodeError, TableSpec
 from penstock.options.values import TEXT, TOPIC, ValueType, choice, parse_text, split_list
 
@@ -111,6 +112,13 @@ DESERIALIZER = _source(
     TEXT,
     "The deserializer that makes rows of records, as a Python object. `penstock.KafkaSource.builder()` sets "
     "it. It replaces a format. (Ours.)",
+)
+
+ROW_FILTER = _source(
+    "scan.row-filter",
+    ROW_FILTER_TYPE,
+    "Reads only the rows that fulfil all conditions. Others are decoded and left out before Spark sees them: "
+    "[source.md](source.md#leave-rows-out-of-a-table). (Ours.)",
 )
 
 EVENT_TIME_COLUMN = _source(

@@ -11,6 +11,7 @@ from enum import Enum
 
 from penstock.options.config import SinkConfig
 from penstock.options.formats import FORMATS
+from penstock.options.row_filter import RowFilter
 
 
 class Connector(str, Enum):
@@ -133,6 +134,7 @@ class TableSpec:
         bad_records: of a read. A write has the default.
         event_time: of a read; None if the options name no column.
         upsert: of an upsert table, whose `key_fields` are its primary key; None for other tables.
+        row_filter: conditions that all hold for the rows that a read wants.
     """
 
     value_format: FormatSpec
@@ -145,6 +147,7 @@ class TableSpec:
     bad_records: BadRecordsSpec = BadRecordsSpec()
     event_time: EventTimeSpec | None = None
     upsert: UpsertSpec | None = None
+    row_filter: RowFilter = ()
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from pyspark.sql.types import (
 )
 
 from penstock.errors import SchemaError
+from penstock.options.row_filter import RowFilter
 from penstock.options.table import DEAD_LETTER_TOPIC, EVENT_TIME_COLUMN
 from penstock.options.table_spec import BadRecordsSpec, DeserializerSpec, EventTimeSpec, TableSpec
 from penstock.spark._task_context import is_new_in_run
@@ -75,6 +76,11 @@ class TableSource(ABC):
         """Return the column by which topic partitions are aligned; None: by the timestamps of records."""
         return None
 
+    @property
+    def row_filter(self) -> RowFilter:
+        """Return the conditions of the rows that are wanted. `decoder`, which aligns, gives all rows."""
+        return ()
+
     @abstractmethod
     def decoder(self) -> RecordDecoder:
         """Return a decoder of records, for one task or for the driver.
@@ -87,13 +93,21 @@ class TableSource(ABC):
         """Return the maker of rows for the records of one task; see `decoder`."""
         spec = self.bad_records
         policy = BadRecords(spec.policy, spec.dead_letter_topic, spec.max_share)
-        return TableRowMaker(self.decoder(), policy, self._deliver, is_new_in_run)
+        return TableRowMaker(self.decoder(), policy, self._deliver, is_new_in_run, self._wanted())
 
     def open_endless(self, deliver: Callable[[pa.RecordBatch], object]) -> TableRowMaker:
         """Return the maker of rows for a task that does not end by itself. `deliver` takes dead letters."""
         spec = self.bad_records
         policy = BadRecords(spec.policy, spec.dead_letter_topic, spec.max_share, is_endless=True)
-        return TableRowMaker(self.decoder(), policy, deliver, is_new_in_run)
+        return TableRowMaker(self.decoder(), policy, deliver, is_new_in_run, self._wanted())
+
+    def _wanted(self) -> Callable[[pa.RecordBatch], pa.RecordBatch] | None:
+        if not self.row_filter:
+            return None
+        # Imported here because other reads do not need it.
+        from penstock.table.row_filter import WantedRows  # noqa: PLC0415
+
+        return WantedRows(self.row_filter).of
 
 
 @dataclass(frozen=True)
@@ -102,6 +116,7 @@ class FormatSource(TableSource):
 
     table: Table
     row_time_column: str | None = None
+    row_filter: RowFilter = ()
 
     @property
     def bad_records(self) -> BadRecordsSpec:
@@ -146,6 +161,10 @@ class EventTimeSource(TableSource):
     @property
     def bad_records(self) -> BadRecordsSpec:
         return self.inner.bad_records
+
+    @property
+    def row_filter(self) -> RowFilter:
+        return self.inner.row_filter
 
     @property
     def row_time_column(self) -> str | None:
@@ -215,8 +234,12 @@ def table_source(schema: StructType, spec: TableSpec | DeserializerSpec) -> Tabl
 def _source(schema: StructType, spec: TableSpec | DeserializerSpec, time_column: str | None) -> TableSource:
     if isinstance(spec, DeserializerSpec):
         return PythonSource(to_arrow_schema(schema), spec, time_column)
-    found = FormatSource(_table_of(schema, spec), time_column)
+    found = FormatSource(_table_of(schema, spec), time_column, spec.row_filter)
     found.decoder()
+    if spec.row_filter:
+        from penstock.table.row_filter import check_conditions  # noqa: PLC0415 - other reads do not need it
+
+        check_conditions(found.table, spec.row_filter)
     return found
 
 

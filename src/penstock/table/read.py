@@ -57,6 +57,7 @@ class TableRowMaker:
         bad_records: Applies the policy for records that cannot be decoded.
         deliver: Writes dead letters (rows of DEAD_LETTERS) and returns after Kafka has acknowledged them.
         is_new: Returns whether a warning was not logged yet, by this task or by others of its query.
+        wanted: Returns the rows of a batch that are wanted; None for all.
     """
 
     def __init__(
@@ -65,11 +66,13 @@ class TableRowMaker:
         bad_records: BadRecords,
         deliver: Callable[[pa.RecordBatch], object],
         is_new: Callable[[str], bool] = lambda _: True,
+        wanted: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None,
     ) -> None:
         self._decoder = decoder
         self._bad_records = bad_records
         self._deliver = deliver
         self._is_new = is_new
+        self._wanted = wanted
         self._said: set[str] = set()
         self._ignored_count = 0
 
@@ -109,7 +112,7 @@ class TableRowMaker:
         self._ignored_count += found.dropped_count
         if found.dropped_count:
             _log.info("%d records gave no row, because 'ignore-parse-errors' is set.", found.dropped_count)
-        return found.rows
+        return found.rows if self._wanted is None else self._wanted(found.rows)
 
     def _warn_of(self, left_out: LeftOut, topic: str) -> None:
         """Log the fields of a topic that are not in the schema, each once."""

@@ -34,6 +34,7 @@ class Reader(PlanOnly):
     """A planner that notes the tables that it opens."""
 
     read: list[str]
+    kept: list[str]
 
     def scan(self, node: Scan) -> str:
         return Planner.scan(self, node)
@@ -42,20 +43,26 @@ class Reader(PlanOnly):
         self.read.append(
             ", ".join(f"{name} {kind}" for name, kind, _ in tables.declared_types(table.definition))
         )
+        self.kept.append(dict(table.definition.options).get("scan.row-filter", ""))
         return f"v{len(self.read)}"
 
 
 def read(query: str, *, mode: str = "streaming", options: str = "", columns: str = COLUMNS) -> list[str]:
     """Return the columns of each table that a query opens."""
+    return reader(query, mode=mode, options=options, columns=columns).read
+
+
+def reader(query: str, *, mode: str = "streaming", options: str = "", columns: str = COLUMNS) -> Reader:
+    """Return a planner that has opened the tables of a query."""
     given = options or "'format' = 'json'"
     catalog = catalog_of(f"CREATE TABLE t ({columns}) WITH ('connector' = 'kafka', {TOPIC}, {given})")
     views: Any = Views()
     warnings: list[str] = []
     planner = Reader(catalog, Settings({MODE: mode}), views, lambda: "", warnings.append, {})
-    planner.read, planner.made_of = [], []
+    planner.read, planner.kept, planner.made_of = [], [], []
     traits = TraitsOf()
     planner.text(planner.plan(Fragment(query), Source(query), traits), traits)
-    return planner.read
+    return planner
 
 
 @pytest.mark.parametrize(
@@ -87,6 +94,17 @@ def test_each_scan_of_a_stream_reads_its_own_fields() -> None:
 
 def test_all_scans_of_a_batch_read_the_same_rows() -> None:
     assert read(BOTH, mode="batch") == ["k INT, a STRUCT<`x`: INT>, b STRUCT<`n`: INT>"]
+
+
+def test_each_scan_of_a_stream_leaves_out_its_own_rows_and_those_of_a_batch_the_same_ones() -> None:
+    assert reader(BOTH).kept == ["k = 1", "k = 2"]
+    assert reader(BOTH, mode="batch").kept == [""]
+    assert reader(BOTH.replace("2", "1"), mode="batch").kept == ["k = 1"]
+
+
+def test_a_filter_of_the_user_stays() -> None:
+    options = "'format' = 'json', 'scan.row-filter' = 'k > 0'"
+    assert reader(BOTH, options=options).kept == ["k > 0", "k > 0"]
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from penstock.formats import registry
 from penstock.options.both_sides import BothSides
 from penstock.options.config import DeliveryGuarantee
 from penstock.options.table_spec import Connector as KafkaName
+from penstock.options.table_spec import TableSpec
 from penstock.options.values import DURATION, SIZE, choice
 from penstock.options.warn import said_elsewhere
 from penstock.sql.connectors.datagen import plan as datagen
@@ -161,6 +162,11 @@ class Kafka(Connector):
         """Return the column that an option names as the event time."""
         table = self.config.either.table
         return None if table is None or table.event_time is None else table.event_time.column
+
+    @property
+    def has_row_filter(self) -> bool:
+        table = self.config.either.table
+        return isinstance(table, TableSpec) and bool(table.row_filter)
 
     @property
     def has_one_topic(self) -> bool:

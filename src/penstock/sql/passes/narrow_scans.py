@@ -1,7 +1,7 @@
-"""Conditions of a batch on the offset, partition and timestamp of records narrow what its scans read.
+"""Conditions narrow what scans read: records by offset, partition and timestamp in a batch, and rows.
 
-Runs on the driver. Invariant: the conditions stay where they are. A scan leaves out only records that they
-would leave out.
+Runs on the driver. Invariant: the conditions stay where they are. A scan leaves out only what they would
+leave out, and a watermark above it sees the same rows as before.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from penstock.options.row_filter import COMPARISONS, OF_TEXTS, RowCondition, text_of
 from penstock.options.values import LONG_MAX
 from penstock.sql.passes.context import PassContext
 from penstock.sql.passes.engine.inputs import defined
@@ -22,6 +23,7 @@ _NUMBERS, _TIME = ("offset", "partition"), "timestamp"
 _TURNED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _START = datetime(1970, 1, 1, tzinfo=UTC)
 _DIGITS_OF_MS = 3
+_TEXTS = ("CHAR", "VARCHAR", "STRING")
 
 
 def narrow_scans(plan: Output, context: PassContext) -> Output:
@@ -32,7 +34,8 @@ def narrow_scans(plan: Output, context: PassContext) -> Output:
 def _narrowed(node: Node, conditions: tuple[Expression, ...], context: PassContext) -> Node:
     """Return a node of which only rows that satisfy the conditions are wanted."""
     if isinstance(node, Scan):
-        return replace(node, wanted=" AND ".join(_wanted(node, conditions, context)))
+        wanted = " AND ".join(_wanted(node, conditions, context))
+        return replace(node, wanted=wanted, kept=text_of(_kept(node, conditions)))
     if isinstance(node, Filter):
         own = tuple(part for each in node.conditions for part in conjuncts(each))
         conditions = (*conditions, *own)
@@ -55,6 +58,13 @@ def _wanted(scan: Scan, conditions: tuple[Expression, ...], context: PassContext
     """Yield conditions as `scan.filter` has them."""
     metadata = dict(scan.source.narrowing)
     keys = {column: metadata[column.name] for column in scan.columns if column.name in metadata}
+    for name, column, values in _comparisons(conditions):
+        if column in keys:
+            yield from _comparison(name, column, keys[column], values, context)
+
+
+def _comparisons(conditions: tuple[Expression, ...]) -> Iterator[tuple[str, Column, list[Expression]]]:
+    """Yield conditions that begin with a column. `constant < column` is turned around."""
     for each in conditions:
         if not isinstance(each, Call) or not each.args:
             continue
@@ -62,8 +72,30 @@ def _wanted(scan: Scan, conditions: tuple[Expression, ...], context: PassContext
         name = each.name
         if name in _TURNED and isinstance(first, Literal) and len(rest) == 1:
             first, rest, name = rest[0], [first], _TURNED[name]
-        if isinstance(first, Column) and first in keys:
-            yield from _comparison(name, first, keys[first], rest, context)
+        if isinstance(first, Column):
+            yield name, first, rest
+
+
+def _kept(scan: Scan, conditions: tuple[Expression, ...]) -> Iterator[RowCondition]:
+    """Yield conditions as `scan.row-filter` has them."""
+    names = {column: column.name for column in scan.columns if column.name in scan.source.compared}
+    for name, column, values in _comparisons(conditions):
+        is_number = column.type.name in INTEGERS
+        wanted = int if is_number else str
+        found = [
+            each.value
+            for each in values
+            if isinstance(each, Literal)
+            and type(each.value) is wanted
+            and each.type.name in (INTEGERS if is_number else _TEXTS)
+        ]
+        if column not in names or len(found) < len(values) or not found:
+            continue
+        if name == "BETWEEN" and is_number:
+            yield RowCondition(names[column], ">=", (found[0],))
+            yield RowCondition(names[column], "<=", (found[1],))
+        elif name in ((*COMPARISONS, "IN") if is_number else OF_TEXTS[:-1]):
+            yield RowCondition(names[column], name, tuple(found))
 
 
 def _comparison(

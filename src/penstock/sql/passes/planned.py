@@ -43,6 +43,7 @@ PASSES: tuple[Callable[[Output, PassContext], Output], ...] = (
     keep_varying,
     lambda plan, _: prune_columns(plan),
     lambda plan, _: prune_fields(plan),
+    narrow_scans,
     check_determinism,
     check_changelogs,
     check_variants,

@@ -46,6 +46,7 @@ class Source:
             why.
         narrowing: columns with the offset, partition or timestamp of a record, each with which. By their
             values a read can leave out records.
+        compared: columns by whose values a read can leave out rows.
     """
 
     key: Hashable
@@ -60,19 +61,22 @@ class Source:
     is_read: bool = False
     varying: tuple[tuple[str, str], ...] = ()
     narrowing: tuple[tuple[str, str], ...] = ()
+    compared: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Scan:
     """The columns of a source that are read, each under its stored name.
 
-    `wanted`: which records are, as `scan.filter` says it; "" for all.
+    `wanted`: which records are, as `scan.filter` says it; "" for all. `kept`: which of their rows are, as
+    `scan.row-filter` says it.
     """
 
     source: Source
     columns: tuple[Column, ...]
     offset: int = field(default=-1, compare=False)
     wanted: str = ""
+    kept: str = ""
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,7 @@ class _PlanLines:
         match node:
             case nodes.Scan():
                 wanted = f", where {node.wanted}" if node.wanted else ""
+                wanted += f", rows of {node.kept}" if node.kept else ""
                 return f"Scan({node.source.name}: {', '.join(map(self._read, node.columns))}{wanted})"
             case nodes.Watermark():
                 return f"Watermark({self._name(node.column)} - {node.delay_ms} ms)"

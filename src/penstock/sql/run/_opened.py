@@ -18,11 +18,12 @@ from penstock.sql.passes.engine.choose import OF_SEVERAL_TOPICS
 from penstock.sql.plan.hidden import KIND, OFFSET, OFFSETS, PARTITION
 from penstock.sql.plan.nodes import Changelog, Source
 from penstock.sql.plan.texts import quoted
+from penstock.sql.plan.types import INTEGERS
 from penstock.sql.run import _tables as tables
 from penstock.sql.run._changing import changes_of
 from penstock.sql.run.catalog import Table
 
-WANTED = "scan.filter"
+WANTED, KEPT = "scan.filter", "scan.row-filter"
 _OF_EACH_RECORD = ("offset", "headers", "leader-epoch")
 _WITHOUT_KEYS = ("partition", "topic", "timestamp-type")
 """What may be another one in the records of one row, if the topic has no key for it."""
@@ -60,7 +61,15 @@ def source_of(declared: Table, hinted: Options, *, is_batch: bool, drops_duplica
         is_read=is_inserts,
         varying=() if is_normalized else varying_metadata(table),
         narrowing=_narrowing(table) if is_batch and is_inserts else (),
+        compared=_compared(table) if is_inserts else (),
     )
+
+
+def _compared(table: Table) -> tuple[str, ...]:
+    if not isinstance(table.connector, Kafka) or table.connector.has_row_filter:
+        return ()
+    columns = (each for each in table.definition.columns if isinstance(each, PhysicalColumn))
+    return tuple(each.name for each in columns if each.type.name in (*INTEGERS, "STRING", "VARCHAR"))
 
 
 def _narrowing(table: Table) -> tuple[tuple[str, str], ...]:

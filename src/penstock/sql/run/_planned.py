@@ -35,7 +35,7 @@ from penstock.sql.plan.types import declared, text_of_spark, type_of_column
 from penstock.sql.run import _tables as tables
 from penstock.sql.run._checkpoints import definition_of
 from penstock.sql.run._late_rows import check_drift
-from penstock.sql.run._opened import WANTED, opened, source_of, with_columns
+from penstock.sql.run._opened import KEPT, WANTED, opened, source_of, with_columns
 from penstock.sql.run._operators import made
 from penstock.sql.run._options import WRONG, is_about, located
 from penstock.sql.run._states import OtherStateError, in_words
@@ -77,8 +77,9 @@ class Planner:
     _columns: dict[Any, dict[str, list[FlinkType]]] = field(default_factory=dict)
     """The columns that the scans of a table read, with their types. All scans of a static table read the same
     ones, so that they see the same rows."""
-    _wanted: dict[Any, set[str]] = field(default_factory=dict)
-    """Which records each scan of a table wants. They are left out if all scans want the same ones."""
+    _wanted: dict[Any, set[Options]] = field(default_factory=dict)
+    """Which records and rows each scan of a table wants, as options of its read. Those of a static table are
+    left out if all scans want the same ones."""
 
     # ---- what binding asks
 
@@ -230,7 +231,7 @@ class Planner:
         plan = planned(bound, passes, is_batch=self.is_batch)
         for node in every_node(plan):
             if isinstance(node, Scan):
-                self._wanted.setdefault(node.source.key, set()).add(node.wanted)
+                self._wanted.setdefault(node.source.key, set()).add(_wanted_by(node))
                 types = self._columns.setdefault(node.source.key, {})
                 for each in node.columns:
                     types.setdefault(each.name, []).append(each.type)
@@ -253,8 +254,8 @@ class Planner:
         declared_, options = key
         own = {each.name: [each.type] for each in node.columns}
         types = own if node.source.is_stream else self._columns[key]
-        if len(self._wanted[key]) == 1 and node.wanted:
-            options = (*options, (WANTED, node.wanted))
+        if node.source.is_stream or len(self._wanted[key]) == 1:
+            options = (*options, *_wanted_by(node))
         table = with_columns(declared_.hinted(options), types)
         has_offsets = isinstance(table.connector, Kafka) and not types.keys().isdisjoint(OFFSETS)
         wanted = (table, options, has_offsets, node.source.is_stream, self.foreign_zone)
@@ -297,6 +298,10 @@ class Planner:
                 raise found from None
             script = script_of(node.offset, self._script)
             raise script.error(str(found), max(node.offset, 0), state=found.path) from None
+
+
+def _wanted_by(node: Scan) -> Options:
+    return tuple((key, text) for key, text in ((WANTED, node.wanted), (KEPT, node.kept)) if text)
 
 
 def _with_offsets(plan: Output, context: PassContext) -> Output:

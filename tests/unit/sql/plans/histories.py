@@ -19,8 +19,16 @@ from tests.unit.sql.plans.batch import Row, Stored
 TIME = FlinkType("TIMESTAMP_LTZ", (3,))
 SECOND_US = 1_000_000
 START_US = 1_704_067_200 * SECOND_US
-EVENTS = Source("events", "events", is_stream=True, time=("ts", 3_000), has_offsets=True, is_read=True)
-CLICKS = Source("clicks", "clicks", is_stream=True, time=("ts", 1_000), is_read=True)
+EVENTS = Source(
+    "events",
+    "events",
+    is_stream=True,
+    time=("ts", 3_000),
+    has_offsets=True,
+    is_read=True,
+    compared=("k", "v", "s"),
+)
+CLICKS = Source("clicks", "clicks", is_stream=True, time=("ts", 1_000), is_read=True, compared=("k", "v"))
 ACCOUNTS = Source(
     "accounts",
     "accounts",

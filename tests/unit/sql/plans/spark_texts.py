@@ -182,6 +182,12 @@ def _lowest(work: Callable[..., Any]) -> Callable[[Any, Env], Any]:
     return method
 
 
+def _summed(node: exp.Sum, env: Env) -> Any:
+    found = (_value(node.this, {**env, **row}) for row in env[GROUP])
+    known = [each for each in found if each is not None]
+    return sum(known) if known else None
+
+
 def _lambda(node: exp.Expr, env: Env) -> Callable[..., Any]:
     names = [each.name for each in node.expressions]
     return lambda *args: _value(node.this, {**env, **dict(zip(names, args, strict=True))})
@@ -229,6 +235,7 @@ def _same(node: exp.Expr, env: Env) -> Any:
 
 _METHODS: dict[type, Callable[[Any, Env], Any]] = {
     exp.Column: _column,
+    exp.Sum: _summed,
     exp.Identifier: lambda node, env: env[node.name],
     exp.Dot: _dot,
     exp.Literal: _literal,

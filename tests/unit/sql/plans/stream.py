@@ -20,6 +20,7 @@ import pyarrow as pa
 from penstock.changelog.operators.base import Operator
 from penstock.changelog.operators.join import SIDE
 from penstock.changelog.operators.temporal_join import CLOCK, ROW, ROW_CLOCK
+from penstock.options.row_filter import parse_row_filter
 from penstock.sql.emit.select import short
 from penstock.sql.plan.expressions import Column, Expression, Literal, walk
 from penstock.sql.plan.hidden import KIND
@@ -47,6 +48,7 @@ from penstock.sql.plan.operators import (
 )
 from penstock.sql.plan.rewrite import columns_in, columns_of, inputs_of, nodes_in
 from penstock.sql.plan.traits import TraitsOf
+from penstock.table.row_filter import WantedRows
 from penstock.types import ROW_KIND
 from tests.unit.changelog.running import Running
 from tests.unit.sql.plans.batch import Batch, Local, Row, Stored, plain_kind, sessions_of
@@ -65,6 +67,19 @@ class LateRowError(AssertionError):
 
 def _ignore(_path: str, _node: Node, _rows: list[Row], _late: int) -> None:
     """Observe nothing."""
+
+
+def wanted_by(node: Scan) -> Callable[[Row], bool]:
+    """Return whether a read gives the row of a record."""
+    conditions = parse_row_filter(node.kept) if node.kept else ()
+    kinds = {each.column: pa.string() if each.is_of_texts else pa.int32() for each in conditions}
+
+    def is_wanted(row: Row) -> bool:
+        arrays = [pa.array([row[name]], kind) for name, kind in kinds.items()]
+        batch = pa.RecordBatch.from_arrays(arrays, names=list(kinds))
+        return bool(WantedRows(conditions).of(batch).num_rows)
+
+    return is_wanted if conditions else lambda _: True
 
 
 class Stream:
@@ -213,7 +228,7 @@ class Stream:
 
     def _scanned(self, node: Scan) -> list[Row]:
         found = []
-        for row in self._delta.get(node.source.name, ()):
+        for row in filter(wanted_by(node), self._delta.get(node.source.name, ())):
             made = {short(each): row[each.name] for each in node.columns}
             is_insert = node.source.changelog is Changelog.APPEND
             found.append(made if is_insert else {**made, KIND: row[KIND]})
