@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import groupby
 
 from tests.site.menu import Entry, entries
@@ -17,6 +18,10 @@ An unknown option of Flink's names is an error. A query that could lose or doubl
 `penstock.errors`.
 """
 _OPTIONAL = "Contribute"
+_NO_PROSE = re.compile(r"[#|<]|[-*] |\d+\. |\*\*[^*]*\*\*$")
+"""How a heading, a table, HTML and a list begin."""
+_END = re.compile(r"(?<=[^.][.:])\s+(?=[A-Z`*]|[\w./-]+\.md )")
+"""Between two sentences, of which the second may begin with a page. Three dots end none."""
 
 
 def files() -> dict[str, str]:
@@ -54,9 +59,11 @@ def _text(entry: Entry) -> str:
 
 
 def _summary(text: str) -> str:
-    """Return the first sentence of a page, or its second heading if it begins with another thing."""
-    for paragraph in text.split("\n\n")[1:]:
-        plain = " ".join(paragraph.split())
-        if plain and plain[0] not in "<#|`[!-*":
-            return plain.split(". ")[0].removesuffix(".") + "."
+    """Return the first sentence of the first paragraph that is prose, with links as their texts."""
+    prose = re.sub(r"^```.*?^```|^<!--.*?-->", "", text, flags=re.DOTALL | re.MULTILINE)
+    for paragraph in prose.split("\n\n")[1:]:
+        plain = re.sub(r"!?\[([^]]*)\]\([^)]*\)", r"\1", " ".join(paragraph.split()))
+        if plain and not _NO_PROSE.match(plain):
+            sentence = _END.split(plain, maxsplit=1)[0]
+            return sentence.rstrip(".:") + "."
     return text.splitlines()[0].removeprefix("# ") + "."

@@ -66,5 +66,13 @@ def test_the_file_for_language_models_lists_each_page() -> None:
     assert len(llms.full()) > 100_000
 
 
+def test_the_file_for_language_models_says_what_each_page_is_in_a_sentence() -> None:
+    said = re.findall(r"^- \[[^\]]+\]\([^)]+\.html\): (.*)$", llms.index(), re.MULTILINE)
+    assert len(said) == len(entries())
+    assert [each for each in said if re.search(r"\]\(|```|^\d+\.|^\||::|\bimport ", each)] == []
+    assert [each for each in said if len(each.split()) < 4 and not each.startswith("`penstock.")] == []
+    assert [each for each in said if not each.endswith(".") or len(each) > 300] == []
+
+
 def test_the_list_of_decisions_has_all() -> None:
     assert decisions_page(PAGES).count("\n- [") >= 14
