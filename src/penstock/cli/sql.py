@@ -41,6 +41,7 @@ def sql(
         typer.Argument(
             help="Scripts, which run one after another. Without any: a prompt, or standard input.",
             exists=True,
+            dir_okay=False,
         ),
     ] = None,
     explain: Annotated[
@@ -145,8 +146,18 @@ def _java_may_have_ended() -> Iterator[None]:
 def _texts(files: list[Path]) -> list[str] | None:
     """Return the scripts; None for the prompt."""
     if files:
-        return [path.read_text(encoding="utf-8") for path in files]
+        return [_text_of(path) for path in files]
     return None if sys.stdin.isatty() else [sys.stdin.read()]
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise typer.BadParameter(
+            f"the script {path} is not UTF-8: byte {error.start} is {error.object[error.start]:#04x}. "
+            "Nothing was started. Save it as UTF-8."
+        ) from None
 
 
 @contextmanager

@@ -6,7 +6,8 @@ Runs on any machine that reaches the database. Invariant: without --yes nothing 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -49,7 +50,8 @@ def forget(
     """
     from penstock.targets.forget import forget as forget_table  # noqa: PLC0415 - lazy
 
-    kept = forget_table(_target(table, sqlite, postgresql), is_wanted=is_wanted)
+    with _errors_of_drivers(table):
+        kept = forget_table(_target(table, sqlite, postgresql), is_wanted=is_wanted)
     rows = "all of its rows" if kept.has_rows else "nothing else, because it is missing or empty"
     typer.echo(f"Table {table} is kept by query {kept.query_id}, whose last batch is {kept.batch_id}.")
     if is_wanted:
@@ -90,4 +92,34 @@ def _connect_postgresql(connection: str) -> Callable[[], Any]:
             "was changed.",
             option="--postgresql",
         ) from None
+    try:
+        psycopg.conninfo.conninfo_to_dict(connection)
+    except psycopg.ProgrammingError:  # its text has a part of the value, which may be a password
+        raise OptionError(
+            "Expected a text such as 'host=db dbname=shop user=app' for --postgresql, got one that its "
+            "driver cannot read. Nothing was changed.",
+            option="--postgresql",
+        ) from None
     return lambda: psycopg.connect(connection)
+
+
+@contextmanager
+def _errors_of_drivers(table: str) -> Iterator[None]:
+    """Raise MaterializeError for an error of the database or its driver.
+
+    Each driver of the Python DB API has a class `Error` above all of its errors.
+    """
+    from penstock.errors import MaterializeError, PenstockError  # noqa: PLC0415 - lazy
+
+    try:
+        yield
+    except PenstockError:
+        raise
+    except Exception as error:
+        if not any(kind.__name__ == "Error" for kind in type(error).__mro__):
+            raise
+        raise MaterializeError(
+            f"Table {table} could not be looked at or freed: {type(error).__name__}: {str(error).strip()}. "
+            "Rows and marker are deleted in one transaction: both are there, or both are gone. See that the "
+            "database can be reached and is the right one, and run the command again."
+        ) from error

@@ -41,6 +41,17 @@ def test_a_missing_script_is_named() -> None:
     assert "no-such-file.sql" in found.output
 
 
+def test_a_folder_and_a_script_in_another_encoding_are_named(tmp_path: Path) -> None:
+    folder = CliRunner().invoke(app, ["sql", str(tmp_path)])
+    assert (folder.exit_code, "is a directory" in folder.output) == (2, True)
+    script = tmp_path / "latin.sql"
+    script.write_bytes("SELECT 'Zürich';".encode("latin-1"))
+    found = CliRunner().invoke(app, ["sql", "--explain", str(script)])
+    said = " ".join(found.output.replace("│", " ").split())
+    assert found.exit_code == 2
+    assert "latin.sql is not UTF-8: byte 9 is 0xfc. Nothing was started. Save it as UTF-8." in said
+
+
 def test_a_script_comes_from_standard_input() -> None:
     found = CliRunner().invoke(app, ["sql"], input="SELECT 1;\nSELCT 2;\n")
     assert found.exit_code == 2

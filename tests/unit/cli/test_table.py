@@ -91,3 +91,29 @@ def test_wrong_use_says_what_is_wrong(tmp_path: Path) -> None:
     assert not Path("missing.db").exists()
     no_marker = CliRunner().invoke(app, ["table", "forget", "t", "--sqlite", str(file)]).exception
     assert "there is no marker of it" in str(no_marker)
+
+
+def test_what_a_database_says_is_one_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "notes.db"
+    file.write_text("not a database" * 100)
+    error = CliRunner().invoke(app, ["table", "forget", "t", "--sqlite", str(file), "--yes"]).exception
+    assert isinstance(error, MaterializeError)
+    assert str(error).startswith(
+        "Table t could not be looked at or freed: DatabaseError: file is not a database."
+    )
+    assert "both are there, or both are gone" in str(error)
+    assert file.read_text() == "not a database" * 100
+
+
+def test_a_postgresql_that_cannot_be_reached_or_named_is_one_sentence() -> None:
+    pytest.importorskip("psycopg")
+
+    def refused(connection: str) -> str:
+        done = CliRunner().invoke(app, ["table", "forget", "t", "--postgresql", connection])
+        assert isinstance(done.exception, MaterializeError | OptionError)
+        return str(done.exception)
+
+    assert "Connection refused" in refused("host=127.0.0.1 port=1 dbname=shop")
+    hint = refused("host=db password=hunter2 hunter3")
+    assert "Expected a text such as 'host=db dbname=shop user=app'" in hint
+    assert "hunter" not in hint
