@@ -8,6 +8,7 @@ import inspect
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,6 +24,11 @@ LAZY = (penstock, flink, legacy, changelog)
 
 def names(module: object) -> set[str]:
     return set(module.__all__) - {"__version__"}  # type: ignore[attr-defined]  # a module
+
+
+def test_the_version_is_that_of_the_distribution() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
+    assert project["project"]["version"] == penstock.__version__
 
 
 @pytest.mark.parametrize("module", LAZY, ids=lambda module: module.__name__)
