@@ -196,9 +196,18 @@ class FlinkSession:
         net_s: float = self._run(tables, query, mode)["net_s"]
         return net_s
 
-    def copy(self, source: str, target: str) -> float:
-        """Copy key and value of one topic into another. Return net seconds."""
-        net_s: float = self._run(self._copy_tables(source, target), _COPY)["net_s"]
+    def copy(self, source: str, target: str, *, checkpoint_ms: int | None = None) -> float:
+        """Copy key and value of one topic into another, up to its end now. Return net seconds.
+
+        Args:
+            source: of the records.
+            target: of the copies.
+            checkpoint_ms: copy exactly-once, as a stream, with a checkpoint so often; None: at-least-once,
+                as a batch.
+        """
+        tables = self._copy_tables(source, target, exactly_once=checkpoint_ms is not None)
+        mode = "batch" if checkpoint_ms is None else checkpointed(checkpoint_ms)
+        net_s: float = self._run(tables, _COPY, mode)["net_s"]
         return net_s
 
     def script(self, statements: list[str]) -> tuple[float, float]:
@@ -220,10 +229,23 @@ class FlinkSession:
         answer = self._ask(action="first_row", statements=statements)
         return answer["wall_s"], answer["row_count"]
 
-    def start_copy(self, source: str, target: str) -> str:
-        """Start an endless copy, with a checkpoint as often as the others have a batch. Return its id."""
-        tables = self._copy_tables(source, target, is_endless=True)
-        answer = self._ask(action="start", mode="checkpointed", tables=tables, query=_COPY)
+    def start_copy(
+        self, source: str, target: str, *, linger_ms: int = 0, checkpoint_ms: int | None = None
+    ) -> str:
+        """Start an endless copy. Return its id.
+
+        Args:
+            source: of the records.
+            target: of the copies.
+            linger_ms: of its producers.
+            checkpoint_ms: copy exactly-once, with a checkpoint so often; None: at-least-once, with a
+                checkpoint as often as the others have a batch.
+        """
+        exactly_once = checkpoint_ms is not None
+        endless = {"scan.bounded.mode": "unbounded", "properties.group.id": source}
+        tables = self._copy_tables(source, target, endless, linger_ms, exactly_once=exactly_once)
+        mode = "checkpointed" if checkpoint_ms is None else checkpointed(checkpoint_ms)
+        answer = self._ask(action="start", mode=mode, tables=tables, query=_COPY)
         job_id: str = answer["job_id"]
         return job_id
 
@@ -231,14 +253,20 @@ class FlinkSession:
         """End the job that `start_copy` started."""
         self._ask(action="cancel", job_id=job_id)
 
-    def _copy_tables(self, source: str, target: str, *, is_endless: bool = False) -> dict[str, str]:
+    def _copy_tables(
+        self,
+        source: str,
+        target: str,
+        reading: Mapping[str, str] | None = None,
+        linger_ms: int | None = None,
+        *,
+        exactly_once: bool = False,
+    ) -> dict[str, str]:
         columns = "`key` BYTES, `value` BYTES"
-        # Tasks of the other systems send everything at their end. An endless job uses Kafka's default linger.
-        reading = {"scan.bounded.mode": "unbounded"} if is_endless else {}
-        writing = {"properties.linger.ms": "5"} if is_endless else {}
+        writing = {} if linger_ms is None else {"properties.linger.ms": str(linger_ms)}
         return {
             "records": self._source(source, columns, _RAW_KEY_AND_VALUE, reading),
-            "output": self._sink(target, columns=columns, options=writing),
+            "output": self._sink(target, columns=columns, options=writing, exactly_once=exactly_once),
         }
 
     def _source(
@@ -322,6 +350,11 @@ class FlinkSession:
 _DROP = "INSERT INTO nothing SELECT * FROM records"
 _COPY = "INSERT INTO output SELECT `key`, `value` FROM records"
 _NO_ANSWER = json.dumps({"error": f"its process has ended, or gave no answer in {_TIMEOUT_S:.0f} s"})
+
+
+def checkpointed(interval_ms: int) -> str:
+    """Return the mode of a stream with a checkpoint so often. The worker reads the number."""
+    return f"checkpoints {interval_ms} ms"
 
 
 def flink_python() -> Path:

@@ -56,6 +56,8 @@ Endless streams are `checkpointed`. `mini-batch` gives few of the results that c
 """
 
 
+CHECKPOINTS = "checkpoints "
+"""A mode that begins so is a stream with checkpoints at the interval that follows, such as `10 ms`."""
 ENDS = {"CANCELED", "FAILED", "FINISHED"}
 
 
@@ -88,6 +90,13 @@ def table_environment(address: str | None, settings: dict[str, str], *, is_batch
     builder = EnvironmentSettings.new_instance().with_configuration(found)
     builder = builder.in_batch_mode() if is_batch else builder.in_streaming_mode()
     return TableEnvironment.create(builder.build())
+
+
+def settings_of(mode: str) -> dict[str, str]:
+    """Return the settings of a mode."""
+    if mode.startswith(CHECKPOINTS):
+        return {"execution.checkpointing.interval": mode.removeprefix(CHECKPOINTS)}
+    return MODES[mode]
 
 
 class Session:
@@ -174,6 +183,8 @@ class Session:
         return self._environments[mode].execute_sql(query)
 
     def _create(self, mode: str, tables: dict[str, str]) -> None:
+        if mode not in self._environments:
+            self._environments[mode] = self._environment(mode)
         environment = self._environments[mode]
         for name, description in tables.items():
             environment.execute_sql(f"DROP TEMPORARY TABLE IF EXISTS {name}")
@@ -191,7 +202,7 @@ class Session:
         return found
 
     def _environment(self, mode: str) -> TableEnvironment:
-        return table_environment(self._address, {**SETTINGS, **MODES[mode]}, is_batch=mode == "batch")
+        return table_environment(self._address, {**SETTINGS, **settings_of(mode)}, is_batch=mode == "batch")
 
 
 def rows_of(environment: TableEnvironment, statements: list[str]) -> Iterator[Any]:

@@ -185,7 +185,10 @@ def copying(bench: Bench, system: str, trigger_ms: int) -> Iterator[tuple[_Copy,
 @contextmanager
 def _running(bench: Bench, system: str, name: str, trigger_ms: int) -> Iterator[_Copy]:
     if system == FLINK:
-        job_id = bench.flink.start_copy(bench.input_topic, bench.output_topic)
+        job_id = bench.flink.start_copy(
+            bench.input_topic, bench.output_topic, linger_ms=5
+        )  # Kafka's default, because tasks of the others send everything at their end
+
         try:
             yield _Copy(None)
         finally:
