@@ -1,11 +1,13 @@
 """A model of what Kafka does with transactions and a group's offsets, for the simulation of the loop.
 
 It knows no time-outs but the transaction's, one broker, and no failures of its own: the network of the
-simulation loses and delays. Its rules are those that tests/scenarios shows on a real broker.
+simulation loses and delays. Its rules are those that tests/scenarios shows on a real broker. A producer id
+has as many epochs as the simulation says; a real one has 32,767. Then the transactional id gets another one.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 from dataclasses import dataclass, field
@@ -56,11 +58,13 @@ class TransactionalId:
 
     producer_id: int
     epoch: int = -1
+    before: tuple[int, int] | None = None
+    """Producer id and epoch of the transaction that was committed last."""
     open: Open | None = None
     markers_at_ms: int | None = None
     """Until then its last transaction is decided, but not everywhere."""
     ended: Open | None = None
-    sequences: dict[tuple[int, TopicPartition], dict[int, int]] = field(default_factory=dict)
+    sequences: dict[tuple[int, int, TopicPartition], dict[int, int]] = field(default_factory=dict)
     """The first sequence number of each batch, and how many records it has."""
 
 
@@ -73,7 +77,12 @@ class ModelKafka:
         protocol: TransactionProtocol,
         timeout_ms: int,
         guarantee: DeliveryGuarantee = DeliveryGuarantee.EXACTLY_ONCE,
+        last_epoch: int = 32_766,
     ) -> None:
+        self.last_epoch = last_epoch
+        """The last epoch that a producer gets. The next one is kept for the markers."""
+        self.rotations = 0
+        self._producer_ids = itertools.count()
         self.protocol, self.timeout_ms, self.chance, self.guarantee = protocol, timeout_ms, chance, guarantee
         self.now_ms = 0
         self.source: dict[TopicPartition, int] = {}
@@ -128,9 +137,9 @@ class ModelKafka:
     def _may_begin(self, request: Request) -> bool:
         return self.protocol is not V1 or not isinstance(request, CommitOffsets)
 
-    def open_transactions(self) -> set[tuple[str, int]]:
-        """Return the id and the producer epoch of each transaction that readers wait for."""
-        return {(name, it.epoch) for name, it in self.ids.items() if it.open is not None}
+    def open_transactions(self) -> set[tuple[str, int, int]]:
+        """Return id, producer id and producer epoch of each transaction that readers wait for."""
+        return {(name, it.producer_id, it.epoch) for name, it in self.ids.items() if it.open is not None}
 
     def committed(self, topic_partition: TopicPartition) -> list[tuple[int, int]]:
         """Return the records that a reader of committed ones sees: (partition, offset) of the source."""
@@ -170,15 +179,25 @@ class ModelKafka:
         return Fetched(topic_partition, codes.NO_ERROR, max(at, end), rows, len(rows))
 
     def _take(self, name: str) -> Reply | None:
-        it = self.ids.setdefault(name, TransactionalId(len(self.ids)))
+        it = self.ids.get(name)
+        if it is None:
+            it = self.ids[name] = TransactionalId(next(self._producer_ids))
         if it.open is not None:
             it.epoch += 1
             self._decide(it, is_commit=False)
         if it.markers_at_ms is not None:
             return None
-        it.epoch += 1
-        it.ended = None
+        self._raise_epoch(it)
+        it.ended = it.before = None
         return Done(TransactionIdentity(name, it.producer_id, it.epoch, self.protocol))
+
+    def _raise_epoch(self, it: TransactionalId) -> None:
+        """Give the next epoch, or another producer id if the epochs are used up."""
+        if it.epoch < self.last_epoch:
+            it.epoch += 1
+            return
+        it.producer_id, it.epoch = next(self._producer_ids), 0
+        self.rotations += 1
 
     def _positions(self) -> Reply | None:
         transactions = [each for it in self.ids.values() for each in (it.open, it.ended) if each is not None]
@@ -188,8 +207,8 @@ class ModelKafka:
 
     def _transaction(self, identity: TransactionIdentity, *, may_begin: bool) -> Open | int:
         it = self.ids[identity.transactional_id]
-        if identity.producer_epoch != it.epoch:
-            return codes.INVALID_PRODUCER_EPOCH
+        if code := _stale(it, identity):
+            return code
         if it.markers_at_ms is not None:
             return codes.CONCURRENT_TRANSACTIONS
         if it.open is None:
@@ -210,9 +229,7 @@ class ModelKafka:
                 code = self._append_plain(identity, topic_partition, batch.base_sequence, records)
             else:
                 it = self.ids[identity.transactional_id]
-                code = self._append(
-                    it, identity.producer_epoch, topic_partition, batch.base_sequence, records
-                )
+                code = self._append(it, identity, topic_partition, batch.base_sequence, records)
             answers.append((batch, Answer(code, 0)))
         return answers
 
@@ -246,14 +263,14 @@ class ModelKafka:
     def _append(
         self,
         it: TransactionalId,
-        epoch: int,
+        identity: ProducerIdentity,
         topic_partition: TopicPartition,
         sequence: int,
         records: list[tuple[int, ...]],
     ) -> int:
-        if epoch != it.epoch:
-            return codes.INVALID_PRODUCER_EPOCH
-        done = it.sequences.setdefault((epoch, topic_partition), {})
+        if code := _stale(it, identity):
+            return code
+        done = it.sequences.setdefault((it.producer_id, it.epoch, topic_partition), {})
         if done.get(sequence) == len(records):
             return codes.NO_ERROR  # it is in the log
         if it.markers_at_ms is not None:
@@ -290,10 +307,11 @@ class ModelKafka:
 
     def _end(self, identity: TransactionIdentity) -> Reply:
         it = self.ids[identity.transactional_id]
-        is_retry = it.ended is not None and bool(it.ended.is_committed) and it.open is None
-        before = identity.producer_epoch if self.protocol is V1 else identity.producer_epoch + 1
-        if is_retry and it.epoch == before:
+        me = (identity.producer_id, identity.producer_epoch)
+        if it.open is None and it.before == me:
             return self._ended(it, identity)
+        if identity.producer_id != it.producer_id:
+            return Refused(codes.INVALID_PRODUCER_ID_MAPPING)
         if identity.producer_epoch != it.epoch:
             return Refused(codes.PRODUCER_FENCED)
         if it.markers_at_ms is not None:
@@ -301,9 +319,17 @@ class ModelKafka:
         if it.open is None:
             return Refused(codes.INVALID_TXN_STATE)
         self._decide(it, is_commit=True)
+        it.before = me
         if self.protocol is not V1:
-            it.epoch += 1
+            self._raise_epoch(it)
         return self._ended(it, identity)
 
     def _ended(self, it: TransactionalId, identity: TransactionIdentity) -> Reply:
         return Done(TransactionIdentity(identity.transactional_id, it.producer_id, it.epoch, self.protocol))
+
+
+def _stale(it: TransactionalId, identity: TransactionIdentity | ProducerIdentity) -> int:
+    """Return why a coordinator or leader refuses this producer; 0: it is the present one."""
+    if identity.producer_id != it.producer_id:
+        return codes.INVALID_PRODUCER_ID_MAPPING
+    return codes.NO_ERROR if identity.producer_epoch == it.epoch else codes.INVALID_PRODUCER_EPOCH

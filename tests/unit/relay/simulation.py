@@ -84,8 +84,8 @@ class Task:
     is_alive: bool = True
     stands_until_ms: int = 0
     arrivals_ms: dict[type, int] = field(default_factory=dict)
-    identities: set[tuple[str, int]] = field(default_factory=set)
-    """The ids and producer epochs that it has got."""
+    identities: set[tuple[str, int, int]] = field(default_factory=set)
+    """The ids, producer ids and producer epochs that it has got."""
 
 
 class Simulation:
@@ -102,11 +102,12 @@ class Simulation:
         faults: Faults | None = None,
         call_ms: Sequence[int] = (0,),
         guarantee: DeliveryGuarantee = DeliveryGuarantee.EXACTLY_ONCE,
+        last_epoch: int = 32_766,
     ) -> None:
         self.chance = random.Random(seed)
         self.faults = faults or Faults()
         self.guarantee = guarantee
-        self.kafka = ModelKafka(self.chance, protocol, timeout_ms=2_000, guarantee=guarantee)
+        self.kafka = ModelKafka(self.chance, protocol, 2_000, guarantee, last_epoch)
         self.kafka.refuses = self.faults.refused
         self.topic_partitions = [TopicPartition(SOURCE, index) for index in range(partitions)]
         self.kafka.source = dict.fromkeys(self.topic_partitions, 0)
@@ -296,7 +297,8 @@ class Simulation:
             self._at(task.stands_until_ms, lambda: self._answer(task, request, reply))
         elif task.is_alive:
             if isinstance(reply, Done) and isinstance(reply.value, TransactionIdentity):
-                task.identities.add((reply.value.transactional_id, reply.value.producer_epoch))
+                got = reply.value
+                task.identities.add((got.transactional_id, got.producer_id, got.producer_epoch))
             task.loop.answer(request, reply, self.now_ms)
             self._pump(task)
 

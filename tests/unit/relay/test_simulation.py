@@ -17,6 +17,7 @@ _DURATION_MS = 4_000
 V1, V2 = TransactionProtocol.V1, TransactionProtocol.V2
 ROUGH = Faults(refused=0.3, kills_a_second=5)
 """What the order rules are for: retries, and restarts right after them."""
+NO_FAULTS = Faults(0, 0, 0, 0, kills_a_second=1e-6, plans_a_second=1e-6)
 
 
 @pytest.mark.hypothesis
@@ -28,6 +29,27 @@ def test_each_record_is_written_once_and_in_order(
 ) -> None:
     for seed in range(HISTORIES):
         Simulation(seed, protocol=protocol, lanes=lanes, faults=faults).run(_DURATION_MS)
+
+
+@pytest.mark.hypothesis
+@pytest.mark.parametrize("last_epoch", [2, 8])
+@pytest.mark.parametrize("lanes", [1, 2])
+@pytest.mark.parametrize("faults", [Faults(), ROUGH], ids=["usual", "rough"])
+def test_producer_ids_that_are_worn_out_are_replaced_on_the_way(
+    lanes: int, last_epoch: int, faults: Faults
+) -> None:
+    """With protocol V2 each transaction takes an epoch. A producer id with few of them is replaced often."""
+    rotations = 0
+    for seed in range(HISTORIES):
+        history = Simulation(seed, lanes=lanes, faults=faults, last_epoch=last_epoch).run(_DURATION_MS)
+        rotations += history.kafka.rotations
+    assert rotations > HISTORIES
+
+
+def test_another_producer_id_costs_no_start() -> None:
+    history = Simulation(1, tasks=1, faults=NO_FAULTS, last_epoch=5).run(_DURATION_MS)
+    assert history.kafka.rotations > 10
+    assert [task.loop.start_count for task in history.tasks] == [1]
 
 
 @pytest.mark.parametrize("guarantee", [DeliveryGuarantee.AT_LEAST_ONCE, DeliveryGuarantee.NONE])
