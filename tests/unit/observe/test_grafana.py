@@ -12,9 +12,11 @@ from typer.testing import CliRunner
 
 from penstock.cli.app import app
 from penstock.observe.serve.prometheus import prometheus_text
+from penstock.observe.serve.sinks import sink_metrics
+from penstock.observe.sink_reports import SinkState
 from tests.unit.observe.test_serve import Served
 
-_NAME = re.compile(r"penstock_(?:source|sink)_\w+")
+_NAME = re.compile(r"penstock_(?:source|sink|continuous)_\w+")
 
 
 def printed(*arguments: str) -> str:
@@ -39,7 +41,10 @@ def labels() -> dict[str, set[str]]:
     served.have_everything()
     text = prometheus_text(served.view, 100, ()).decode()
     found: dict[str, set[str]] = {}
-    for family in text_string_to_metric_families(text):
+    of_continuous = sink_metrics(
+        {"copier": SinkState("exactly-once", {"transactions": 1}, has_batches=False)}
+    )
+    for family in (*text_string_to_metric_families(text), *of_continuous):
         for sample in family.samples:
             found.setdefault(sample.name, set()).update(sample.labels)
     return found

@@ -66,6 +66,7 @@ class Served:
         self.now_ms = NOW_MS
         self.metrics = SourceMetrics(lambda: self.now_ms)
         self.sinks = SinkBoard(lambda: self.now_ms)
+        self.of_continuous: dict[str, int] = {}
         self.view = SourceView(
             self.metrics,
             self.observer,
@@ -76,6 +77,7 @@ class Served:
                 "currentEmitEventTimeLag": 1_500,
                 "decodeErrors.skipped": 2,
                 "decodeErrors.deadLetters": 3,
+                **self.of_continuous,
             },
             sinks=self.sinks.states,
             group_id="g",
@@ -103,6 +105,8 @@ class Served:
         message = {"sink": "orders", "guarantee": "exactly-once", "event": "written"}
         values = {"batch_bytes": 1, "open_transactions": 0, "unfinished_batches": 0, "commit_ms": 1}
         self.sinks.take({**message, "values": values})
+        names = ("tasks", "tasksBegun", "taskStarts", "plan", "failedJobs")
+        self.of_continuous = {f"continuous.{name}": 1 for name in names}
 
     def families(self, most: int = 1_000, *aliases: str) -> dict[str, dict[tuple[str, ...], float]]:
         text = prometheus_text(self.view, most, aliases).decode()

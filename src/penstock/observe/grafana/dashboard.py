@@ -138,6 +138,29 @@ _PANELS = (
             ("{{sink}} replayed tasks", "increase(penstock_sink_replays_total%[5m])"),
         ],
     ),
+    _Panel(
+        "Tasks of continuous queries",
+        "short",
+        [
+            ("{{instance}} planned", "penstock_continuous_tasks%"),
+            ("{{instance}} begun", "penstock_continuous_tasks_begun%"),
+            ("{{instance}} transactions/s", "rate(penstock_sink_transactions_total%[$__rate_interval])"),
+        ],
+        note="Fewer have begun than are planned: Spark has no slot for them, or their job has failed.",
+    ),
+    _Panel(
+        "Trouble of continuous queries",
+        "short",
+        [
+            ("{{instance}} plans", "changes(penstock_continuous_plan%[5m])"),
+            (
+                "{{instance}} tasks started again",
+                "penstock_continuous_task_starts% - penstock_continuous_tasks%",
+            ),
+            ("{{instance}} failed jobs", "increase(penstock_continuous_failed_jobs_total%[5m])"),
+        ],
+        note="Tasks start again in place after a fault, such as a coordinator that moves.",
+    ),
 )
 
 
