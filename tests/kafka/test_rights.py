@@ -1,4 +1,4 @@
-"""Each operation of the table in docs/security.md: with exactly its rights, and without each one of them."""
+"""Each operation of the table in docs/rights.md: with exactly its rights, and without each one of them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The rights (ACLs) that each operation of penstock needs.
 
-Pure data; docs/security.md shows it. Invariant: tests/kafka/test_rights.py runs each operation with exactly
+Pure data; docs/rights.md shows it. Invariant: tests/kafka/test_rights.py runs each operation with exactly
 these rights, and again without each one of them.
 """
 

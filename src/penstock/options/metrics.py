@@ -40,7 +40,8 @@ HTTP_PORT = Option(
     integer(0, 65_535),
     "The driver serves a page, `/metrics` (Prometheus), `/lag` (JSON), `/healthz` and `/readyz` of a stream "
     "at this port; 0: a free port, which is logged. Needs the extra `prometheus`. On a sink: the port of a "
-    "source of the same query, which then also shows this sink. docs/observability.md. (Ours.)",
+    "source of the same query, which then also shows this sink. See "
+    "[observability.md](observability.md). (Ours.)",
     default_text=_OFF,
 )
 HTTP_HOST = _source(

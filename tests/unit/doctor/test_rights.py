@@ -6,7 +6,7 @@ from pathlib import Path
 
 from penstock.doctor.rights import NEEDED
 
-DOCS = Path(__file__).parents[3] / "docs" / "security.md"
+DOCS = Path(__file__).parents[3] / "docs" / "rights.md"
 
 
 def rights_table() -> str:

@@ -45,7 +45,7 @@ def denied(connections: KafkaConnections, operation: Operation, resource: str, e
     who = f"The Kafka user {principal}" if principal else "The Kafka user of this connection"
     return AuthorizationError(
         f"{who} does not have the right {operation.name} on {resource}. {effect} Grant {operation.name} on "
-        f"{resource}, then start again. docs/security.md (Rights) lists what each operation needs.",
+        f"{resource}, then start again. docs/rights.md lists what each operation needs.",
         operation=operation.name,
         resource=resource,
         principal=principal,
