@@ -137,7 +137,6 @@ OF_TIME = (
     "none yet",
     "not read yet",
     "may not be sent yet",
-    "what was done, or not yet",
     "has not run yet",
     "nothing was found yet",
     "The topic does not exist yet",
