@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -112,6 +113,8 @@ DEAD_LETTER = DeadLetter(
 )
 _LOCATION = records.LogLocation("other", "other-decisions")
 _NAMES = TransactionNames("app")
+TAKEN_RECEIPT = replace(RECEIPT, previous=38, idle=(OffsetRange(_B, 2, 5),), taken_lost=3)
+_RECEIPTS = ("log: receipt", "log: receipt after idle batches, taken as written")
 _NOTE = "note of a dead letter"
 _SEAL = Seal(0x10000002A, "0123456789abcdef", 7, frozenset([(5, "aa"), (6, "bb")]))
 
@@ -136,6 +139,8 @@ def made() -> Texts:
             **{f"log: {name}": text for name, text in decisions.items()},
             "log: key of a receipt": receipt.key_of_receipt("app", 4711),
             "log: receipt": receipt.encode_receipt(RECEIPT),
+            "log: receipt after idle batches, taken as written": receipt.encode_receipt(TAKEN_RECEIPT),
+            "log: key of a receipt taken as written": receipt.key_of_taken("app", _QUERY, 41),
             "note of a dead letter: key": key_of_note(DEAD_LETTER.origin),
             "note of a dead letter": encode_note(DEAD_LETTER, TopicPartition("orders", 2)),
         }
@@ -179,9 +184,7 @@ def _read_others(texts: Texts) -> dict[str, Any]:
         "log: back": records.decode_moved(value["log: back"]),
         "log: started": records.decode_snapshot(value["log: started"]),
         "log: snapshot": records.decode_snapshot(value["log: snapshot"]),
-        **(
-            {"log: receipt": receipt.decode_receipt(value["log: receipt"])} if "log: receipt" in value else {}
-        ),
+        **{name: receipt.decode_receipt(value[name]) for name in _RECEIPTS if name in value},
         **(
             {"note of a dead letter": decode_note(value[f"{_NOTE}: key"], value[_NOTE])}
             if _NOTE in value

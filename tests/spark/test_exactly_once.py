@@ -104,6 +104,29 @@ def test_a_batch_of_a_stream_leaves_a_receipt_of_what_it_read_and_wrote(
     assert (gone.exit_code, json.loads(gone.stdout)["verdict"]) == (NOT_ALL_PROVABLE, "not provable")
 
 
+def test_batches_that_a_filter_leaves_empty_are_proven_by_the_next_receipt(
+    spark: SparkSession, broker: DevCluster, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    source, target = make_topic(2), make_topic(1)
+    servers, checkpoint = broker.bootstrap_servers, str(tmp_path / "checkpoint")
+    for values in ([b"keep"] * 5, [b"drop"] * 3, [b"drop"] * 4, [b"keep"] * 2):
+        judge.produce(servers, source, *values)
+        reader = spark.readStream.format("penstock").option("kafka.bootstrap.servers", servers)
+        rows = reader.option("subscribe", source).option("startingOffsets", "earliest").load()
+        kept = rows.where(rows.value == b"keep").select("key", "value")
+        writer = kept.writeStream.format("penstock").options(**write_options(broker, target))
+        writer = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True)
+        writer.start().awaitTermination()
+    command = ["verify", "--checkpoint", checkpoint, "-b", servers, "--json"]
+    shown = CliRunner().invoke(app, command)
+    report = json.loads(shown.stdout)
+    assert [each["batch_id"] for each in report["batches"]] == [0, 3]
+    assert (shown.exit_code, report["verdict"]) == (PROVEN, "proven"), shown.stdout
+    shown = CliRunner().invoke(app, [*command, "--copy", "value"])
+    found = [each["kind"] for one in json.loads(shown.stdout)["batches"] for each in one["findings"]]
+    assert (shown.exit_code, set(found)) == (DIFFERS, {"not-a-copy"})
+
+
 def _check_verify(arguments: list[str]) -> None:
     """Check that two batches are proven, with a record of another program between them."""
     shown = CliRunner().invoke(app, arguments)

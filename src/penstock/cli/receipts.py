@@ -132,6 +132,8 @@ def as_json_of(receipt: Receipt, unfinished: Mapping[tuple[str, int], str]) -> d
         "at": at(receipt.at_ms),
         "status": unfinished.get((receipt.query_id, receipt.batch_id)),
         "read": None if receipt.read is None else ranges_to_json(receipt.read),
+        "previous_batch_id": receipt.previous,
+        "taken_as_written_without": receipt.taken_lost,
         "record_count": receipt.content.record_count,
         "digest": str(receipt.content),
         "written": [
@@ -160,5 +162,6 @@ def _text(receipt: Receipt, unfinished: Mapping[tuple[str, int], str]) -> str:
     return (
         f"{at(receipt.at_ms)}  {receipt.where}: {receipt.content.record_count:,} records ({into}), "
         f"digest {receipt.content}, {read}, penstock {receipt.penstock}, Spark {receipt.spark}"
+        + (f". It was taken as written without {receipt.taken_lost:,} records" if receipt.taken_lost else "")
         + ("" if status is None else f". It is {_UNFINISHED[status]}")
     )

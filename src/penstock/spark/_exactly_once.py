@@ -49,6 +49,7 @@ if TYPE_CHECKING:  # the driver's half, and a task without a table loads nothing
     from penstock.sink.exactly_once.receipt import Facts
     from penstock.spark._key_sketch import KeySketch
     from penstock.spark._tables import TableSink
+    from penstock.types import OffsetRange
 
 
 @dataclass
@@ -205,14 +206,20 @@ def _query_id_of_batch_write(config: SinkConfig) -> str:
 def _facts(config: SinkConfig, reports: Sequence[TaskReport]) -> Facts:
     """Return what the receipt of a batch says beside its writes: versions, and what the batch read."""
     from penstock.sink.exactly_once.receipt import Facts  # noqa: PLC0415 - tasks never decide
-    from penstock.spark._ranges_read import ranges_read  # noqa: PLC0415 - tasks never decide
+    from penstock.spark._ranges_read import ranges_between, ranges_read  # noqa: PLC0415 - tasks never decide
 
-    read = None
-    if reports and config.checkpoint_location is not None:
-        read = ranges_read(config.checkpoint_location, reports[0].query_id, reports[0].batch_id)
+    location = config.checkpoint_location
+    if not reports or location is None:
+        return Facts(version_of_penstock, version_of_spark)
+    batch = reports[0].query_id, reports[0].batch_id
+    read = ranges_read(location, *batch)
     if read is None:
         return Facts(version_of_penstock, version_of_spark)
-    return Facts(version_of_penstock, version_of_spark, *read)
+
+    def read_since(after: int) -> tuple[OffsetRange, ...] | None:
+        return ranges_between(location, batch[0], after, batch[1])
+
+    return Facts(version_of_penstock, version_of_spark, *read, read_since)
 
 
 def _reports(messages: Sequence[WriterCommitMessage | None]) -> list[TaskReport]:

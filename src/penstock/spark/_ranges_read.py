@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from penstock.errors import CheckpointError, OptionError
 from penstock.observe.checkpoint import read_ranges, read_topic_ids
-from penstock.types import OffsetRange
+from penstock.types import OffsetRange, TopicPartition
 
 
 class Read(NamedTuple):
@@ -18,6 +18,22 @@ class Read(NamedTuple):
 
     ranges: tuple[OffsetRange, ...]
     topic_ids: dict[str, str]
+
+
+def ranges_between(location: str, query_id: str, after: int, before: int) -> tuple[OffsetRange, ...] | None:
+    """Return the offsets that the batches between two batches read, joined; None if some are unknown."""
+    found: dict[TopicPartition, OffsetRange] = {}
+    for batch_id in range(after + 1, before):
+        read = ranges_read(location, query_id, batch_id)
+        for each in () if read is None else read.ranges:
+            known = found.get(each.topic_partition)
+            if known is not None and known.stopping_offset != each.starting_offset:
+                return None
+            start = each.starting_offset if known is None else known.starting_offset
+            found[each.topic_partition] = OffsetRange(each.topic_partition, start, each.stopping_offset)
+        if read is None:
+            return None
+    return tuple(found[each] for each in sorted(found))
 
 
 def ranges_read(location: str, query_id: str, batch_id: int) -> Read | None:

@@ -116,7 +116,8 @@ def test_a_checkpoint_names_done_batches_without_a_receipt(tmp_path: Path) -> No
 def test_a_decision_without_a_receipt_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = _cluster()
     _write(cluster, "app", 0)
-    monkeypatch.setattr(DecisionLog, "_receipt", lambda *_: ())  # penstock leaves it out if it is too large
+    # penstock leaves it out if it is too large.
+    monkeypatch.setattr(DecisionLog, "_receipt", lambda *_, **__: ())
     _write(cluster, "app", 1)
     report = _report(cluster, None)
     assert (report.verdict, _kinds(report)) == (Verdict.NOT_PROVABLE, {"no-receipt"})

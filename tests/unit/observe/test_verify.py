@@ -72,6 +72,74 @@ def test_a_batch_without_its_receipt_is_not_proven() -> None:
     assert _kinds(report) == {"no-receipt"}
 
 
+def _with_idle_batch(history: corruptions.History) -> int:
+    """Let batch 1 have written nothing. Return how many records it read."""
+    before, idle, after, *_ = history.receipts
+    assert after.previous == idle.batch_id
+    history.receipts[1:3] = [replace(after, previous=before.batch_id, idle=idle.read)]
+    return sum(map(len, idle.read or ()))
+
+
+def _long_history() -> corruptions.History:
+    return next(each for each in map(_history, range(9)) if len(each.receipts) > 2)
+
+
+def test_batches_that_wrote_nothing_are_proven_if_a_receipt_says_so() -> None:
+    history = _long_history()
+    count = _with_idle_batch(history)
+    history.is_copy, history.has_other_writers = False, True
+    assert history.report().verdict is Verdict.PROVEN
+    history.is_copy = True
+    report = history.report()
+    (found,) = (each for one in report.batches for each in one.findings)
+    assert (report.verdict, found.kind) == (Verdict.DIFFERS, "not-a-copy")
+    assert f"read {count:,} records of" in found.text
+    history.receipts[1] = replace(history.receipts[1], topic_ids={})
+    kinds = {each.kind for each in history.report().batches[1].findings}
+    assert "not-a-copy" not in kinds
+    assert "input-unknown" in kinds
+
+
+def test_batches_that_wrote_nothing_have_read_each_offset_once() -> None:
+    history = _long_history()
+    _with_idle_batch(history)
+    history.is_copy, history.has_other_writers = False, True
+    receipt = history.receipts[1]
+    (read,) = receipt.idle or ()
+    later, earlier = (
+        OffsetRange(read.topic_partition, read.starting_offset + step, read.stopping_offset)
+        for step in (1, -1)
+    )
+    for wrong, kind in ((later, "not-read"), (earlier, "read-twice")):
+        history.receipts[1] = replace(receipt, idle=(wrong,))
+        assert _kinds(history.report()) >= {kind}
+    for unknown in (
+        replace(receipt, idle=None),
+        replace(receipt, previous=1),
+        replace(receipt, previous=None),
+    ):
+        history.receipts[1] = unknown
+        report = history.report()
+        assert (report.verdict, _kinds(report)) == (Verdict.NOT_PROVABLE, {"no-receipt"})
+
+
+def test_a_batch_that_was_taken_as_written_is_not_called_lost() -> None:
+    history = _history()
+    receipt = next(each for each in history.receipts if len(each.transactions) > 1)
+    at, (kept, lost) = history.receipts.index(receipt), receipt.transactions[:2]
+    corruptions.aborted_at(history, receipt, lost)
+    assert "lost" in _kinds(history.report())
+    transactions = tuple(each for each in receipt.transactions if each is not lost)
+    assert kept in transactions
+    count = lost.content.record_count
+    history.receipts[at] = replace(
+        receipt, transactions=transactions, superseded=(*receipt.superseded, lost), taken_lost=count
+    )
+    report = history.report()
+    assert (report.verdict, _kinds(report)) == (Verdict.NOT_PROVABLE, {"taken-as-written"})
+    assert f"{count:,} of its records" in report.batches[at].findings[0].text
+
+
 def test_what_is_not_a_copy_says_so_only_if_it_should_be_one() -> None:
     history = _history()
     with history.cluster.kafka.log(corruptions.SOURCE.topic) as log:

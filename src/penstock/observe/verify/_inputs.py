@@ -8,6 +8,8 @@ compared only if all of its ranges and all that it wrote could be read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 from penstock.client.net.connection import KafkaConnections
 from penstock.observe.verify._read import Hole, Part, Why, read_pieces
@@ -17,6 +19,17 @@ from penstock.sink.exactly_once.decision import is_batch_write
 from penstock.sink.exactly_once.digest import NO_RECORDS, RecordDigest
 from penstock.sink.exactly_once.receipt import Receipt
 from penstock.types import OffsetRange, TopicPartition
+
+
+class _End(NamedTuple):
+    """Where the last batch that read a topic partition has ended.
+
+    Batches have the same `chain` if it is known what all batches between them have read.
+    """
+
+    offset: int
+    receipt: Receipt
+    chain: int
 
 
 def compare_ranges(
@@ -33,17 +46,31 @@ def compare_ranges(
         results: of the chosen batches, by number.
         newest: the number of the newest batch that is known to be decided or done; None if it is unknown.
     """
-    ends: dict[TopicPartition, tuple[int, Receipt]] = {}
+    ends: dict[TopicPartition, _End] = {}
+    chain = 0
     for before, receipt in zip([None, *receipts], receipts, strict=False):
         result = results.get(receipt.batch_id)
-        if before is not None:
+        idle = _idle(before, receipt)
+        if before is not None and idle is None:
             _add_gap(result or results.get(before.batch_id), before.batch_id + 1, receipt.batch_id)
-        if result is not None:
-            result.findings += _ranges(connections, receipt, ends)
-        for each in receipt.read or ():
-            ends[each.topic_partition] = each.stopping_offset, receipt
+        is_next = before is not None and receipt.batch_id == before.batch_id + 1
+        if receipt.read is None or not (is_next or idle is not None):
+            chain += 1
+        parts = [receipt] if not idle else [replace(receipt, read=idle), receipt]
+        for part in parts:
+            if result is not None:
+                result.findings += _ranges(connections, part, ends, chain)
+            for each in part.read or ():
+                ends[each.topic_partition] = _End(each.stopping_offset, receipt, chain)
     if receipts and newest is not None:
         _add_gap(results.get(receipts[-1].batch_id), receipts[-1].batch_id + 1, newest + 1)
+
+
+def _idle(before: Receipt | None, receipt: Receipt) -> tuple[OffsetRange, ...] | None:
+    """Return what the batches between two receipts read, which wrote nothing; None if that is unknown."""
+    if before is None or receipt.previous != before.batch_id:
+        return None
+    return () if receipt.batch_id == before.batch_id + 1 else receipt.idle
 
 
 def _add_gap(result: BatchResult | None, first: int, end: int) -> None:
@@ -58,9 +85,9 @@ def _add_gap(result: BatchResult | None, first: int, end: int) -> None:
 
 
 def _ranges(
-    connections: KafkaConnections, receipt: Receipt, ends: Mapping[TopicPartition, tuple[int, Receipt]]
+    connections: KafkaConnections, receipt: Receipt, ends: Mapping[TopicPartition, _End], chain: int
 ) -> Iterator[Finding]:
-    """Yield what is wrong with the ranges of a batch. `ends`: of the batches before."""
+    """Yield what is wrong with the ranges of a batch. `ends`: of the batches before. `chain`: its own."""
     if receipt.read is None and not is_batch_write(receipt.query_id):
         text = (
             "Neither the receipt nor the checkpoint says what it read, so it is unknown whether records were "
@@ -70,7 +97,7 @@ def _ranges(
     for each in receipt.read or ():
         at = each.topic_partition
         if at in ends:
-            yield from _following(connections, *ends[at], receipt, each)
+            yield from _following(connections, ends[at], receipt, each, chain)
         elif ends and each.starting_offset:
             text = (
                 f"This is the first known batch that reads {at}, and it begins at offset "
@@ -80,9 +107,10 @@ def _ranges(
 
 
 def _following(
-    connections: KafkaConnections, end: int, before: Receipt, receipt: Receipt, read: OffsetRange
+    connections: KafkaConnections, last: _End, receipt: Receipt, read: OffsetRange, chain: int
 ) -> Iterator[Finding]:
     """Yield what is wrong between the end of one batch and the start of a later one."""
+    end, before, before_chain = last
     at, start = read.topic_partition, read.starting_offset
     ids = before.topic_ids.get(at.topic), receipt.topic_ids.get(at.topic)
     is_known = None not in ids
@@ -106,7 +134,7 @@ def _following(
     if holes:
         text = f"No receipt says who read offsets {end} to {start - 1} of {at}: {holes[0].why.value}."
         yield Finding(Verdict.NOT_PROVABLE, "not-read", text, at, end, start)
-    elif count and receipt.batch_id == before.batch_id + 1:
+    elif count and before_chain == chain:
         text = f"No batch has read offsets {end} to {start - 1} of {at}, which hold {count:,} records."
         text += recreated
         yield Finding(verdict, "not-read", text, at, end, start)
@@ -151,6 +179,8 @@ def compare_copy(
         is_copy: the user says that it is a copy. Without, only an agreement says anything.
     """
     receipt = result.receipt
+    if is_copy:
+        result.findings += _not_copied(connections, receipt)
     if receipt.read is None:
         if is_copy and is_batch_write(receipt.query_id):
             text = "It is a batch write: no checkpoint says what it read, so its rows were not compared."
@@ -179,6 +209,26 @@ def compare_copy(
     text = f"It is not a copy of what it read: {counts}."
     result.findings.append(Finding(Verdict.DIFFERS, "not-a-copy", text))
     return True
+
+
+def _not_copied(connections: KafkaConnections, receipt: Receipt) -> Iterator[Finding]:
+    """Yield what the batches before read, although they have written nothing."""
+    for each in receipt.idle or ():
+        count, _ = _count(connections, each, dict(receipt.topic_ids))
+        if not count:
+            continue
+        at = each.topic_partition
+        is_known = at.topic in receipt.topic_ids
+        text = (
+            f"Batches after {receipt.previous} and before this one read {count:,} records of {at} and have "
+            "written nothing under this prefix, so they are not copies."
+        )
+        if not is_known:
+            text += " The topic may have been created again: no id of it is known."
+        verdict, kind = Verdict.DIFFERS, "not-a-copy"
+        if not is_known:
+            verdict, kind = Verdict.NOT_PROVABLE, "input-unknown"
+        yield Finding(verdict, kind, text, at, each.starting_offset, each.stopping_offset)
 
 
 def _why_not_compared(result: BatchResult, hole: Hole | None, *, is_whole: bool) -> list[Finding] | None:

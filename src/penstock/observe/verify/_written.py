@@ -226,6 +226,13 @@ class Target:
         if status is not None:
             text = f"It is not finished ({status}), so records may be missing."
             result.findings.append(Finding(Verdict.NOT_PROVABLE, "unfinished", text))
+        if receipt.taken_lost:
+            text = (
+                f"The broker had aborted {receipt.taken_lost:,} of its records, and somebody took it as "
+                "written (`penstock transactions abort --resolution take-as-written`). If these records were "
+                "written by hand since, no receipt names them."
+            )
+            result.findings.append(Finding(Verdict.NOT_PROVABLE, "taken-as-written", text))
         for each in receipt.transactions:
             result.findings += self._compare(receipt, each, is_finished=status is None)
         for each in receipt.superseded:

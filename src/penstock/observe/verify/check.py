@@ -21,7 +21,7 @@ from penstock.types import OffsetRange, TopicPartition
 
 COPIED = ("key", "value", "headers")
 """The columns by which a copy is recognised, if the user names none."""
-_INCOMPLETE = frozenset(("withdrawn", "unfinished", "not-found", "lost-or-recreated"))
+_INCOMPLETE = frozenset(("withdrawn", "unfinished", "not-found", "lost-or-recreated", "taken-as-written"))
 """Kinds of findings after which a batch may have written more than is visible."""
 
 

@@ -100,6 +100,7 @@ def commit(
     head = _checked(reports)
     with _unless_taken(kafka, log, names, head, is_written=bool(_written(reports))):
         previous = _previous(log, names, head)
+        before = _last_before(log, head)
         decision = _decision(head, reports, previous, names, sibling_count=len(siblings))
         came_back_from: Sequence[LogLocation] = ()
         if decision is not None:
@@ -113,7 +114,9 @@ def commit(
             check_topics_in_place(kafka, decision, names, is_replay_of_lost=previous is not None)
     # From `_decide` on the batch counts as written: an error below is one of finishing, not of the batch.
     if decision is not None:
-        receipt = receipt_of(decision, reports, facts)
+        # A query that comes back from another prefix may have written batches there in between.
+        last = None if came_back_from else before
+        receipt = receipt_of(decision, reports, facts, last)
         session = _decide(kafka, log, names, head.session, decision, came_back_from, receipt)
         _finish(kafka, log, names, session, decision)
     elif previous is not None:
@@ -189,6 +192,12 @@ def _previous(log: DecisionLog, names: TransactionNames, head: TaskReport) -> De
         return None
     check_order(names.prefix, head.query_id, head.batch_id, decision.batch_id)
     return None if decision.status is DecisionStatus.WITHDRAWN else decision
+
+
+def _last_before(log: DecisionLog, head: TaskReport) -> int | None:
+    """Return the last batch of the query that was decided before this one; None if there is none."""
+    decision = log.decisions.get(head.query_id)
+    return decision.batch_id if decision is not None and decision.batch_id < head.batch_id else None
 
 
 def _check_elsewhere(

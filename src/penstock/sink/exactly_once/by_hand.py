@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
+from penstock import __version__
 from penstock.client.cluster.metadata import fetch_metadata
 from penstock.client.net.connection import KafkaConnections, connections_for
 from penstock.client.transactions.append import ProducerSession
@@ -32,7 +33,7 @@ from penstock.sink.exactly_once.kafka import KafkaSinkTransactions, SinkTransact
 from penstock.sink.exactly_once.log import DecisionLog
 from penstock.sink.exactly_once.log_topic import DecisionTopic, DecisionTopicSettings
 from penstock.sink.exactly_once.names import LOG_SUFFIX, TransactionNames
-from penstock.sink.exactly_once.receipt import Receipt
+from penstock.sink.exactly_once.receipt import Receipt, receipt_of_taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +162,9 @@ class TransactionTools:
         check_resolvable(decision)
         is_again = resolution is Resolution.WRITE_AGAIN
         resolved = decision.to_write_again() if is_again else decision.taken_as_written()
-        self._log.append(session, resolved)
+        is_lost = decision.status is not DecisionStatus.FINISHED
+        receipt = None if is_again or not is_lost else receipt_of_taken(decision, resolved, __version__)
+        self._log.append(session, resolved, receipt=receipt, is_taken=True)
         return resolved
 
     def _settle_all(self) -> None:

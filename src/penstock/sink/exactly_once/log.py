@@ -40,6 +40,7 @@ from penstock.sink.exactly_once.receipt import (
     encode_receipt,
     is_receipt_key,
     key_of_receipt,
+    key_of_taken,
     newest,
 )
 
@@ -202,6 +203,8 @@ class DecisionLog:
         decision: Decision,
         came_back_from: Sequence[LogLocation] = (),
         receipt: Receipt | None = None,
+        *,
+        is_taken: bool = False,
     ) -> ProducerSession:
         """Write and commit one decision. Errors as `TransactionalAppender.append`.
 
@@ -212,6 +215,7 @@ class DecisionLog:
                 in the transaction of the decision: a driver that does not decide must not remove a marker,
                 because another prefix may have decided since, and relies on it.
             receipt: of the decision. It is left out if the topic would refuse all of these together.
+            is_taken: the receipt says that the batch was taken as written by hand.
         """
         query_id = decision.query_id
         is_gone = decision.is_over and not self._contents.is_in_snapshot(query_id)
@@ -222,7 +226,7 @@ class DecisionLog:
         ]
         key = key_of(self._prefix, query_id)
         others = [*back, (key, value or b"")]
-        receipts = () if receipt is None else self._receipt(receipt, others)
+        receipts = () if receipt is None else self._receipt(receipt, others, is_taken=is_taken)
         following = self._store.append(session, *back, *receipts, (key, value))
         for record in back:
             self._contents.apply(LogRecord(self._next_offset, *record))
@@ -230,10 +234,12 @@ class DecisionLog:
         return following
 
     def _receipt(
-        self, receipt: Receipt, others: Sequence[tuple[bytes, bytes]]
+        self, receipt: Receipt, others: Sequence[tuple[bytes, bytes]], *, is_taken: bool
     ) -> tuple[tuple[bytes, bytes], ...]:
         """Return the record of a receipt; none if it might not fit beside the others of its transaction."""
         key, value = key_of_receipt(self._prefix, self._next_offset), encode_receipt(receipt)
+        if is_taken:
+            key = key_of_taken(self._prefix, receipt.query_id, receipt.batch_id)
         beside = b"".join(part for other in others for part in other)
         frames = os.urandom(_RECORD_OVERHEAD_BYTES * len(others))
         if not self._store.fits(key, value + beside + frames):

@@ -12,10 +12,14 @@ and recovers without receipts. Its key is not that of a decision, so versions wi
                               [["orders-copy", 0, <count>, <first>, <last>, true]]], ...]}
 
 `read` has partition, first offset and end of each topic partition that the batch read; it is missing if
-Spark's checkpoint was not on this machine. `topic_ids` has the topics whose id is known. Lists are bounded
-(`RANGES_MAX`, `SPANS_MAX`). The number in the key goes round (`SLOTS`), so compaction keeps the newest
-receipts and the log stays bounded. A replay of lost parts has a receipt of its own, without the offsets of
-the parts that stayed; `newest` joins both.
+Spark's checkpoint was not on this machine. `topic_ids` has the topics whose id is known. `previous` is the
+last batch of the query that was decided before under this prefix: those between have written nothing, because
+each batch that writes is decided. `idle` has what those between read, in the form of `read`. Lists are
+bounded (`RANGES_MAX`, `SPANS_MAX`). The number in the key goes round (`SLOTS`), so compaction keeps the
+newest receipts and the log stays bounded. A replay of lost parts has a receipt of its own, without the
+offsets of the parts that stayed; `newest` joins both. If a batch is taken as written by hand, another receipt
+of it has `taken_lost`, the number of its records that are not written. Its key has the batch, because such a
+receipt takes fewer offsets of the log than a batch.
 
 Invariant: what this version cannot read is an error, never a guess.
 """
@@ -23,7 +27,7 @@ Invariant: what this version cannot read is an error, never a guess.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -43,17 +47,32 @@ RANGES_MAX = 500
 """A batch that reads more topic partitions has no ranges in its receipt, because they would be too long."""
 SPANS_MAX = 500
 """A batch whose transactions have more spans in all has none in its receipt, for the same reason."""
+IDLE_MAX = 100
+"""If more batches in a row have written nothing, the receipt does not say what they read. Spark's checkpoint
+does not keep the offsets of more."""
 RECEIPT_PREFIX = "/receipt"
 _RECEIPT = "receipt:"
 
 
+def _unknown(_: int) -> tuple[OffsetRange, ...] | None:
+    return None
+
+
 class Facts(NamedTuple):
-    """What the caller of `commit` knows of a batch. `read` None: unknown. `topic_ids`: of what it read."""
+    """What the caller of `commit` knows of a batch.
+
+    Attributes:
+        penstock, spark: versions.
+        read: None: unknown.
+        topic_ids: of what it read.
+        read_since: returns what the batches after this one read, up to the one before; None: unknown.
+    """
 
     penstock: str = ""
     spark: str = ""
     read: tuple[OffsetRange, ...] | None = None
     topic_ids: Mapping[str, str] = MappingProxyType({})
+    read_since: Callable[[int], tuple[OffsetRange, ...] | None] = _unknown
 
 
 NO_FACTS = Facts()
@@ -78,7 +97,11 @@ class WrittenTransaction:
 class Receipt:
     """What a decided batch has read and written.
 
-    `superseded`: transactions of earlier decisions about this batch that the newest one does not name.
+    Attributes:
+        previous: the last batch that was decided before; None: unknown, or there was none.
+        idle: what the batches between `previous` and this one read, which wrote nothing; None: unknown.
+        taken_lost: how many of its records are not written, because it was taken as written by hand.
+        superseded: transactions of earlier decisions about this batch that the newest one does not name.
     """
 
     query_id: str
@@ -89,6 +112,9 @@ class Receipt:
     spark: str = ""
     read: tuple[OffsetRange, ...] | None = None
     topic_ids: Mapping[str, str] = field(default_factory=dict, hash=False)
+    previous: int | None = None
+    idle: tuple[OffsetRange, ...] | None = None
+    taken_lost: int = 0
     superseded: tuple[WrittenTransaction, ...] = field(default=(), compare=False)
 
     @property
@@ -107,8 +133,10 @@ class Receipt:
         return counts
 
 
-def receipt_of(decision: Decision, reports: Iterable[TaskReport], facts: Facts) -> Receipt:
-    """Return the receipt of a decision that is about to be written."""
+def receipt_of(
+    decision: Decision, reports: Iterable[TaskReport], facts: Facts, previous: int | None = None
+) -> Receipt:
+    """Return the receipt of a decision that is about to be written. `previous`: see `Receipt`."""
     by_part = {each.committable: each for each in reports if each.committable is not None}
     named = [each.committable for each in decision.transactions if each.outcome is not Outcome.LOST]
     transactions = tuple(_written(each, by_part.get(each)) for each in named)
@@ -123,6 +151,29 @@ def receipt_of(decision: Decision, reports: Iterable[TaskReport], facts: Facts) 
         facts.spark,
         facts.read if facts.read is None or len(facts.read) <= RANGES_MAX else None,
         _topic_ids(decision, facts) if len(decision.topics) <= SPANS_MAX else {},
+        previous,
+        _idle(decision, facts, previous),
+    )
+
+
+def _idle(decision: Decision, facts: Facts, previous: int | None) -> tuple[OffsetRange, ...] | None:
+    if previous is None or not 1 < decision.batch_id - previous <= IDLE_MAX:
+        return None
+    found = facts.read_since(previous)
+    return None if found is None or len(found) > RANGES_MAX else found
+
+
+def receipt_of_taken(lost: Decision, taken: Decision, penstock: str) -> Receipt:
+    """Return the receipt of a batch that is taken as written by hand. `lost`: its decision before."""
+    named = [each.committable for each in lost.transactions if each.outcome is Outcome.COMMITTED]
+    missing = lost.content_of(Outcome.LOST, Outcome.PENDING)
+    return Receipt(
+        lost.query_id,
+        lost.batch_id,
+        taken.at_ms,
+        tuple(_written(each, None) for each in named),
+        penstock,
+        taken_lost=missing.record_count,
     )
 
 
@@ -166,9 +217,17 @@ def _merged(before: Receipt, after: Receipt) -> Receipt:
     )
     kept = {each.producer for each in transactions}
     gone = (each for each in (*before.superseded, *before.transactions) if each.producer not in kept)
-    read = before.read if after.read is None else after.read
-    ids = {**before.topic_ids, **after.topic_ids}
-    return replace(after, transactions=transactions, read=read, topic_ids=ids, superseded=tuple(gone))
+    is_first = after.previous is None
+    return replace(
+        after,
+        spark=after.spark or before.spark,
+        transactions=transactions,
+        read=before.read if after.read is None else after.read,
+        topic_ids={**before.topic_ids, **after.topic_ids},
+        previous=before.previous if is_first else after.previous,
+        idle=before.idle if is_first else after.idle,
+        superseded=tuple(gone),
+    )
 
 
 # ----- the record
@@ -178,6 +237,12 @@ def key_of_receipt(prefix: str, log_offset: int) -> bytes:
     """Return the key of the receipt of a decision that is written when the log has reached this offset."""
     slot = log_offset // OFFSETS_OF_BATCH % SLOTS
     stored = {"prefix": prefix + RECEIPT_PREFIX, "query_id": f"{_RECEIPT}{slot}"}
+    return json.dumps(stored, sort_keys=True).encode()
+
+
+def key_of_taken(prefix: str, query_id: str, batch_id: int) -> bytes:
+    """Return the key of the receipt of a batch that was taken as written by hand."""
+    stored = {"prefix": prefix + RECEIPT_PREFIX, "query_id": f"{_RECEIPT}{query_id}:{batch_id}"}
     return json.dumps(stored, sort_keys=True).encode()
 
 
@@ -207,6 +272,12 @@ def encode_receipt(receipt: Receipt) -> bytes:
         stored["read"] = ranges_to_json(receipt.read)
     if receipt.topic_ids:
         stored["topic_ids"] = dict(receipt.topic_ids)
+    if receipt.previous is not None:
+        stored["previous"] = receipt.previous
+    if receipt.idle is not None:
+        stored["idle"] = ranges_to_json(receipt.idle)
+    if receipt.taken_lost:
+        stored["taken_lost"] = receipt.taken_lost
     return json.dumps(stored, separators=(",", ":")).encode()
 
 
@@ -234,6 +305,9 @@ def decode_receipt(value: bytes) -> Receipt:
         str(stored["spark"]),
         _ranges_from_json(stored["read"]) if "read" in stored else None,
         {str(name): str(topic_id) for name, topic_id in stored.get("topic_ids", {}).items()},
+        int(stored["previous"]) if "previous" in stored else None,
+        _ranges_from_json(stored["idle"]) if "idle" in stored else None,
+        int(stored.get("taken_lost", 0)),
     )
     content = receipt.content
     if (content.record_count, str(content)) != (stored["record_count"], stored["digest"]):

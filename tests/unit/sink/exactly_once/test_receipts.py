@@ -16,10 +16,12 @@ from penstock.errors import DecisionLogError, TransactionsLostError
 from penstock.sink.exactly_once._log_contents import LogContents
 from penstock.sink.exactly_once._log_records import LogLocation, LogRecord
 from penstock.sink.exactly_once._probes import Step, observe
+from penstock.sink.exactly_once.by_hand import Resolution, TransactionTools
 from penstock.sink.exactly_once.committable import TargetTopic, TaskSpan
 from penstock.sink.exactly_once.digest import form_of
 from penstock.sink.exactly_once.log import _RECORD_OVERHEAD_BYTES, DecisionLog
 from penstock.sink.exactly_once.log_topic import DecisionTopic
+from penstock.sink.exactly_once.names import TransactionNames
 from penstock.sink.exactly_once.receipt import (
     OFFSETS_OF_BATCH,
     RANGES_MAX,
@@ -31,6 +33,7 @@ from penstock.sink.exactly_once.receipt import (
     encode_receipt,
     is_receipt_key,
     key_of_receipt,
+    key_of_taken,
 )
 from penstock.types import OffsetRange, TopicPartition
 from tests.unit.fake_driver import BOTH, PREFIX, QUERY, driver, expected, run_task, run_tasks, with_spans
@@ -71,6 +74,67 @@ def test_a_source_of_another_cluster_lends_a_target_of_that_name_no_id() -> None
     without_id = TargetTopic(TARGET.topic, None)
     side.commit([replace(each, topics=(without_id,)) for each in reports], facts=facts)
     assert [each.topic_ids for each in receipts(cluster)] == [{}]
+
+
+def test_a_receipt_names_the_batch_before_and_what_those_between_read() -> None:
+    """Batches 1 and 2 write nothing, so they are not decided, and have no receipt."""
+    cluster = SinkCluster()
+    asked = list[int]()
+
+    def read_since(after: int) -> tuple[OffsetRange, ...]:
+        asked.append(after)
+        return READ
+
+    facts = FACTS._replace(read_since=read_since)
+    for batch_id in (0, 3, 4):
+        side = driver(cluster)
+        side.commit(with_spans(run_tasks(cluster, side.recover(), batch_id)), facts=facts)
+    found = receipts(cluster)
+    assert [(each.batch_id, each.previous, each.idle) for each in found] == [
+        (0, None, None),
+        (3, 0, READ),
+        (4, 3, None),
+    ]
+    assert asked == [0], "only if batches have written nothing"
+    assert [decode_receipt(encode_receipt(each)) for each in found] == found
+
+
+def test_a_batch_that_is_taken_as_written_says_how_many_records_it_lacks() -> None:
+    cluster = SinkCluster()
+    side = driver(cluster)
+    side.commit(with_spans(run_tasks(cluster, side.recover(), 0)), facts=FACTS)
+    reports = with_spans(run_tasks(cluster, side.recover(), 1))
+    lost = reports[1].committable
+    assert lost is not None
+
+    def time_out(step: Step) -> None:
+        if step is Step.DECIDED:
+            cluster.time_out(lost.identity.transactional_id)
+
+    observe(time_out)
+    try:
+        with pytest.raises(TransactionsLostError):
+            side.commit(reports, facts=FACTS)
+    finally:
+        observe(None)
+    tools = TransactionTools(TransactionNames(PREFIX), cluster.transactions, cluster.log_store)
+    tools.resolve(QUERY, Resolution.TAKE_AS_WRITTEN)
+    following = driver(cluster)
+    following.recover()
+    for batch_id in (2, 3):
+        following = driver(cluster)
+        following.commit(with_spans(run_tasks(cluster, following.recover(), batch_id)), facts=FACTS)
+    found = receipts(cluster)
+    assert [each.batch_id for each in found] == [0, 1, 2, 3]
+    taken = found[1]
+    assert (taken.taken_lost, taken.content.record_count) == (lost.record_count, 4)
+    assert (taken.read, taken.previous, taken.spark) == (READ, 0, FACTS.spark)
+    assert [each.producer for each in taken.superseded] == [
+        (lost.identity.producer_id, lost.identity.producer_epoch)
+    ]
+    # Later receipts do not take its place in the log.
+    keys = [record.key for record in cluster.log if is_receipt_key(PREFIX, record.key)]
+    assert keys.count(key_of_taken(PREFIX, QUERY, 1)) == 1
 
 
 def test_a_batch_that_is_not_decided_leaves_none() -> None:
