@@ -1,6 +1,6 @@
 """Read JSON. Records that cannot be decoded go to a topic of dead letters, with the reason in a header.
 
-`penstock cat ex-orders-bad` shows them. docs/bad-records.md says how to repair one and put it back.
+`penstock dead-letters show ex-mixed-bad` names them. repair_dead_letters.py repairs them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ def run(spark: SparkSession, brokers: str, folder: str) -> list[int]:
         .schema("id BIGINT NOT NULL, name STRING")
         .options(subscribe="ex-mixed", startingOffsets="earliest", format="json")
         .option("kafka.bootstrap.servers", brokers)
+        .option("kafka.isolation.level", "read_committed")  # repaired records come in transactions
         .option("scan.on-decode-error", "dead-letter")
         .option("scan.dead-letter.topic", "ex-mixed-bad")  # it has to exist
         .load()

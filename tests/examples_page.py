@@ -20,10 +20,12 @@ TITLES = {
     "sql_job.py": "A job in Flink's SQL",
     "join_topics.py": "A join of two topics",
     "dead_letters.py": "Dead letters",
+    "repair_dead_letters.py": "Dead letters: repair them and put them back",
     "schema_registry.py": "Avro and the Schema Registry",
     "continuous_filter.py": "A filter without micro-batches",
     "batch_with_a_filter.py": "A batch read with a filter",
     "watch_lag.py": "Lag and health",
+    "dashboard.py": "A dashboard",
     "test_a_job.py": "A test of a job",
     "connect_client.py": "A client of Spark Connect",
     "pipeline.py": "A Declarative Pipeline",
@@ -76,7 +78,7 @@ def text() -> str:
 def _entry(name: str, title: str) -> str:
     code = (ROOT / "examples" / name).read_text(encoding="utf-8")
     docstring = ast.get_docstring(ast.parse(code)) or ""
-    body = code.partition('"""\n\n')[2].partition("from __future__ import annotations\n\n")[2]
+    body = code.partition('"""\n\n')[2].partition("from __future__ import annotations\n\n")[2].lstrip("\n")
     return f"\n## {title}\n\n`examples/{name}`: {docstring}\n\n```python\n{body}```\n"
 
 

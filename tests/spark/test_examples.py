@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 import runpy
 import sqlite3
+import urllib.request
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner
 
+from penstock.cli.app import app
+from penstock.devbroker.cluster import free_ports
 from penstock.testing import FakeKafka
 from tests import judge
 from tests.registry_server import running_registry
 from tests.spark.test_pipelines import run as run_pipeline
+from tests.waiting import wait_until
 
 FOLDER = Path(__file__).parents[2] / "examples"
 
@@ -83,13 +89,31 @@ def test_join_topics(spark: SparkSession, bootstrap: str, tmp_path: Path) -> Non
     assert rows(bootstrap, "ex-pairs") == [{"id": 1, "item": "tea", "amount": Decimal("4.5")}]
 
 
-def test_dead_letters(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
+def test_dead_letters_and_their_repair(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
+    """The record is back once, also if its dead letter and the command come again."""
     topics(bootstrap, "ex-mixed", "ex-mixed-bad")
-    judge.produce(bootstrap, "ex-mixed", b'{"id":1,"name":"a"}', b"not JSON", b'{"id":2,"name":"b"}')
-    assert script("dead_letters.py")["run"](spark, bootstrap, str(tmp_path)) == [1, 2]
+    judge.produce(
+        bootstrap, "ex-mixed", b'{"id":1,"name":"a"}', b'{"id":2,"name":"b"', b'{"id":3,"name":"c"}'
+    )
+    run = script("dead_letters.py")["run"]
+    assert run(spark, bootstrap, str(tmp_path)) == [1, 3]
     [bad] = judge.consume_all(bootstrap, "ex-mixed-bad")
-    assert bad.value == b"not JSON"
+    assert bad.value == b'{"id":2,"name":"b"'
     assert "penstock.dead-letter.error" in dict(bad.headers)
+    show, requeue = re.findall(r"^ *penstock (.*)", script("repair_dead_letters.py")["__doc__"], re.MULTILINE)
+    assert "Dead letters: 1." in asked(show, bootstrap)
+    assert "Nothing was changed" in asked(requeue, bootstrap)
+    for count in ("1", "0"):
+        assert f"back now: {count}." in asked(f"{requeue} --yes", bootstrap)
+        assert run(spark, bootstrap, str(tmp_path)) == [1, 2, 3]
+
+
+def asked(command: str, bootstrap: str) -> str:
+    """Run a command as printed, on the broker of the test, and return what it says."""
+    words = command.replace("localhost:9092", bootstrap).replace("examples/", f"{FOLDER}/").split()
+    done = CliRunner().invoke(app, words, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
 
 
 def test_schema_registry(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
@@ -124,6 +148,29 @@ def test_watch_lag(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
     figures = script("watch_lag.py")["run"](spark, bootstrap, str(tmp_path))
     assert figures["lag_records"] == 0
     assert "ex-watched" in json.dumps(figures["topic_partitions"])
+
+
+def test_dashboard(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
+    topics(bootstrap, "ex-shown", "ex-shown-copy")
+    judge.produce(bootstrap, "ex-shown", b"a", b"b")
+    (port,) = free_ports(1)
+
+    def read(path: str) -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
+            text: str = answer.read().decode()
+        return text
+
+    query = script("dashboard.py")["run"](spark, bootstrap, str(tmp_path), port)
+    try:
+        query.processAllAvailable()
+        assert "<html" in read("/")
+        wait_until(
+            lambda: 'sink_records_total{sink="ex-shown-copier"} 2.0' in read("/metrics"), "the sink's figures"
+        )
+        assert "penstock_source_records_total 2.0" in read("/metrics")
+    finally:
+        query.stop()
+    assert values(bootstrap, "ex-shown-copy") == [b"a", b"b"]
 
 
 def test_a_job(spark: SparkSession, fake_kafka: FakeKafka) -> None:
