@@ -17,6 +17,8 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 RUN_ELSEWHERE = {
     ("README.md", 0),  # the quick start: tests/package
     ("bad-records.md", 1),  # a function for a command: tests/unit/sink/test_dead_letters.py
+    ("changelog-formats.md", 0),  # tests/spark/test_format_pages.py
+    ("upsert-tables.md", 0),  # the same
     ("cdc-tutorial.md", 0),  # the table of ten minutes: tests/spark/test_source_changes.py
     ("database-to-lake.md", 0),  # tests/spark/test_replicate.py
     ("database-to-lake.md", 1),  # the same
