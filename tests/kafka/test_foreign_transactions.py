@@ -61,10 +61,20 @@ class Stuck:
 
 @pytest.fixture
 def stuck(bootstrap: str, make_topic: MakeTopic) -> Iterator[Stuck]:
+    yield from _stuck(bootstrap, make_topic, "7")
+
+
+@pytest.fixture
+def stuck_task(bootstrap: str, make_topic: MakeTopic) -> Iterator[Stuck]:
+    """A transaction with the name of a continuous query's."""
+    yield from _stuck(bootstrap, make_topic, "continuous-0-1")
+
+
+def _stuck(bootstrap: str, make_topic: MakeTopic, rest_of_name: str) -> Iterator[Stuck]:
     topic = make_topic(2)
     judge.produce(bootstrap, topic, judge.Record(b"before", partition=1))
     prefix = f"billing-{uuid.uuid4().hex[:8]}"
-    found = Stuck(bootstrap, prefix, f"{prefix}-7", topic)
+    found = Stuck(bootstrap, prefix, f"{prefix}-{rest_of_name}", topic)
     arguments = [sys.executable, "-c", _PROGRAM, bootstrap, found.name, topic]
     died = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert died.returncode == -9, died.stderr
@@ -176,3 +186,14 @@ def test_names_of_a_prefix_are_left_to_its_decision_log(stuck: Stuck) -> None:
     with pytest.raises(MissingOptionError, match="Name what to abort"):
         stuck.run("transactions", "abort", "--prefix", "p", "--transactional-id", "p", "--yes")
     assert stuck.is_open()
+
+
+def test_what_is_said_of_a_continuous_query_aborts_its_transaction(stuck_task: Stuck) -> None:
+    """Its offsets are in the same transaction, so no record is lost."""
+    shown = stuck_task.run("transactions", "list").stdout
+    command = f"penstock transactions abort --prefix {stuck_task.prefix}-continuous "
+    (said,) = [each for each in re.findall("`([^`]*)`", shown) if each.startswith(command)]
+    done = CliRunner().invoke(app, shlex.split(said)[1:], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert not stuck_task.is_open()
+    assert [each.value for each in judge.consume_all(stuck_task.bootstrap, stuck_task.topic)] == [b"before"]

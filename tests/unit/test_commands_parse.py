@@ -245,15 +245,21 @@ def composed_by(by_hand: ByHand) -> Iterator[str]:
 )
 def test_composed_commands_parse_and_name_cluster_prefix_login_and_log(by_hand: ByHand) -> None:
     for message in composed_by(by_hand):
-        (command,) = [words for found in _INLINE.findall(message) for words in commands_in_line(found)]
-        assert fault_of(command) is None, message
-        options = {name: value for name, value in pairwise(command) if name.startswith("--")}
-        assert options["--bootstrap-server"] == (by_hand.servers or "HOST:PORT")
-        assert options.get("--command-config") == ("FILE" if by_hand.has_login else None)
-        assert command[-1] == "--yes"
-        if "--prefix" in options:
-            assert options["--prefix"] in ("orders", "orders-continuous")
-            assert options.get("--log-topic") == by_hand.log_topic
+        commands = [words for found in _INLINE.findall(message) for words in commands_in_line(found)]
+        assert len(commands) == (2 if "continuous query" in message else 1)
+        for command in commands:
+            _check_composed(command, by_hand)
+
+
+def _check_composed(command: tuple[str, ...], by_hand: ByHand) -> None:
+    assert fault_of(command) is None
+    options = {name: value for name, value in pairwise(command) if name.startswith("--")}
+    assert options["--bootstrap-server"] == (by_hand.servers or "HOST:PORT")
+    assert options.get("--command-config") == ("FILE" if by_hand.has_login else None)
+    assert command[-1] == "--yes"
+    if "--prefix" in options:
+        assert options["--prefix"] in ("orders", "orders-continuous")
+        assert options.get("--log-topic") == by_hand.log_topic
 
 
 def test_the_settings_of_a_query_say_what_its_commands_need() -> None:

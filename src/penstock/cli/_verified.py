@@ -92,6 +92,7 @@ def report_of(target: KafkaConnections, source: KafkaConnections, wanted: Wanted
 def _read_log(connections: KafkaConnections, prefix: str, log_topic: str | None) -> _Logged:
     tools = transaction_tools(ExactlyOnceSettings(connections.settings, prefix, log_topic), connections)
     if not tools.has_log():
+        tools.check_not_continuous()
         return _Logged([], [])
     open_offset = _open_offset(connections, tools.log_topic)
     open_at = () if open_offset is None else ((tools.log_topic, open_offset),)

@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 
 from penstock.cli._verified import Wanted, report_of
+from penstock.client.transactions.steps import TransactionProtocol, Transactions
+from penstock.errors import AuthorizationError, OptionError
 from penstock.observe.verify.check import with_checkpoint
 from penstock.observe.verify.found import Report, Verdict
 from penstock.sink.exactly_once.log import DecisionLog
+from penstock.sink.exactly_once.names import first_continuous_id
 from penstock.sink.exactly_once.receipt import Facts
 from penstock.source.checkpoint_offset import Markers, SourceOffset
 from penstock.types import OffsetRange, TopicPartition
@@ -152,3 +155,25 @@ def test_ids_of_a_checkpoint_are_not_those_of_a_target_with_the_same_name(tmp_pa
     (found,) = with_checkpoint([receipt], str(folder))
     assert found.read == (OffsetRange(TARGET, 0, 5),)
     assert TARGET.topic not in found.topic_ids
+
+
+def test_a_prefix_of_a_continuous_query_is_refused_by_name() -> None:
+    cluster = _cluster()
+    name, protocol = first_continuous_id("app"), TransactionProtocol.V2
+    Transactions(cluster.client.connections).init_producer(
+        name, transaction_timeout_ms=10_000, protocol=protocol
+    )
+    with pytest.raises(OptionError, match=r"app is the prefix of a continuous query .*no receipts"):
+        _report(cluster, None)
+    _write(cluster, "app", 0)  # a stream with the same prefix does have receipts
+    assert len(_report(cluster, None).batches) == 1
+
+
+def test_a_continuous_query_that_may_not_be_described_is_not_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def denied(*_: object, **__: object) -> None:
+        raise AuthorizationError("no right to describe it")
+
+    monkeypatch.setattr(Transactions, "describe", denied)
+    assert _report(_cluster(), None).batches == []

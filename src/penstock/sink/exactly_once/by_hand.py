@@ -9,6 +9,7 @@ change. A command refuses what would lose or double rows, unless a resolution as
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 
@@ -17,7 +18,7 @@ from penstock.client.cluster.metadata import fetch_metadata
 from penstock.client.net.connection import KafkaConnections, connections_for
 from penstock.client.transactions.append import ProducerSession
 from penstock.client.transactions.steps import TransactionDescription
-from penstock.errors import DecisionLogError, ExactlyOnceError
+from penstock.errors import AuthorizationError, DecisionLogError, ExactlyOnceError, OptionError
 from penstock.sink.exactly_once._log_records import LogLocation
 from penstock.sink.exactly_once._log_store import LogStore
 from penstock.sink.exactly_once._recovery import (
@@ -32,7 +33,12 @@ from penstock.sink.exactly_once.driver_side import ExactlyOnceSettings, log_topi
 from penstock.sink.exactly_once.kafka import KafkaSinkTransactions, SinkTransactions
 from penstock.sink.exactly_once.log import DecisionLog
 from penstock.sink.exactly_once.log_topic import DecisionTopic, DecisionTopicSettings
-from penstock.sink.exactly_once.names import LOG_SUFFIX, TransactionNames
+from penstock.sink.exactly_once.names import (
+    LOG_SUFFIX,
+    PREFIX_OPTION,
+    TransactionNames,
+    first_continuous_id,
+)
 from penstock.sink.exactly_once.receipt import Receipt, receipt_of_taken
 
 
@@ -91,8 +97,30 @@ class TransactionTools:
         return list(self._log.catch_up(waits=False).values()) if self.has_log() else []
 
     def receipts(self) -> list[Receipt]:
-        """Return the receipts of the newest batches, in order of time; none if there is no decision log."""
-        return self._log.receipts() if self.has_log() else []
+        """Return the receipts of the newest batches, in order of time; none if there is no decision log.
+
+        Raises:
+            OptionError: the prefix is that of a continuous query, which leaves no receipts.
+        """
+        if self.has_log():
+            return self._log.receipts()
+        self.check_not_continuous()
+        return []
+
+    def check_not_continuous(self) -> None:
+        """Raise OptionError if Kafka shows this user a continuous query with this prefix."""
+        name = first_continuous_id(self._names.prefix)
+        with suppress(AuthorizationError):
+            if self._kafka.describe([name])[name] is not None:
+                raise OptionError(
+                    f"{self._names.prefix} is the prefix of a continuous query (Kafka knows its "
+                    f"transactional id {name}), and continuous queries leave no receipts. They have no "
+                    "batches: each of their transactions holds records and the offsets after them, and "
+                    "nothing else is kept. Nothing was proven or changed. `penstock lag --group GROUP` shows "
+                    "the position of its consumer group.",
+                    option=PREFIX_OPTION,
+                    value=self._names.prefix,
+                )
 
     def open_transactions(self) -> list[OpenTransaction]:
         """Return all open transactions of the prefix by name, with that of the committer.

@@ -115,6 +115,11 @@ class ContinuousName(NamedTuple):
     lane: int
 
 
+def first_continuous_id(prefix: str) -> str:
+    """Return the transactional id that each continuous query with a prefix has taken."""
+    return f"{prefix}-continuous-0-0"
+
+
 def continuous_name(transactional_id: str) -> ContinuousName | None:
     """Return the parts of an id, if it has the form of a continuous query's; None otherwise.
 
@@ -159,8 +164,9 @@ def how_to_end(transactional_id: str, by_hand: ByHand) -> str:
             f"continuous query with the prefix {continuous.prefix}. A stream or a Flink job with the prefix "
             f"{prefix} gives such names, too. If there is one and it no longer runs, start it again. For a "
             f"stream you can also run `{command}`. If no stream and no Flink job has this prefix, and the "
-            "continuous query no longer runs, start the continuous query again, or wait for the time-out: "
-            "no record is lost, because the offsets are in the same transaction."
+            "continuous query no longer runs, start the continuous query again, wait for the time-out, or "
+            f"run `{by_hand.of_prefix('abort', prefix, '--yes')}`: no record is lost, because the offsets "
+            "are in the same transaction."
         )
     if prefix is not None:
         return (

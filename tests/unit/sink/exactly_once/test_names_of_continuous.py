@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from penstock.options.by_hand import ByHand
-from penstock.sink.exactly_once.names import ContinuousName, continuous_name, how_to_end
+from penstock.sink.exactly_once.names import (
+    ContinuousName,
+    continuous_name,
+    first_continuous_id,
+    how_to_end,
+)
 
 
 @pytest.mark.parametrize(
@@ -30,4 +35,10 @@ def test_to_wait_is_advised_only_where_no_other_program_gives_such_names() -> No
     condition, _, wait = advice.partition("wait for the time-out")
     assert "If no stream and no Flink job has this prefix" in condition
     assert "A stream or a Flink job with the prefix orders-continuous gives such names, too." in condition
-    assert wait.startswith(": no record is lost")
+    command, _, why = wait.partition("`: ")
+    assert command.startswith(", or run `penstock transactions abort --prefix orders-continuous ")
+    assert why.startswith("no record is lost")
+
+
+def test_each_query_has_the_first_id_of_its_prefix() -> None:
+    assert continuous_name(first_continuous_id("orders")) == ContinuousName("orders", 0, 0)
