@@ -24,7 +24,7 @@ from penstock.devbroker import DevCluster
 from penstock.options.config import DeliveryGuarantee
 from penstock.relay.task import ContinuousPlan
 from penstock.types import TopicPartition
-from tests import judge
+from tests import judge, worn_ids
 from tests.divided_records import Divided, is_bad
 from tests.fix_broker import MakeTopic
 from tests.waiting import PATIENCE_S, wait_until
@@ -297,6 +297,50 @@ def test_each_of_three_brokers_is_killed_while_records_are_copied(
         query.await_all()
         query.stop(process)
         query.await_ends()  # a broker that has just started may take a decided one a moment later
+        query.check()
+    finally:
+        query.close()
+
+
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_worn_out_producer_ids_are_replaced_while_coordinators_fail_over(
+    cluster3: DevCluster, make_topic: MakeTopic, lanes: int
+) -> None:
+    """With protocol V2 each transaction takes an epoch: at 50 a second they last for 11 minutes."""
+
+    def make(partitions: int = 1, **changes: Any) -> str:
+        return make_topic(partitions, cluster=cluster3, **changes)
+
+    query = Query(cluster3.bootstrap_servers, make)
+    names = [f"{query.source}-0-{lane}" for lane in range(lanes)]
+    membership = query.member.renew()
+
+    def rotate(epoch: int, node_id: int) -> None:
+        old_ids = worn_ids.wear(cluster3, query.connections, names, epoch)
+        process = query.start(membership, lanes=lanes)
+        query.write(2)
+        query.await_all()
+        query.write(2)
+        cluster3.kill(node_id)  # while the epochs run out
+        query.write(4)
+        cluster3.restart(node_id)
+
+        def have_rotated() -> bool:
+            query.write()
+            query.await_all()
+            return not old_ids.items() & worn_ids.producer_ids(query.connections, names).items()
+
+        wait_until(have_rotated, "each id has another producer id")
+        query.stop(process)
+
+    try:
+        first = query.start(membership, lanes=lanes)
+        query.write(2 * lanes)
+        query.await_all()
+        query.stop(first)
+        for epoch, node_id in zip((32_755, 32_761, 32_764), cluster3.node_ids, strict=True):
+            rotate(epoch, node_id)
+        query.await_ends()
         query.check()
     finally:
         query.close()
