@@ -1,4 +1,4 @@
-"""`penstock.lineage.LineageListener`: OpenLineage's events of streaming queries.
+"""`penstock.lineage.LineageListener`: OpenLineage's events of streaming and continuous queries.
 
 Runs in the user's program, on Spark classic and Connect. Needs the extra `lineage`. Invariant: a query never
 fails or waits because of its lineage.
@@ -12,10 +12,11 @@ import os
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock._pyspark import explain_import_error
 from penstock.extras import missing_extra
+from penstock.observe.lineage.continuous import as_progress, error_text, new_reports
 from penstock.observe.lineage.datasets import Input, Output
 from penstock.observe.lineage.outbox import Outbox
 from penstock.observe.lineage.run import QueryDescription, Run, brief_error
@@ -28,6 +29,9 @@ except ImportError as error:
     explain_import_error(error)
     raise
 
+if TYPE_CHECKING:
+    from penstock.spark.continuous import ContinuousQuery
+
 __all__ = ["Input", "LineageListener", "Output"]
 
 _log = logging.getLogger(__name__)
@@ -35,6 +39,8 @@ _log = logging.getLogger(__name__)
 _CLOSE_TIMEOUT_S = 10.0
 _END_EXPECTED_S = 2.0
 """Spark tells the end of a query a moment after `awaitTermination` has returned."""
+_FOLLOW_S = 1.0
+"""How often the reports of a continuous query are read. It keeps the last 100 seconds."""
 
 
 class LineageListener(StreamingQueryListener):
@@ -95,6 +101,37 @@ class LineageListener(StreamingQueryListener):
         with self._lock:
             self._described[name] = QueryDescription(tuple(inputs), tuple(outputs))
 
+    def follow(self, query: ContinuousQuery) -> None:
+        """Send the events of a continuous query, of which Spark tells no listener. Call it once for a query.
+
+            query = penstock.continuous(spark, source_options, None, sink_options, name="orders-copy")
+            lineage.follow(query)
+
+        Describe its name before. A thread of its own reads the reports of the query until it ends.
+
+        Args:
+            query: what `penstock.continuous` has returned.
+        """
+        run = self._run_of(query.name, query.runId)
+        if run is not None:
+            threading.Thread(
+                target=self._follow, args=(query, run), name="penstock-lineage-follow", daemon=True
+            ).start()
+
+    def _follow(self, query: ContinuousQuery, run: Run) -> None:
+        last, has_ended = None, False
+        try:
+            while not has_ended:
+                has_ended = _ended_within(query, _FOLLOW_S)
+                for report in new_reports(query.recentProgress, last):
+                    self._take(run, as_progress(report))
+                    last = report
+        except Exception:  # noqa: BLE001 - lineage is for watching: the query goes on
+            _log.exception("Reports of continuous query %s are missing in the lineage.", query.name)
+            _ended_within(query, None)
+        error = query.exception()
+        self._end(run.run_id, None if error is None else error_text(error, is_whole=self._whole_errors))
+
     def flush(self, timeout_s: float = 10.0) -> bool:
         """Wait until the events of now are sent. Return whether they are."""
         return self._outbox.flush(timeout_s)
@@ -125,35 +162,37 @@ class LineageListener(StreamingQueryListener):
         """Send RUNNING, if the last one is old enough."""
         try:
             progress = event.progress
-            run_id = str(progress.runId)
-            run = self._run_of(progress.name, run_id)
+            run = self._run_of(progress.name, str(progress.runId))
             if run is None:
                 return
-            with self._lock:
-                run.add(progress)
-                now_s = time.monotonic()
-                is_due = now_s - self._told_at_s.get(run_id, float("-inf")) >= self._running_every_s
-                if is_due:
-                    self._told_at_s[run_id] = now_s
-            if is_due:
-                self._tell(run, "RUNNING")
+            self._take(run, progress)
         except Exception:  # noqa: BLE001 - a listener must not end its thread
             _log.exception("A progress report is missing in the lineage. The query is not affected.")
+
+    def _take(self, run: Run, progress: Any) -> None:
+        """Add a report, and send RUNNING if the last one is old enough."""
+        with self._lock:
+            run.add(progress)
+            now_s = time.monotonic()
+            is_due = now_s - self._told_at_s.get(run.run_id, float("-inf")) >= self._running_every_s
+            if is_due:
+                self._told_at_s[run.run_id] = now_s
+        if is_due:
+            self._tell(run, "RUNNING")
 
     def onQueryIdle(self, event: Any) -> None:
         """Do nothing."""
 
     def onQueryTerminated(self, event: Any) -> None:
         """Send COMPLETE, or FAIL with the error."""
-        run_id = str(event.runId)
+        self._end(str(event.runId), None if event.exception is None else self._error_of(event))
+
+    def _end(self, run_id: str, error: str | None) -> None:
         with self._lock:
             run = self._runs.get(run_id)
             self._told_at_s.pop(run_id, None)
         if run is not None:
-            if event.exception is None:
-                self._tell(run, "COMPLETE")
-            else:
-                self._tell(run, "FAIL", self._error_of(event))
+            self._tell(run, "COMPLETE" if error is None else "FAIL", error)
         with self._lock:
             self._runs.pop(run_id, None)  # after its event waits, so that close() sends it
             self._lock.notify_all()
@@ -185,6 +224,14 @@ class LineageListener(StreamingQueryListener):
             return event_of(as_of_now, state, self._namespace, pyspark.__version__, error)
 
         self._outbox.put(make, is_needed=state != "RUNNING")
+
+
+def _ended_within(query: ContinuousQuery, timeout_s: float | None) -> bool:
+    """Wait for the end of a query, whatever has ended it. Return whether it has ended."""
+    try:
+        return query.awaitTermination(timeout_s) is not False
+    except Exception:  # noqa: BLE001 - `exception()` has it
+        return True
 
 
 def _client() -> Any:

@@ -21,14 +21,22 @@ from pyspark.sql.streaming.listener import QueryStartedEvent, QueryTerminatedEve
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from penstock import lineage
+from penstock.client.cluster.log_offsets import CommittedOffset
 from penstock.errors import OptionError
 from penstock.lineage import Input, LineageListener, Output
+from penstock.observe.lineage.continuous import as_progress, new_reports
 from penstock.observe.lineage.datasets import namespace_of
 from penstock.observe.lineage.events import PRODUCER
 from penstock.observe.lineage.outbox import Outbox
+from penstock.observe.lineage.run import QueryDescription, Run, Span
 from penstock.options.config import KafkaProperties
+from penstock.relay.messages import Totals
+from penstock.relay.notes import TaskNote
+from penstock.relay.progress import Progress
+from penstock.types import TopicPartition
 from tests.http_server import QuietHandler, serving
 from tests.unit.test_listener import ID, RUN, progress, source
+from tests.waiting import PATIENCE_S, wait_until
 
 SECRET = "hunter2"  # noqa: S105 - the test looks for it
 BROKERS = "kafka-1:9092,kafka-2:9092"
@@ -359,6 +367,7 @@ def test_events_that_are_needed_are_bounded_too() -> None:
 PROGRAM = """
 import sys, time
 from penstock import lineage
+from penstock.client.cluster.log_offsets import CommittedOffset
 from tests.unit.observe.test_lineage import ended, started
 
 class Client:
@@ -432,3 +441,125 @@ def test_the_extra_is_named_if_it_is_missing(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "openlineage.client", None)
     with pytest.raises(OptionError, match=r"pip install 'pyspark-penstock\[lineage\]'"):
         LineageListener()
+
+
+class Continuous:
+    """What `follow` uses of a continuous query."""
+
+    runId = RUN
+
+    def __init__(self, name: str | None = "orders") -> None:
+        self.name = name
+        self.recentProgress: list[dict[str, Any]] = []
+        self.ended = threading.Event()
+        self.error: BaseException | None = None
+
+    def copied(self, start: int, end: int) -> None:
+        offsets = [{"t": {"0": at}} for at in (start, end)]
+        names = {"startOffset": offsets[0], "endOffset": offsets[1]}
+        self.recentProgress = [
+            *self.recentProgress[-1:],  # as if only two were kept
+            {**names, "numInputRows": end - start, "numOutputRows": end - start},
+        ]
+
+    def awaitTermination(self, timeout: float | None = None) -> bool:
+        has_ended = self.ended.wait(PATIENCE_S if timeout is None else timeout)
+        if has_ended and self.error is not None:
+            raise self.error
+        return has_ended
+
+    def exception(self) -> BaseException | None:
+        return self.error if self.ended.is_set() else None
+
+
+@pytest.fixture
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lineage, "_FOLLOW_S", 0.01)
+
+
+def of_kind(client: Collected, kind: str) -> list[dict[str, Any]]:
+    return [each for each in client.events if each["eventType"] == kind]
+
+
+@pytest.mark.usefixtures("_quick")
+def test_a_continuous_query_is_followed_to_its_end(listener: LineageListener, client: Collected) -> None:
+    query: Any = Continuous()
+    listener.follow(query)
+    query.copied(2, 5)
+    wait_until(lambda: len(of_kind(client, "RUNNING")) == 1, "the first report")
+    query.copied(5, 9)
+    wait_until(lambda: len(of_kind(client, "RUNNING")) == 2, "the second report")
+    query.copied(9, 10)
+    query.ended.set()
+    wait_until(lambda: bool(of_kind(client, "COMPLETE")), "the end")
+    assert client.events[0]["eventType"] == "START"
+    (last,) = of_kind(client, "COMPLETE")
+    assert (last["run"]["runId"], last["job"]["name"]) == (RUN, "orders")
+    read, written = last["inputs"][0]["inputFacets"], last["outputs"][0]["outputFacets"]
+    assert read["penstock_kafkaOffsets"]["partitions"] == [
+        {"partition": 0, "startOffset": 2, "endOffset": 10}
+    ]
+    assert read["inputStatistics"]["rowCount"] == written["outputStatistics"]["rowCount"] == 8
+
+
+@pytest.mark.usefixtures("_quick")
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OptionError("the topic is gone"), "penstock.errors.OptionError: the topic is gone"),
+        (ValueError("row 'secret'"), "builtins.ValueError"),
+    ],
+)
+def test_the_error_of_a_continuous_query_is_told_without_records(
+    listener: LineageListener, client: Collected, error: BaseException, said: str
+) -> None:
+    query: Any = Continuous()
+    query.error = error
+    listener.follow(query)
+    query.ended.set()
+    wait_until(lambda: bool(of_kind(client, "FAIL")), "the end")
+    (last,) = of_kind(client, "FAIL")
+    assert last["run"]["facets"]["errorMessage"]["message"] == said
+    assert "stackTrace" not in last["run"]["facets"]["errorMessage"]
+
+
+@pytest.mark.usefixtures("_quick")
+def test_a_report_that_is_not_understood_does_not_end_the_lineage(
+    listener: LineageListener, client: Collected
+) -> None:
+    query: Any = Continuous()
+    query.recentProgress = [{}]
+    listener.follow(query)
+    query.ended.set()
+    wait_until(lambda: bool(of_kind(client, "COMPLETE")), "the end")
+
+
+def test_a_continuous_query_that_is_not_described_is_not_followed(
+    listener: LineageListener, client: Collected
+) -> None:
+    listener.follow(Continuous("other"))  # type: ignore[arg-type]  # a part of it
+    listener.follow(Continuous(None))  # type: ignore[arg-type]  # the same
+    assert listener.flush()
+    assert client.events == []
+
+
+def test_each_report_counts_once() -> None:
+    first, second, third = {"number": 1}, {"number": 1}, {"number": 3}
+    assert new_reports([first, second], None) == [first, second]
+    assert new_reports([first, second, third], first) == [second, third]
+    assert new_reports([second, third], first) == [second, third]  # it is too old to be kept
+    assert new_reports([third], third) == []
+
+
+def test_the_reports_of_a_continuous_query_give_its_offsets() -> None:
+    at = TopicPartition("t", 0)
+    told = Progress({"runId": RUN})
+    told.begin({at: 2}, 0.0)
+    for offset, records in ((5, 3), (9, 7)):
+        note = TaskNote(1, 0, 0, 1, Totals(records, records, 1)).text(None)
+        told.see({at: CommittedOffset(offset, note)}, 1, float(offset))
+    run = Run(RUN, "orders", QueryDescription([Input(READ)], [Output(WRITE)]))
+    for report in new_reports(list(told.recent), None):
+        run.add(as_progress(report))
+    assert run.spans("t", 0) == [Span(0, 2, 9)]
+    assert (run.rows_in, run.rows_out) == ({0: 7}, 7)
