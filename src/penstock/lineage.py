@@ -64,7 +64,8 @@ class LineageListener(StreamingQueryListener):
         client: an `OpenLineageClient`; None: a new one.
         running_every_s: the shortest time between two RUNNING events of a query, in seconds.
         whole_errors: whether FAIL has the whole text of the error, which may hold values of records. By
-            default it has the class of the error and the first line of an error of penstock.
+            default it has the class of the error, and the first line of an error of penstock. Of an error
+            about records or rows (`DecodeError` and others) it has the class alone.
 
     Raises:
         MissingExtraError: `openlineage-python` is not installed.

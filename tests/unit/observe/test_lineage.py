@@ -151,8 +151,8 @@ Its bytes: Jane Roe
         (
             SPARKS,
             None,
-            "org.apache.spark.SparkException: penstock.errors.DecodeError: Cannot decode the value of "
-            "orders-3 at offset 7.",
+            "org.apache.spark.SparkException: penstock.errors.DecodeError: its text may hold values of "
+            "records. Spark's log has it",
         ),
         (SPARKS.partition("penstock")[0], "DIVIDE_BY_ZERO", "DIVIDE_BY_ZERO"),
         ("java.lang.ArithmeticException", None, "java.lang.ArithmeticException"),

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import DecodeError, OptionError
 from penstock.flink._pickling import to_text
+from penstock.observe.lineage.run import brief_error
 from penstock.options.python_objects import DESERIALIZER
 from penstock.options.table_spec import OnDecodeError
 from penstock.table import (
@@ -49,6 +50,13 @@ def message_of(policy: BadRecords, given: pa.RecordBatch, failures: list[RecordF
     with pytest.raises(DecodeError) as caught:
         policy.handle(given, failures)
     return str(caught.value)
+
+
+def test_lineage_does_not_tell_the_record_that_the_error_shows() -> None:
+    message = message_of(BadRecords(FAIL), *json_failures(b'{"id":"Jane Roe"}'))
+    assert "Jane Roe" in message.splitlines()[0]
+    told = brief_error(f"penstock.errors.DecodeError: {message}\nat line 1", None)
+    assert told == "penstock.errors.DecodeError: its text may hold values of records. Spark's log has it"
 
 
 # -- reasons -------------------------------------------------------------------------------------------------

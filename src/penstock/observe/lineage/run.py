@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock import errors
 from penstock.observe.lineage.datasets import Input, Output
 from penstock.observe.progress import kafka_positions, start_positions
 from penstock.types import TopicPartition
@@ -126,12 +127,15 @@ class Run:
 _CLASS = re.compile(r"\s*([A-Za-z_$][\w.$]*(?:Error|Exception|Throwable))(?=[:\s]|$)")
 _PENSTOCKS = re.compile(r"^\s*(?:[\w.$]+: )?(penstock(?:\.\w+)*\.\w+: .+)$", re.MULTILINE)
 _UNKNOWN = "The query has failed; its error is in Spark's log"
+_OF_ROWS = (errors.DecodeError, errors.RowError, errors.StateError, errors.MaterializeError, errors.SqlError)
+"""Errors about records, rows and keys. Their first line may hold values: the beginning of a bad record."""
 
 
 def brief_error(text: str, error_class: str | None) -> str:
     """Return the class of an error, and the first line of the last error of penstock in its text.
 
-    Nothing else of the text is kept: it may hold records, e.g. the rows of a failed cast.
+    Nothing else of the text is kept: it may hold records, e.g. the rows of a failed cast. Of an error about
+    records or rows only its class is kept.
 
     Args:
         text: of the error, with its stack traces.
@@ -142,5 +146,14 @@ def brief_error(text: str, error_class: str | None) -> str:
     ours = _PENSTOCKS.findall(text)
     if not ours:
         return name or _UNKNOWN
-    line = str(ours[-1])
+    line = _without_values(str(ours[-1]))
     return line if name is None or line.startswith(f"{name}:") else f"{name}: {line}"
+
+
+def _without_values(line: str) -> str:
+    """Return the first line of an error of penstock, without what it may tell of records."""
+    name = line.partition(":")[0]
+    found = getattr(errors, name.rpartition(".")[2], None)
+    if isinstance(found, type) and not issubclass(found, _OF_ROWS):
+        return line
+    return f"{name}: its text may hold values of records. Spark's log has it"
