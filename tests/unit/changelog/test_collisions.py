@@ -73,6 +73,9 @@ KEYED: dict[str, Callable[[], Running]] = {
     "normalize": lambda: Running(Normalize(COLUMNS, ("k",), ("at",)), WITH_KIND),
     "deduplicate": lambda: Running(Deduplicate(COLUMNS, ("k",), ("at",), "last"), WITH_KIND),
     "top_n": lambda: Running(TopN(COLUMNS, ("k",), (("at", False),), 1), WITH_KIND),
+    "top_n of inserts": lambda: Running(
+        TopN(COLUMNS, ("k",), (("at", False),), 1, only_inserts=True), COLUMNS
+    ),
     "keep_values": lambda: Running(KeepValues(COLUMNS, ("k",), ("at",)), WITH_KIND),
     "sums": lambda: aggregate(n="count(*)", s="sum(v)"),
     "values": lambda: aggregate(least="min(v)", all="listagg(k)"),

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.changelog.operators.base import Find, Step, check_collisions, with_nullable
+from penstock.changelog.operators.candidates import candidates, taken
 from penstock.changelog.operators.ordering import descending, groups_of, ranks_with_nulls, same_as_before
 from penstock.changelog.row_kinds import (
     INSERT,
@@ -75,6 +76,8 @@ class Deduplicate:
         """Return the changes of one batch and the rows to keep."""
         _check_inserts(batch)
         new = batch.select(self.columns.names).cast(self.kept_columns)
+        order_by = [(name, self.keep == "last") for name in self.order_by]
+        new = taken(new, candidates(new, self.keys, order_by, 1))
         hashes = hash_columns(new, self.keys)
         kept = find(groups_of(hashes)[1])
         old = keys_of(kept)

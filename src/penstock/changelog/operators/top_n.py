@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.changelog.operators.base import Find, Step, missing_row, with_nullable
+from penstock.changelog.operators.candidates import candidates, taken
 from penstock.changelog.operators.counted import CountedRows, count_rows, counted_columns
 from penstock.changelog.operators.ordering import descending, ranks_with_nulls, sort
 from penstock.changelog.row_kinds import (
@@ -79,8 +80,12 @@ class TopN:
 
     def step(self, batch: pa.Table, find: Find, now_ms: int) -> Step:
         """Return the changes of one batch and the rows to keep."""
+        signs = signs_of(batch)
         new = batch.select(self.columns.names).cast(with_nullable(self.columns))
-        rows = count_rows(CountedRows, new, signs_of(batch), self.keys, find)
+        if self.only_inserts:
+            indices = candidates(new, self.keys, self.order_by, self.count)
+            new, signs = taken(new, indices), signs[indices]
+        rows = count_rows(CountedRows, new, signs, self.keys, find)
         if self.forgets:
             rows = replace(rows, after=np.maximum(rows.after, 0))
         self._check(rows.after, rows.table)
