@@ -229,8 +229,8 @@ class Target:
         if receipt.taken_lost:
             text = (
                 f"The broker had aborted {receipt.taken_lost:,} of its records, and somebody took it as "
-                "written (`penstock transactions abort --resolution take-as-written`). If these records were "
-                "written by hand since, no receipt names them."
+                "written (by the resolution take-as-written). If these records were written by hand since, "
+                "no receipt names them."
             )
             result.findings.append(Finding(Verdict.NOT_PROVABLE, "taken-as-written", text))
         for each in receipt.transactions:
