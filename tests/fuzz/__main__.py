@@ -2,8 +2,8 @@
 
 Builds the compiled parts with AddressSanitizer and UndefinedBehaviorSanitizer, then gives each harness
 its turn, in a process of its own. Inputs that take a new way through the code are kept in `build/fuzz`
-and changed further. Prints for each harness its inputs, seconds and findings. A finding ends its turn,
-and its input is printed. The exit status is 1 then.
+and changed further. Prints for each harness its inputs, seconds of processor time and findings. A finding
+ends its turn, and its input is printed. The exit status is 1 then.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Tally:
     """What a harness has done until now."""
 
     inputs: int = 0
-    seconds: float = 0.0
+    cpu_s: float = 0.0
     findings: list[str] = field(default_factory=list)
 
 
@@ -45,7 +45,7 @@ class Fuzzing:
 
     def turn(self, name: str, seconds: float, number: int) -> None:
         """Let one harness work."""
-        begun_s = time.monotonic()
+        before_s = _cpu_of_children_s()
         arguments = (name, f"{seconds:.1f}", str(self.seed), str(number), str(FOLDER))
         done = subprocess.run(
             [sys.executable, "-m", "tests.fuzz.worker", *arguments],
@@ -57,7 +57,7 @@ class Fuzzing:
             check=False,
         )
         tally = self.tallies[name]
-        tally.seconds += time.monotonic() - begun_s
+        tally.cpu_s += _cpu_of_children_s() - before_s
         said = done.stdout + done.stderr
         counted = re.search(r"(\d+) inputs, .*", said)
         if done.returncode or not counted:
@@ -71,14 +71,22 @@ class Fuzzing:
 
     def table(self) -> str:
         """Return what each harness has done."""
-        lines = [f"{'harness':<16}{'inputs':>12}{'seconds':>9}{'findings':>10}"]
+        lines = [f"{'harness':<16}{'inputs':>12}{'CPU s':>9}{'findings':>10}"]
         for name, each in self.tallies.items():
-            lines.append(f"{name:<16}{each.inputs:>12,}{each.seconds:>9.0f}{len(each.findings):>10}")
+            lines.append(f"{name:<16}{each.inputs:>12,}{each.cpu_s:>9.0f}{len(each.findings):>10}")
         inputs = sum(each.inputs for each in self.tallies.values())
-        hours = sum(each.seconds for each in self.tallies.values()) / 3_600
+        hours = sum(each.cpu_s for each in self.tallies.values()) / 3_600
         findings = sum(len(each.findings) for each in self.tallies.values())
-        lines.append(f"seed {self.seed}: {inputs:,} inputs in {hours:.2f} hours, {findings} findings")
+        lines.append(
+            f"seed {self.seed}: {inputs:,} inputs in {hours:.2f} hours of processor time, {findings} findings"
+        )
         return "\n".join(lines)
+
+
+def _cpu_of_children_s() -> float:
+    """Return the processor time of the processes that have ended."""
+    used = os.times()
+    return used.children_user + used.children_system
 
 
 def _say(text: str) -> None:

@@ -201,7 +201,7 @@ cdef class RecordBatchDecoder:
                 raise self._corrupt(f"its CRC-32C is {actual:#010x} where its header says {batch.crc:#010x}")
         if not 0 <= batch.record_count <= <int64_t>batch.last_offset_delta + 1:
             raise self._corrupt(
-                f"it claims {batch.record_count} records for {batch.last_offset_delta + 1} offsets"
+                f"it claims {batch.record_count} records for {<int64_t>batch.last_offset_delta + 1} offsets"
             )
         return 0
 

@@ -32,6 +32,7 @@ LIES = {
     "last offset delta is -1": Batch(last_delta=-1),
     "claims 2 records for 1 offsets": Batch(count=2, last_delta=0),
     "claims -1 records": Batch(count=-1),
+    "claims -1 records for 2147483648 offsets": Batch(count=-1, last_delta=2**31 - 1),
     "claims 1000 records in 8 bytes": Batch(count=1000, last_delta=5000),
     "claims no records but holds 8 bytes": Batch(count=0),
     "8 bytes are left after the 1 records": Batch([Rec(), Rec()], count=1),

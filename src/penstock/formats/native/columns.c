@@ -173,8 +173,9 @@ static uint64_t hash_bytes(const uint8_t *bytes, int64_t length, uint64_t seed) 
 
 static int is_same_key(const Column *keys, int64_t a, int64_t b) {
     int32_t length = keys->offsets[a + 1] - keys->offsets[a];
-    return length == keys->offsets[b + 1] - keys->offsets[b] &&
-           memcmp(keys->values + keys->offsets[a], keys->values + keys->offsets[b], (size_t)length) == 0;
+    if (length != keys->offsets[b + 1] - keys->offsets[b]) return 0;
+    /* Without a byte in any key there is no memory, which memcmp may not be given. */
+    return !length || memcmp(keys->values + keys->offsets[a], keys->values + keys->offsets[b], (size_t)length) == 0;
 }
 
 /* Marks in *drops every entry whose key comes again later; NULL without such an entry. */

@@ -181,6 +181,12 @@ def test_a_schema_that_names_itself_can_be_read_over() -> None:
             pa.map_(pa.string(), pa.int64()),
             "same key twice",
         ),
+        (
+            {"type": "map", "values": "long"},
+            b"\4\0\0\0\0\0",  # two keys without a byte
+            pa.map_(pa.string(), pa.int64()),
+            "same key twice",
+        ),
         ({"type": "enum", "name": "e", "symbols": ["A"]}, b"\2", pa.string(), "enum's index"),
         (
             logical("bytes", "decimal", precision=30, scale=0),
