@@ -117,6 +117,9 @@ kafka-python: $(SETUP) $(JARS) ## tests/contract on both ends of the range of ka
 wheels: $(SETUP) ## What a release has for this machine, built, audited and tried (PYTHONS="python3.11 python3.13")
 	$(BIN)/python -m tests.package.release $(PYTHONS)
 
+installed: $(SETUP) $(JARS) ## The unit tests against the installed wheel (ARGS=--promises: and those on real parts)
+	$(if $(IN_MEMORY),TMPDIR=$(IN_MEMORY) )$(BIN)/python -m tests.package.installed $(ARGS)
+
 ##@ More
 bench: $(SETUP) $(JARS) ## Compare with Spark's own connector (FLINK=1: and Flink) on this machine
 	$(BIN)/python -m benchmarks
@@ -156,4 +159,4 @@ $(JARS): $(SETUP)
 	@$(BIN)/python -m tests.quick_jvm
 	@touch $@
 
-.PHONY: help setup demo demo-cdc test unit models promises kafka spark chaos parity page package rest npm versions older stores lint types arch docs site ci kafka-python wheels bench bench-check clean
+.PHONY: help setup demo demo-cdc test unit models promises kafka spark chaos parity page package rest npm versions older stores lint types arch docs site ci kafka-python wheels installed bench bench-check clean

@@ -1,4 +1,4 @@
-"""Build the site: `make site`. Ends with status 1 if MkDocs has a warning, or a page is in no menu."""
+"""Build the site: `make site`. The status is 1 if MkDocs warns, a page is in no menu, or a link is broken."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import subprocess
 import sys
 
 from tests.site import llms
+from tests.site.links import broken_links
 from tests.site.stage import PAGES, ROOT, stage
+from tests.site.versions import HTML, PUBLISHED, publish, version_of_checkout
 
 MKDOCS = ROOT / ".venv" / "site" / "bin" / "mkdocs"
 """MkDocs has an environment of its own, so that its packages and those of penstock's tests do not meet."""
 
-HTML = ROOT / "build" / "site" / "html"
 _ENVIRONMENT = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
 """Without Material's advertisement of its successor, which is not a warning about the pages."""
 
@@ -29,7 +30,8 @@ def build() -> subprocess.CompletedProcess[str]:
 if __name__ == "__main__":
     done = build()
     sys.stderr.write(done.stdout + done.stderr)
-    sys.stdout.write(
-        "The site is in build/site/html\n" if done.returncode == 0 else "The site was not built\n"
-    )
-    sys.exit(done.returncode)
+    broken = broken_links(HTML) if done.returncode == 0 else ["The site was not built"]
+    if broken:
+        sys.exit("\n".join(broken))
+    publish(HTML, PUBLISHED, version_of_checkout())
+    sys.stdout.write(f"The site is in {PUBLISHED.relative_to(ROOT)}\n")

@@ -12,6 +12,7 @@ import pytest
 from pyspark.errors import PySparkImportError
 from pyspark.sql.pandas.utils import require_minimum_pandas_version
 
+import penstock
 from penstock._pyspark import UnfitPackageError, explain_import_error
 from penstock.spark.map_rows import map_rows
 from tests.waiting import PATIENCE_S
@@ -64,6 +65,9 @@ def test_each_door_says_which_older_pyspark_was_found_and_where(
     for name in files:
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text("__version__ = '3.5.6'\n")
+    # The folder of packages has PySpark, and the installed penstock too.
+    for name in ("penstock", "pyspark_penstock"):
+        (tmp_path / name).symlink_to(Path(penstock.__file__).parent.with_name(name))
     version = "3.5.6" if "__init__.py" in files else "?"
     begins = (
         "UnfitPackageError penstock needs PySpark 4.0.1 or newer for this, and found PySpark "

@@ -29,10 +29,36 @@ def test_the_workflow_runs_what_make_ci_runs() -> None:
     checks, suites = of_make_ci()
     assert jobs["checks"]["strategy"]["matrix"]["check"] == checks
     assert jobs["suites"]["strategy"]["matrix"]["suite"] == suites
-    for job in jobs.values():
-        [command] = [step["run"] for step in job["steps"] if "run" in step]
-        assert command == "make ${{ matrix.check || matrix.suite }} PROFILE=usual"
+    commands = {name: [step["run"] for step in job["steps"] if "run" in step] for name, job in jobs.items()}
+    assert commands == {
+        "checks": ["make ${{ matrix.check }}"],
+        "suites": ["make ${{ matrix.suite }} PROFILE=usual"],
+    }
     assert re.search(r"^ci: export PROFILE = usual$", MAKEFILE, re.MULTILINE)
+
+
+def test_a_release_is_published_only_if_the_suite_passes_with_the_wheel() -> None:
+    jobs = read(GITHUB / "workflows" / "release.yml")["jobs"]
+    assert set(jobs["publish"]["needs"]) == set(jobs) - {"publish", "site"}
+    [command] = [step["run"] for step in jobs["installed"]["steps"] if "run" in step]
+    assert command == 'make installed ARGS="--promises --wheel dist/*manylinux*_x86_64.whl"'
+    # pypa's action attests where the files were built, with the identity of this job and no stored token.
+    assert jobs["publish"]["permissions"] == {"id-token": "write"}
+    [publishes] = [
+        step for step in jobs["publish"]["steps"] if "gh-action-pypi-publish" in str(step.get("uses"))
+    ]
+    assert publishes.get("with", {}).get("attestations", True) is True
+    assert jobs["site"]["needs"] == "publish"
+
+
+def test_each_owner_is_a_team_and_each_path_of_the_owners_is_there() -> None:
+    lines = (GITHUB / "CODEOWNERS").read_text(encoding="utf-8").splitlines()
+    rules = [line.split() for line in lines if line and not line.startswith("#")]
+    assert rules[0][0] == "*", "each file has an owner"
+    for path, *owners in rules:
+        assert path == "*" or (ROOT / path.strip("/")).exists(), path
+        assert owners
+        assert all(re.fullmatch(r"@[\w-]+/[\w-]+", owner) for owner in owners)
 
 
 def test_the_workflow_has_the_oldest_python_that_is_supported() -> None:
@@ -45,10 +71,12 @@ def test_the_workflow_has_the_oldest_python_that_is_supported() -> None:
 def test_a_workflow_may_read_and_leaves_no_token(path: Path) -> None:
     workflow = read(path)
     assert workflow["permissions"] == {"contents": "read"}
-    for job in workflow["jobs"].values():
+    for name, job in workflow["jobs"].items():
+        # Only the job of the site writes: it pushes pages to their branch.
+        assert ("contents" in job.get("permissions", {})) == (name == "site")
         for step in job["steps"]:
             if str(step.get("uses")).startswith("actions/checkout@"):
-                assert step["with"]["persist-credentials"] is False
+                assert step["with"]["persist-credentials"] is (name == "site")
 
 
 @pytest.mark.parametrize("name", ["bug", "feature"])
