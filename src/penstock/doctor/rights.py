@@ -55,6 +55,7 @@ DESCRIBE_IDS = Right("DESCRIBE", Resource.TRANSACTIONAL_ID, "{prefix}-")
 DESCRIBE_TOPIC = Right("DESCRIBE", Resource.TOPIC, "{topic}")
 DESCRIBE_GROUP = Right("DESCRIBE", Resource.GROUP, "{group}")
 READ_DEAD_LETTERS = Right("READ", Resource.TOPIC, "{dead_letters}")
+READ_NOTES = Right("READ", Resource.TOPIC, "{dead_letters}-requeued")
 DESCRIBE_CLUSTER = Right("DESCRIBE", Resource.CLUSTER)
 
 NEEDED: tuple[NeededRights, ...] = (
@@ -89,7 +90,11 @@ NEEDED: tuple[NeededRights, ...] = (
     NeededRights(
         "transactions-change", "`penstock transactions recover`, `abort`", (READ_LOG, WRITE_LOG, WRITE_IDS)
     ),
-    NeededRights("dead-letters-show", "`penstock dead-letters show`", (READ_DEAD_LETTERS,)),
+    NeededRights(
+        "dead-letters-show",
+        "`penstock dead-letters show`",
+        (READ_DEAD_LETTERS, READ_NOTES),
+    ),
     NeededRights(
         "dead-letters-requeue",
         "`penstock dead-letters requeue`",
@@ -97,7 +102,7 @@ NEEDED: tuple[NeededRights, ...] = (
             READ_DEAD_LETTERS,
             WRITE_TOPIC,
             Right("CREATE", Resource.TOPIC, "{dead_letters}-requeued"),
-            Right("READ", Resource.TOPIC, "{dead_letters}-requeued"),
+            READ_NOTES,
             Right("WRITE", Resource.TOPIC, "{dead_letters}-requeued"),
             Right("WRITE", Resource.TRANSACTIONAL_ID, "{dead_letters}-requeue"),
         ),

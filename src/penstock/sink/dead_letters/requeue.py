@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.client.cluster.rights import Operation, denied
+from penstock.client.cluster.rights import Operation, check_topics, denied
 from penstock.client.net import error_codes as codes
 from penstock.client.net.connection import KafkaConnections
 from penstock.client.transactions.append import write_record_batch
@@ -86,7 +86,14 @@ class Requeue:
         self._read_to = 0
 
     def known(self) -> set[Origin]:
-        """Return what is back already. Changes nothing."""
+        """Return what is back already. Changes nothing.
+
+        Raises:
+            AuthorizationError: this user may not read the notes.
+            DecisionLogError: the notes cannot be read.
+        """
+        effect = "It is unknown which dead letters are back. Nothing was put back."
+        check_topics(self._connections, [self._notes.topic], [Operation.READ], effect, may_be_missing=True)
         if self._notes.incarnation(is_expected=False) is not None:
             self._read_notes(waits=False)
         return set(self._known)
