@@ -117,3 +117,17 @@ def test_a_commit_waits_for_markers_that_are_late(fake: FakeKafka, sink: SinkUnd
         driver.commit(reports)
     assert len(written) >= 5, "the second record of the log was refused until the markers were there"
     assert_seen(fake.bootstrap_servers, sink.topic, expected(1))
+
+
+def test_a_time_out_at_the_last_epoch_gives_the_id_another_producer_id(fake: FakeKafka) -> None:
+    """As Kafka 4.3.0 was seen to do it, after 32,766 take-overs, which take a real broker a minute."""
+    state = fake._state
+    with state.changed:
+        taken = state.transactions.init("x", 1_000, -1, -1)
+        found = state.transactions.ids["x"]
+        found.epoch = 32_766
+        assert state.transactions.add("x", taken.producer_id, 32_766, set()) == 0
+        state.transactions.fence(found)
+    assert (found.state, found.epoch) == ("CompleteAbort", 0)
+    assert found.producer_id != taken.producer_id
+    assert found.marker == (taken.producer_id, 32_767)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _NONE = -1
 _EXHAUSTED_EPOCH = 32_766
+_V2 = 2
 
 EMPTY, ONGOING = "Empty", "Ongoing"
 PREPARE = {True: "PrepareCommit", False: "PrepareAbort"}
@@ -121,9 +122,12 @@ class TransactionCoordinator:
             found.epoch, found.last_epoch = found.epoch + 1, found.epoch
 
     def fence(self, found: Transaction) -> None:
-        """Abort a transaction without its producer, who gets fenced."""
+        """Abort a transaction without its producer, who gets fenced. With V2 the last epoch ends its id."""
+        is_last = self._state.transaction_version == _V2 and found.epoch >= _EXHAUSTED_EPOCH
         found.epoch += 1
         self._end(found, is_commit=False, bumps=False)
+        if is_last:
+            self._raise_epoch(found)
         found.last_epoch = _NONE
 
     # ----- topic partitions and groups

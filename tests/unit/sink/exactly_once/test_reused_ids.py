@@ -143,6 +143,19 @@ def test_one_that_has_changed_is_dropped(
     assert ids.take(mandate(3), coordinator.describe) is None
 
 
+def test_the_epoch_after_the_last_one_is_not_used(ids: ReusedIds, coordinator: Coordinator) -> None:
+    """A time-out at the last epoch may leave it, and Kafka cannot end a transaction of it. 4.3.0 does not."""
+    name = written(ids, epoch=32_766)
+    coordinator.set(name, epoch=32_767, state=TransactionState.COMPLETE_ABORT)
+    assert ids.take(mandate(2), coordinator.describe) is None
+
+
+def test_the_last_epoch_is_used(ids: ReusedIds, coordinator: Coordinator) -> None:
+    name = written(ids, epoch=32_765)
+    coordinator.set(name, epoch=32_766)
+    assert ids.take(mandate(2), coordinator.describe) == TransactionIdentity(name, 7, 32_766)
+
+
 def test_one_that_the_cluster_has_forgotten_is_dropped(ids: ReusedIds, coordinator: Coordinator) -> None:
     written(ids)
     assert ids.take(mandate(2), coordinator.describe) is None
