@@ -31,9 +31,11 @@ APIS = {
     "AddPartitionsToTxn": 24,
     "AddOffsetsToTxn": 25,
     "EndTxn": 26,
+    "ListTransactions": 66,
+    "DescribeTransactions": 65,
     "TxnOffsetCommit": 28,
 }
-"""Kafka's numbers of the requests that a continuous query sends."""
+"""Kafka's numbers of the requests that a continuous query or an exactly-once sink sends."""
 
 LOST_ANSWER, LOST_REQUEST, LATE_REQUEST, LATE_ANSWER = FAULTS = (
     "lost answer",
@@ -42,6 +44,10 @@ LOST_ANSWER, LOST_REQUEST, LATE_REQUEST, LATE_ANSWER = FAULTS = (
     "late answer",
 )
 """A late request reaches the broker after its client has lost the connection and gone on."""
+DOUBLED_REQUEST, HELD_REQUEST = "doubled request", "held request"
+"""A doubled request reaches the broker twice, and the client gets the first answer. A held request reaches
+the broker when `release` is called, after its client has lost the connection and gone on."""
+_TO_NOBODY = -1
 
 
 @dataclass
@@ -50,7 +56,7 @@ class Strike:
 
     Attributes:
         api: the name of the request.
-        fault: one of FAULTS.
+        fault: one of FAULTS, DOUBLED_REQUEST or HELD_REQUEST.
         skipped: how many requests of this kind pass before.
         seconds: how long what is late is held.
     """
@@ -77,6 +83,9 @@ class AnswerProxies:
         self._armed: Strike | None = None
         self._lock = threading.Lock()
         self._ports: dict[str, int] = {}
+        self._released = asyncio.Event()
+        self._held_count = 0
+        self._deliveries: set[asyncio.Task[None]] = set()
 
     def __enter__(self) -> AnswerProxies:
         self._thread.start()
@@ -95,6 +104,22 @@ class AnswerProxies:
     def routes(self) -> str:
         """Return the addresses of the brokers and the ports of their proxies, for `tests.chaos.proxied`."""
         return json.dumps(self._ports)
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """Return the ports of the proxies by `host:port` of the brokers."""
+        return self._ports
+
+    def release(self) -> None:
+        """Let the broker have the requests that are held. Return when it has answered them."""
+        if self._held_count:
+            asyncio.run_coroutine_threadsafe(self._release(), self._loop).result(PATIENCE_S)
+
+    async def _release(self) -> None:
+        self._released.set()
+        while self._held_count:
+            await asyncio.sleep(0.01)
+        self._released.clear()
 
     def arm(self, strike: Strike) -> None:
         """Let this fault happen once. It takes the place of one that has not happened."""
@@ -184,9 +209,16 @@ class AnswerProxies:
                 frame = await _frame(reader)
                 api = int.from_bytes(frame[4:6], "big")
                 strike = self._due(api, is_request=True)
+                if strike is not None and strike.fault == DOUBLED_REQUEST:
+                    asked.extend((api, _TO_NOBODY))
+                    broker.write(frame + frame)
+                    await broker.drain()
+                    continue
                 if strike is not None:
                     client.transport.abort()
-                    if strike.fault == LOST_REQUEST:
+                    if strike.fault == HELD_REQUEST:
+                        self._hold(frame, broker.get_extra_info("peername"))
+                    if strike.fault in (LOST_REQUEST, HELD_REQUEST):
                         return
                     await asyncio.sleep(strike.seconds)
                     broker.write(frame)
@@ -197,13 +229,34 @@ class AnswerProxies:
                 broker.write(frame)
                 await broker.drain()
 
+    def _hold(self, frame: bytes, target: tuple[str, int]) -> None:
+        self._held_count += 1
+        task = asyncio.ensure_future(self._deliver(frame, target))
+        self._deliveries.add(task)
+        task.add_done_callback(self._deliveries.discard)
+
+    async def _deliver(self, frame: bytes, target: tuple[str, int]) -> None:
+        """Send a request on a connection of its own when it is released, and wait for its answer."""
+        try:
+            await self._released.wait()
+            from_broker, to_broker = await asyncio.open_connection(*target)
+            to_broker.write(frame)
+            with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+                await _frame(from_broker)
+            to_broker.transport.abort()
+        finally:
+            self._held_count -= 1
+
     async def _tell(
         self, broker: asyncio.StreamReader, client: asyncio.StreamWriter, asked: deque[int]
     ) -> None:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
             while True:
                 frame = await _frame(broker)
-                strike = self._due(asked.popleft(), is_request=False)
+                api = asked.popleft()
+                if api == _TO_NOBODY:
+                    continue
+                strike = self._due(api, is_request=False)
                 if strike is not None and strike.fault == LOST_ANSWER:
                     return
                 if strike is not None:
@@ -216,7 +269,7 @@ class AnswerProxies:
             armed = self._armed
             if armed is None or APIS[armed.api] != api:
                 return None
-            if is_request is not (armed.fault in (LOST_REQUEST, LATE_REQUEST)):
+            if is_request is (armed.fault in (LOST_ANSWER, LATE_ANSWER)):
                 return None
             if armed.skipped > 0:
                 armed.skipped -= 1

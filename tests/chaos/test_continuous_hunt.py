@@ -20,6 +20,8 @@ from penstock.devbroker import DevCluster
 from tests import judge
 from tests.chaos.answer_proxy import (
     APIS,
+    DOUBLED_REQUEST,
+    HELD_REQUEST,
     LATE_ANSWER,
     LATE_REQUEST,
     LOST_ANSWER,
@@ -164,6 +166,27 @@ def test_a_request_takes_effect_after_its_client_has_gone_on() -> None:
         assert _read(client) == b""
         assert server.got == []
         wait_until(lambda: server.got == [END + b"1"], "the late request comes")
+
+
+def test_a_request_comes_twice_and_its_client_gets_one_answer() -> None:
+    with through_proxy() as (server, proxies, client):
+        proxies.arm(Strike("EndTxn", DOUBLED_REQUEST))
+        send(client, END + b"1", PRODUCE + b"2")
+        assert [_read(client), _read(client)] == [END + b"1", PRODUCE + b"2"]
+        assert server.got == [END + b"1", END + b"1", PRODUCE + b"2"]
+        assert proxies.disarm()
+
+
+def test_a_request_is_held_until_it_is_released() -> None:
+    with through_proxy() as (server, proxies, client):
+        proxies.arm(Strike("EndTxn", HELD_REQUEST))
+        send(client, END + b"1")
+        assert _read(client) == b""
+        assert server.got == []
+        proxies.release()
+        assert server.got == [END + b"1"]
+        proxies.release()
+        assert server.got == [END + b"1"]
 
 
 def test_an_answer_is_late_and_those_behind_it_too() -> None:
