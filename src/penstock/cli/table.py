@@ -105,21 +105,17 @@ def _connect_postgresql(connection: str) -> Callable[[], Any]:
 
 @contextmanager
 def _errors_of_drivers(table: str) -> Iterator[None]:
-    """Raise MaterializeError for an error of the database or its driver.
-
-    Each driver of the Python DB API has a class `Error` above all of its errors.
-    """
-    from penstock.errors import MaterializeError, PenstockError  # noqa: PLC0415 - lazy
+    """Raise MaterializeError for an error of the database or its driver."""
+    from penstock.errors import MaterializeError  # noqa: PLC0415 - lazy
+    from penstock.targets.drivers import is_of_driver, told  # noqa: PLC0415 - lazy
 
     try:
         yield
-    except PenstockError:
-        raise
     except Exception as error:
-        if not any(kind.__name__ == "Error" for kind in type(error).__mro__):
+        if not is_of_driver(error):
             raise
         raise MaterializeError(
-            f"Table {table} could not be looked at or freed: {type(error).__name__}: {str(error).strip()}. "
+            f"Table {table} could not be looked at or freed: {told(error)}. "
             "Rows and marker are deleted in one transaction: both are there, or both are gone. See that the "
             "database can be reached and is the right one, and run the command again."
         ) from error

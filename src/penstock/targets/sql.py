@@ -23,6 +23,7 @@ from penstock.targets._sql_session import MARKERS, PARAMETER, Session, quoted, t
 from penstock.targets._sql_values import as_arrow
 from penstock.targets.batch import Batch, Changes, ChangesOver, python_values
 from penstock.targets.change import ColumnChange
+from penstock.targets.drivers import is_of_driver, told
 from penstock.targets.marker import Marker, is_applied, marker_of, unless_free
 
 T = TypeVar("T")
@@ -92,14 +93,22 @@ class SqlTable:
         """Check before a query starts that the table has these columns, if it exists.
 
         Raises:
-            MaterializeError: the table exists and a column is missing.
+            MaterializeError: the table exists and a column is missing, or the database does not answer.
         """
         dialect = dialect_of(self.dialect)
-        with transaction(self.connect, dialect, lambda connection: connection.rollback()) as cursor:
-            session = Session(self.table, str(self), dialect, cursor)
-            if not session.is_found(session.table):
-                return
-            found, has_rows = session.columns(), session.has_rows()
+        try:
+            with transaction(self.connect, dialect, lambda connection: connection.rollback()) as cursor:
+                session = Session(self.table, str(self), dialect, cursor)
+                if not session.is_found(session.table):
+                    return
+                found, has_rows = session.columns(), session.has_rows()
+        except Exception as error:
+            if not is_of_driver(error):
+                raise
+            raise MaterializeError(
+                f"{self} could not be looked at: {told(error)}. Nothing was started. See that the "
+                "database can be reached from here and is the right one."
+            ) from error
         known = {dialect.one_name(name) for name in found}
         if missing := [name for name in columns.names if dialect.one_name(name) not in known]:
             cure = TOGETHER if has_rows else "It has no rows. Drop it, and the query creates it again."

@@ -336,3 +336,14 @@ def test_a_table_in_an_attached_database_is_refused(tmp_path: Path) -> None:
     for name in ("cust", "Main.cust"):
         table(tmp_path, name).check(COLUMNS, ["id"])
     SqlTable("other.cust", lambda: None).check(COLUMNS, ["id"])
+
+
+def test_a_database_that_cannot_be_read_is_a_sentence_before_the_start(tmp_path: Path) -> None:
+    file = tmp_path / "notes.db"
+    file.write_text("not a database" * 100)
+    table = SqlTable("t", lambda: sqlite3.connect(file), "sqlite")
+    expected = (
+        r"table t \(sqlite\) could not be looked at: DatabaseError: file is not a database\. Nothing was"
+    )
+    with pytest.raises(MaterializeError, match=expected):
+        table.check_existing(batch(0, []).upserted().schema, ["id"])
