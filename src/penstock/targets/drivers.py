@@ -15,6 +15,7 @@ def is_of_driver(error: Exception) -> bool:
 
 
 def told(error: Exception) -> str:
-    """Return what a driver says. A connection text that it could not read may hold a password."""
+    """Return in one line what a driver says. A connection text that it cannot read may hold a password."""
     name = type(error).__name__
-    return name if name == "ProgrammingError" else f"{name}: {str(error).strip()}"
+    text = " ".join(str(error).split()).rstrip(".?")
+    return name if name == "ProgrammingError" or not text else f"{name}: {text}"
