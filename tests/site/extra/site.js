@@ -5,3 +5,12 @@ for (const code of document.querySelectorAll("pre > code")) {
   reach()
 }
 document.querySelector(".md-search")?.setAttribute("aria-label", "Search")
+// The theme's button of the versions has a name without the version that it shows, which a voice command needs.
+const named = () => {
+  for (const button of document.querySelectorAll(".md-version__current")) {
+    const name = `Select version: ${button.textContent.trim()}`
+    if (button.ariaLabel !== name) button.ariaLabel = name
+  }
+}
+new MutationObserver(named).observe(document.querySelector(".md-header") ?? document.body, { childList: true, subtree: true })
+named()
