@@ -38,7 +38,7 @@ from penstock.codec import RecordBatchBuilder, RecordColumns
 from penstock.spark.datasource import PenstockDataSource
 from penstock.spark.schema import source_schema
 from penstock.testing import FakeKafka
-from penstock.testing.fake._batches import Batch
+from penstock.testing.fake.batches import Batch
 
 TOPIC = "bench-model"
 RECORDS = 3

@@ -40,19 +40,19 @@ from penstock.client.net.connection import KafkaConnections, close_shared_connec
 from penstock.client.settings import connection_settings
 from penstock.devbroker import DevCluster
 from penstock.options.parse import parse_write
-from penstock.sink.exactly_once import _commit
 from penstock.sink.exactly_once.driver_side import ExactlyOnceSettings, driver_side
 from penstock.sink.exactly_once.log import DecisionLog
 from penstock.sink.exactly_once.receipt import NO_FACTS, Facts, receipt_of
 from penstock.sink.exactly_once.task_writer import TaskAttempt, write_in_transaction
 from penstock.source.checkpoint_offset import SourceOffset
-from penstock.spark._ranges_read import ranges_read
+from penstock.spark.ranges_read import ranges_read
 from penstock.types import TopicPartition
 
 TARGET, SOURCE = "bench-receipts", "bench-receipts-source"
 TASKS, PARTITIONS = 4, 12
 WARM_UP_PAIRS = 3
 RECORD_BYTES = 100
+_MAKER = "penstock.sink.exactly_once._commit.receipt_of"
 
 
 @dataclass
@@ -122,7 +122,7 @@ class Sink:
         steps = Steps()
         self.batch_id += 1
         self._note_batch()
-        with _receipts(steps) if has_receipt else patch.object(_commit, "receipt_of", lambda *_: None):
+        with _receipts(steps) if has_receipt else patch(_MAKER, lambda *_: None):
             began = time.perf_counter()
             mandate = self.side.recover()
             with ThreadPoolExecutor(TASKS) as threads:
@@ -160,7 +160,7 @@ def _receipts(steps: Steps) -> Iterator[None]:
         steps.bytes_of += [len(value) for _, value in found]
         return found
 
-    with patch.object(_commit, "receipt_of", made), patch.object(DecisionLog, "_receipt", fitted):
+    with patch(_MAKER, made), patch.object(DecisionLog, "_receipt", fitted):
         yield
 
 

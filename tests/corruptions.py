@@ -28,8 +28,8 @@ from penstock.sink.exactly_once.digest import RecordDigest
 from penstock.sink.exactly_once.log import DecisionLog
 from penstock.sink.exactly_once.names import TransactionNames
 from penstock.sink.exactly_once.receipt import Facts, Receipt, WrittenTransaction
-from penstock.testing.fake._batches import Batch, marker
 from penstock.testing.fake._log import AbortedTransaction
+from penstock.testing.fake.batches import Batch, marker
 from penstock.types import OffsetRange, TopicPartition
 from tests.scenarios.cluster import batch
 from tests.unit.fake_driver import PREFIX, driver, run_task

@@ -8,8 +8,8 @@ from collections.abc import Collection
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from penstock.codec import RecordBatchDecoder
-from penstock.testing.fake._batches import Batch, _sign
 from penstock.testing.fake._log import PartitionLog
+from penstock.testing.fake.batches import Batch, _sign
 
 _LAST_OFFSET_DELTA_AT = 23
 _COLUMNS = ["offset", "key", "value"]

@@ -17,9 +17,9 @@ from penstock.client.cluster import log_offsets
 from penstock.client.settings import ConnectionSettings
 from penstock.source.checkpoint_offset import Markers, Positions, SourceOffset
 from penstock.source.kafka_lookup import KafkaOffsetLookup
-from penstock.testing.fake._batches import Batch
 from penstock.testing.fake._log import PartitionLog
 from penstock.testing.fake._state import Topic
+from penstock.testing.fake.batches import Batch
 from penstock.testing.fake.control import Action, Control, SeenRequest
 from penstock.types import TopicPartition
 from tests.scenarios.cluster import batch

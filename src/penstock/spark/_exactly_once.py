@@ -206,7 +206,7 @@ def _query_id_of_batch_write(config: SinkConfig) -> str:
 def _facts(config: SinkConfig, reports: Sequence[TaskReport]) -> Facts:
     """Return what the receipt of a batch says beside its writes: versions, and what the batch read."""
     from penstock.sink.exactly_once.receipt import Facts  # noqa: PLC0415 - tasks never decide
-    from penstock.spark._ranges_read import ranges_between, ranges_read  # noqa: PLC0415 - tasks never decide
+    from penstock.spark.ranges_read import ranges_between, ranges_read  # noqa: PLC0415 - tasks never decide
 
     location = config.checkpoint_location
     if not reports or location is None:

@@ -20,7 +20,7 @@ from penstock.observe.verify.check import verify
 from penstock.observe.verify.found import BatchResult, Finding, Inputs, Report, Verdict
 from penstock.sink.exactly_once.decision import BATCH_WRITE_PREFIX
 from penstock.sink.exactly_once.receipt import Receipt, WrittenTransaction
-from penstock.testing.fake._batches import Batch
+from penstock.testing.fake.batches import Batch
 from penstock.types import OffsetRange
 from tests import corruptions
 from tests.scenarios.cluster import batch

@@ -20,7 +20,7 @@ from penstock.sink.dead_letters.found import HEADER_PREFIX, DeadLetter
 from penstock.sink.dead_letters.notes import NOTES_SUFFIX, decode_note
 from penstock.sink.dead_letters.requeue import Requeue
 from penstock.table import _bad_records
-from penstock.testing.fake._batches import Batch
+from penstock.testing.fake.batches import Batch
 from penstock.types import TopicPartition
 from tests.unit.sink_cluster import TARGET, SinkClient, SinkCluster
 from tests.unit.virtual_time import client_waits_in_virtual_time

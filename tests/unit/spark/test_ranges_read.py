@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from penstock.spark._ranges_read import ranges_between, ranges_read
+from penstock.spark.ranges_read import ranges_between, ranges_read
 from penstock.types import OffsetRange, TopicPartition
 from tests.checkpoint_files import write_checkpoint
 

@@ -6,12 +6,12 @@ from typing import Any
 
 from penstock.client.net import error_codes as codes
 from penstock.codec import RecordBatchDecoder
-from penstock.testing.fake import _batches as batches
-from penstock.testing.fake._batches import Batch
+from penstock.testing.fake import batches
 from penstock.testing.fake._log import AppendResult
 from penstock.testing.fake._partitions import leader_refusal, node_endpoints, partition_of
 from penstock.testing.fake._state import Call, Partition
 from penstock.testing.fake._wire import Fields
+from penstock.testing.fake.batches import Batch
 
 _NAMES_IDS = 13
 _ADDS_PARTITIONS = 12

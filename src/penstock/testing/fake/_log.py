@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from penstock.client.net import error_codes as codes
 from penstock.codec import RecordBatchDecoder
-from penstock.testing.fake._batches import Batch, marker, sequence_after
+from penstock.testing.fake.batches import Batch, marker, sequence_after
 
 _REMEMBERED_BATCHES = 5
 _NONE = -1

@@ -15,10 +15,10 @@ from kafka.protocol.consumer import FetchRequest
 from penstock.client.net.connection import PendingResponse
 from penstock.errors import BrokerUnavailableError, PenstockError
 from penstock.testing import Clock, Rights
-from penstock.testing.fake._batches import Batch
 from penstock.testing.fake._dispatch import Dispatcher
 from penstock.testing.fake._log import PartitionLog
 from penstock.testing.fake._state import Node, Partition, State, Topic
+from penstock.testing.fake.batches import Batch
 from penstock.testing.fake.control import Controls
 from penstock.types import TopicPartition
 from tests.scenarios.cluster import batch

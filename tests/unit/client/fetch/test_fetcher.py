@@ -24,7 +24,7 @@ from penstock.errors import (
     UnknownTopicOrPartitionError,
 )
 from penstock.testing import Answer, Close, FakeKafka
-from penstock.testing.fake._batches import Batch
+from penstock.testing.fake.batches import Batch
 from penstock.testing.fake.control import Action, SeenRequest
 from penstock.types import OffsetRange, TopicPartition
 from tests.scenarios.cluster import batch

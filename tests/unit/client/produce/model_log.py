@@ -10,8 +10,8 @@ import functools
 
 from penstock.client.produce.batches import ProducerBatch
 from penstock.client.produce.delivery import Answer
-from penstock.testing.fake._batches import Batch
 from penstock.testing.fake._log import PartitionLog
+from penstock.testing.fake.batches import Batch
 from tests.scenarios.cluster import NOW_MS, batch
 
 PRODUCER = (7, 0)
