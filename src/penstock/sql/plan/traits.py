@@ -46,12 +46,15 @@ class Mark:
         is_mixed: whether rows of several tables come together. Then a row may be later than the newest time
             less the delay, so an operator of penstock cannot follow the watermark. Spark can: it has one of
             each table.
+        slice_ms: the length of a slice if the times are the starts of slices, else 0. Then only the end of a
+            slice is not behind the watermark. A window over the slices closes by its own end.
     """
 
     origin: int
     delay_ms: int
     waits: bool = False
     is_mixed: bool = False
+    slice_ms: int = 0
 
 
 @dataclass(frozen=True)
@@ -269,7 +272,10 @@ class TraitsOf:
         if isinstance(node.operator, (OverRows, SessionRows)):
             return self._of_waiting(node, node.operator, below[0])
         if isinstance(node.operator, Slices):
-            return replace(STATIC, is_stream=True, times=_of_copies(below[0].times, _shown(node).items()))
+            marks = _of_copies(below[0].times, _shown(node).items())
+            length_ms = node.operator.length_ms
+            times = {column: replace(mark, slice_ms=length_ms) for column, mark in marks.items()}
+            return replace(STATIC, is_stream=True, times=times)
         names = _shown(node) if isinstance(node.operator, GatheredAggregation) else {}
         key = _key_of_operator(node, [each.key for each in below])
         return replace(

@@ -65,7 +65,8 @@ class Checks:
         for column, mark in known.times.items():
             for row in rows:
                 time = row[short(column)]
-                is_late = time is not None and (time < late if mark.waits else time <= late)
+                end = None if time is None else time + mark.slice_ms * 1_000
+                is_late = end is not None and (end < late if mark.waits else end <= late)
                 assert not is_late, f"{column} is behind the watermark {late} that Spark takes for its own"
         for column in known.millisecond_columns:
             times = (row[short(column)] for row in rows)

@@ -129,3 +129,12 @@ def test_null_is_not_in_a_query_only_if_the_query_has_no_row() -> None:
     query = QueryCall(QueryKind.IN, Filter(inner, (has_key,)), (key,), (Literal("NULL", NULL),))
     node = Filter(outer, (call("NOT", "(NOT {0})", (query,), BOOLEAN),))
     check(node, event_of(0), event_of(1, source="clicks"), event_of(2))
+
+
+def test_start_of_a_slice_may_be_behind_the_watermark() -> None:
+    parts = Parts()
+    rows = time_of(parts.scan(EVENTS))
+    windows, bounds = parts.windowed(rows, SPANS[-1], rows.column)
+    groups = Aggregate(windows, parts.keys(bounds["window_start"], bounds["window_end"]), (parts.count(),))
+    newest = rows.delay_ms // 1_000 + 5
+    check(groups, event_of(0), event_of(newest), *(event_of(behind) for behind in (6, 7, 8, 9)))
