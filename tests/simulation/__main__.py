@@ -18,8 +18,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tests.simulation.history import Result, run_plan, simulation
-from tests.simulation.mutants import MUTANTS, first_kill
+from tests.simulation.mutants import MUTANTS
 from tests.simulation.plan import Plan, plan_from_json, plan_of
+from tests.simulation.planting import first_kill
 from tests.simulation.shrink import shrink
 
 _PIECE = 50

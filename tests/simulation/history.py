@@ -1,11 +1,12 @@
 """One history: Spark's order of calls under the faults of a plan, then peace, then the judge.
 
-Spark's checkpoint is `planned` (its offset log) and `done` (its commit log). A driver that starts plans what
-is not planned yet, and runs a planned batch again if it is not done. Several drivers may run at once.
+A driver that starts plans what is not planned yet in Spark's checkpoint, and runs a planned batch again if it
+is not done. Several drivers may run at once. What a user does between two starts is in `users`.
 """
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import logging
 import random
@@ -15,22 +16,24 @@ from dataclasses import dataclass, field
 from unittest import mock
 
 from penstock.client.net import backoff
-from penstock.errors import PenstockError, TransactionsInDoubtError
+from penstock.errors import PenstockError
 from penstock.sink.exactly_once import _finish, _target_topics, log_topic
 from penstock.sink.exactly_once import log as decision_log
 from penstock.sink.exactly_once.committable import TaskReport
 from penstock.sink.exactly_once.mandate import Mandate
 from penstock.sink.exactly_once.task_writer import TaskAttempt
 from tests.deaths import Death
+from tests.simulation.checkpoints import Checkpoints, PlannedBatch
+from tests.simulation.claims import Claims
 from tests.simulation.judge import Violation, check, check_done
-from tests.simulation.network import Network, ignoring_errors, seeded_ids
+from tests.simulation.network import QUERY, Network, ignoring_errors, seeded_ids
 from tests.simulation.plan import Plan
+from tests.simulation.users import Users
 from tests.simulation.worker import Driver, Executor, tasks_without_threads
 from tests.unit.turns import Actor
 from tests.unit.virtual_time import VIRTUAL, client_waits_in_virtual_time
 
-QUERY = "query-1"
-KEYS = 4
+Rows = list[tuple[str, str]]
 TASK_FAILURES = 4
 """Spark's `spark.task.maxFailures`."""
 MOST_DRIVERS = 3
@@ -69,32 +72,21 @@ class History:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.network = Network(plan)
-        self.network.on_operator = self._spawn_operator
         self.turns = self.network.turns
-        self.planned: list[int] = [0]
-        """The end of each planned batch, in rows of the source."""
-        self.done = 0
-        self.application_count = 0
-
-    # ----- the source
-
-    def rows_of(self, batch_id: int, spark_partition_id: int) -> list[tuple[str, str]]:
-        """Return the rows of a task. A key is always in the same Spark partition."""
-        numbers = range(self.planned[batch_id], self.planned[batch_id + 1])
-        return [
-            (f"k{number % KEYS}", f"k{number % KEYS}/{number}")
-            for number in numbers
-            if number % KEYS % self.plan.task_count == spark_partition_id
-        ]
-
-    def expected(self, batch_count: int) -> list[str]:
-        """Return the values of the first batches."""
-        return [f"k{number % KEYS}/{number}" for number in range(self.planned[batch_count])]
+        self.checkpoints = Checkpoints()
+        self.claims = Claims(self.network)
+        self.users = Users(self.network, self.checkpoints, self.claims)
+        self.network.on_operator = self._spawn_operator
+        self.network.on_user = self.users.tell
+        self.application_count = self.start_count = 0
+        self._idle: list[Application] = []
 
     # ----- Spark
 
     def application(self) -> Application:
-        """Return a new application."""
+        """Return an application: a new one, or one in which the query has stopped."""
+        if self._idle and self.network.chance.random() < 0.5:
+            return self._idle.pop()
         self.application_count += 1
         number = self.application_count
         drivers = (Driver(self.network, f"{number}.recovers"), Driver(self.network, f"{number}.commits"))
@@ -102,48 +94,62 @@ class History:
 
     def run_query(self) -> None:
         """Run batches until an error, a death, or the end of the source."""
+        self.users.before_start()
         application = self.application()
-        while self.done < self.plan.batch_count:
-            batch_id = self.done
-            if len(self.planned) == batch_id + 1:
-                self.planned.append(self.planned[-1] + self.network.chance.randint(1, 6))
-            self._run_batch(application, batch_id)
-            if self.done != batch_id:
+        checkpoint = self.checkpoints.current
+        while checkpoint.done < self.plan.batch_count:
+            batch_id = checkpoint.done
+            if len(checkpoint.planned) == batch_id:
+                checkpoint.plan(self.network.chance.randint(1, 6))
+            try:
+                self._run_batch(application, batch_id, checkpoint.planned[batch_id])
+            except PenstockError:
+                self._idle.append(application)
+                if not self.users.takes_error(batch_id, checkpoint):
+                    raise
+                continue
+            if checkpoint.done != batch_id:
                 self.network.say(f"{application.number} finds batch {batch_id} in the commit log")
                 return
-            self.done += 1
+            checkpoint.done += 1
+            self.checkpoints.progressed()
             self.network.say(f"{application.number} batch {batch_id} is done")
             # Later recoveries would repair it, so the end of the history does not show it.
-            check_done(self.network, batch_id, self.expected(self.done))
+            check_done(self.network, batch_id, self.claims.due(checkpoint, checkpoint.done))
 
-    def _run_batch(self, application: Application, batch_id: int) -> None:
+    def _run_batch(self, application: Application, batch_id: int, planned: PlannedBatch) -> None:
         """Make the writer, run the tasks, commit; after an error abort, as Spark does."""
         recovers, commits = application.drivers
         reports: list[TaskReport] = []
         mandate = recovers.side.recover()
         try:
             for spark_partition_id in range(self.plan.task_count):
-                report = self._run_task(application, mandate, batch_id, spark_partition_id)
-                reports.append(report)
+                rows = planned.rows(spark_partition_id, self.plan.task_count)
+                reports.append(self._run_task(application, mandate, (batch_id, spark_partition_id), rows))
             commits.side.commit(reports)
-        except PenstockError:
+        except PenstockError as error:
+            self.claims.stopped(error, reports)
             ignoring_errors(lambda: commits.side.abort(reports))()
             raise
 
     def _run_task(
-        self, application: Application, mandate: Mandate, batch_id: int, spark_partition_id: int
+        self, application: Application, mandate: Mandate, place: tuple[int, int], rows: Rows
     ) -> TaskReport:
         if self.plan.is_speculative and self.network.chance.random() < 0.3 and not self.network.is_calm:
-            task = TaskAttempt(QUERY, batch_id, spark_partition_id, 1)
-            self.turns.spawn("speculative", lambda: self._speculate(application, mandate, task))
+            # A stage that is tried again counts its attempts from 0.
+            task = TaskAttempt(QUERY, *place, self.network.chance.choice((0, 1)))
+            self.turns.spawn("speculative", lambda: self._speculate(application, mandate, task, rows))
+            if self.network.chance.random() < 0.5:
+                self.network.make_way(self.network.chance.randint(1, 12))
         for attempt in range(TASK_FAILURES):
-            task = TaskAttempt(QUERY, batch_id, spark_partition_id, attempt)
+            task = TaskAttempt(QUERY, *place, attempt)
             try:
-                return self._attempt(self._executor(application), mandate, task)
+                return self._executor(application).run_task(mandate, task, rows)
             except Death:
                 self.network.say(f"{application.number} an executor is dead")
             except PenstockError as error:
                 self.network.say(f"{application.number} task failed: {type(error).__name__}")
+                self.network.failed_task_count += 1
                 if attempt == TASK_FAILURES - 1:
                     raise
         raise PenstockError("Spark: the task failed 4 times.")
@@ -157,19 +163,13 @@ class History:
             alive.append(made)
         return self.network.chance.choice(alive)
 
-    def _attempt(self, executor: Executor, mandate: Mandate, task: TaskAttempt) -> TaskReport:
-        rows = self.rows_of(task.batch_id, task.spark_partition_id)
-        return executor.run_task(mandate, task, rows)
-
-    def _speculate(self, application: Application, mandate: Mandate, task: TaskAttempt) -> None:
+    def _speculate(self, application: Application, mandate: Mandate, task: TaskAttempt, rows: Rows) -> None:
         """Run an attempt whose report the driver does not take, on an executor of its own."""
         executor = Executor(self.network, f"{application.number}.speculative{task.spark_partition_id}")
-        ignoring_errors(lambda: self._attempt(executor, mandate, task))()
+        ignoring_errors(lambda: executor.run_task(mandate, task, rows))()
 
     def _spawn_operator(self) -> None:
-        tools = Driver(self.network, "operator").tools()
-        command = self.network.chance.choice((tools.recover, tools.abort))
-        self.turns.spawn("operator", ignoring_errors(command))
+        self.turns.spawn("operator", ignoring_errors(self.users.operator_command()))
 
     # ----- from the beginning to the end
 
@@ -179,13 +179,18 @@ class History:
         try:
             self._under_faults()
             self._in_peace()
-            if self.network.broken:
-                raise Violation(self.network.broken[0])
-            check(self.network, self.expected(self.plan.batch_count))
+            if broken := [*self.network.broken, *filter(None, [self.claims.broken()])]:
+                raise Violation(broken[0])
+            self._check_quiet()
+            checkpoint = self.checkpoints.current
+            self.network.end_neighbours()
+            check(
+                self.network,
+                self.claims.due(checkpoint, self.plan.batch_count),
+                self.claims.whole_or_absent(checkpoint),
+            )
         except Violation as error:
             violation = str(error)
-        except TransactionsInDoubtError as error:
-            violation = f"the replay is always the same, but: {error}"
         except Exception as error:  # noqa: BLE001  # an error that is not told to the user is a bug
             violation = f"a crash: {error!r}"
         finally:
@@ -193,8 +198,16 @@ class History:
         network = self.network
         return Result(self.plan, violation, network.trace, network.step, self.application_count)
 
+    def _check_quiet(self) -> None:
+        """Raise Violation if a history without faults needed a second start, or a second try of a task."""
+        is_quiet = not self.plan.faults
+        if is_quiet and self.start_count != 1:
+            raise Violation(f"nothing failed, but the query was started {self.start_count} times")
+        if is_quiet and not self.plan.is_speculative and self.network.failed_task_count:
+            raise Violation(f"nothing failed, but {self.network.failed_task_count} tasks did")
+
     def _under_faults(self) -> None:
-        while self.done < self.plan.batch_count and self.network.may_have_faults():
+        while self.checkpoints.current.done < self.plan.batch_count and self.network.may_have_faults():
             if not any(each.name == "query" for each in self.turns.actors):
                 self._spawn_query()
             self._let_run(self.turns.actors[0])
@@ -218,21 +231,22 @@ class History:
         self.turns.spawn("query", self._query)
 
     def _query(self) -> None:
+        self.start_count += 1
         try:
             self.run_query()
         except Death:
             self.network.say("a driver is dead")
-        except TransactionsInDoubtError:
-            raise
         except PenstockError as error:
             self.network.say(f"the query stops: {type(error).__name__}: {error}")
+            self.users.after_stop(error)
 
     def _in_peace(self) -> None:
         """Start the query until all is written. Nothing fails any more."""
         self.network.say("PEACE")
-        starts, done = 0, self.done
-        while self.done < self.plan.batch_count:
-            starts, done = (starts, done) if self.done == done else (0, self.done)
+        starts, done = 0, self.checkpoints.current.done
+        while self.checkpoints.current.done < self.plan.batch_count:
+            now = self.checkpoints.current.done
+            starts, done = (starts, done) if now == done else (0, now)
             if starts == TRIES_IN_PEACE:
                 raise Violation(f"batch {done} is refused for ever: {self.network.trace[-1]}")
             starts += 1
@@ -241,6 +255,19 @@ class History:
 
     def _last_recovery(self) -> None:
         self.application().drivers[0].side.recover()
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Let Python look for garbage less often, because a history leaves little."""
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
 
 
 @contextmanager
@@ -256,6 +283,7 @@ def simulation() -> Iterator[None]:
             (decision_log, "SNAPSHOT_EVERY_OFFSETS", 8),
         ):
             stack.enter_context(mock.patch.object(room, name, value))
+        stack.enter_context(_rare_collections())
         before = logging.root.manager.disable
         logging.disable(logging.CRITICAL)
         try:

@@ -21,16 +21,23 @@ class Violation(AssertionError):
     """A promise was broken."""
 
 
-def check(network: Network, expected: Sequence[str]) -> None:
-    """Raise Violation unless the target has exactly the expected values, in their order for each key."""
+def check(network: Network, expected: Sequence[str], whole_or_absent: Sequence[Sequence[str]] = ()) -> None:
+    """Raise Violation unless the target has exactly the expected values, in their order for each key.
+
+    Args:
+        network: has the cluster.
+        expected: the values that have to be there once.
+        whole_or_absent: of each of these batches all values are there once, or none.
+    """
     found = _all_committed(network)
+    expected = [*expected, *(value for batch in whole_or_absent if {*batch} & {*found} for value in batch)]
     lost, doubled = Counter(expected) - Counter(found), Counter(found) - Counter(expected)
     if lost or doubled:
         raise Violation(f"lost {_shown(lost)}, doubled or wrong {_shown(doubled)}")
     by_key: defaultdict[str, list[int]] = defaultdict(list)
     for value in found:
         key, number = value.split("/")
-        by_key[key].append(int(number))
+        by_key[key].append(int(number.rstrip("~")))
     for key, numbers in by_key.items():
         if numbers != sorted(numbers):
             raise Violation(f"key {key} is out of order: {numbers}")
@@ -57,6 +64,23 @@ def _all_committed(network: Network, is_decided: Callable[[int], bool] = lambda 
     return [
         value for partition in range(PARTITION_COUNT) for value in committed(network, partition, is_decided)
     ]
+
+
+def visible_producers(network: Network) -> set[tuple[int, int]]:
+    """Return producer id and epoch of the committed transactions that have records in the target."""
+    found: set[tuple[int, int]] = set()
+    for partition in range(PARTITION_COUNT):
+        written: defaultdict[int, set[int]] = defaultdict(set)
+        with network.kafka.log(TARGET, partition) as log:
+            batches = list(log.batches)
+        for batch in batches:
+            if not batch.is_control:
+                written[batch.producer_id].add(batch.producer_epoch)
+            elif next(BatchHeaders(batch.data, TARGET, 0)).control_type == _COMMIT:
+                found |= {(batch.producer_id, epoch) for epoch in written.pop(batch.producer_id, ())}
+            else:
+                written.pop(batch.producer_id, None)
+    return found
 
 
 def _shown(counts: Counter[str]) -> list[str]:

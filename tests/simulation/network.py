@@ -14,9 +14,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from kafka.errors import IncompatibleBrokerVersion
+
 from penstock.client.net.connection import PendingResponse
 from penstock.client.net.error_codes import COORDINATOR_LOAD_IN_PROGRESS
+from penstock.client.transactions.append import ProducerSession, _record_batch, write_record_batch
+from penstock.client.transactions.steps import TransactionProtocol, Transactions
 from penstock.errors import PenstockError
+from penstock.sink.exactly_once._log_records import NO_QUERY, encode_started, key_of
+from penstock.sink.exactly_once.decision import Decision
 from penstock.sink.exactly_once.names import LOG_SUFFIX, TransactionNames
 from penstock.testing.fake import _state
 from penstock.testing.fake._coordinator import ONGOING, PREPARE, Transaction
@@ -24,20 +30,26 @@ from penstock.testing.fake._state import Node
 from penstock.testing.fake._wire import Frame
 from penstock.testing.fake.control import Action, LoseAnswer, LoseRequest, Refuse, SeenRequest, Twice
 from penstock.testing.fake.rights import ANONYMOUS
+from penstock.types import TopicPartition
 from tests.deaths import Death
-from tests.simulation.decided import must_be_committed
+from tests.simulation.decided import decisions_of, must_be_committed
 from tests.simulation.plan import Aim, Fault, Kind, Plan
 from tests.unit.compaction import compact
 from tests.unit.direct_client import DirectKafka, _BrokerSide
-from tests.unit.sink_cluster import SinkClient, decision_topic
+from tests.unit.sink_cluster import PATIENCE_MS, SinkClient, decision_topic
 from tests.unit.turns import Turns
 from tests.unit.virtual_time import VIRTUAL
 
 TARGET, PARTITION_COUNT, BROKERS = "target", 2, 3
 LOG = f"shared{LOG_SUFFIX}"
 PREFIX = "app"
+QUERY = "query-1"
+_NEIGHBOUR = "neighbour"
 _LEAPS_MS = {1: 500, 2: 2_000, 3: 10_000, 5: 61_000, 10: 61_000, 30: 300_000, 100: 901_000}
 """How much time passes: less than any time-out, longer than a committer's, longer than a task's."""
+
+_OLD = {"Produce": 10, "EndTxn": 3, "InitProducerId": 4, "AddPartitionsToTxn": 3}
+"""The requests of Kafka 3.5. Its coordinators do not know protocol 2."""
 
 _LAST_AIMED = 400
 """From this request on no fault is waited for whose aim the history does not reach."""
@@ -56,6 +68,9 @@ class Network:
         broken: rules that a process has broken, which the end of the history may not show.
         is_calm: nothing happens any more.
         on_operator: called when somebody runs `penstock transactions`.
+        on_user: called when a user does something else.
+        on_decision_record: called with each Produce request of the committer.
+        disturbed_at: the last request at which time passed, or another process had run.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -66,7 +81,9 @@ class Network:
         self.broken: list[str] = []
         self.is_calm = False
         self.on_operator: Callable[[], None] = lambda: None
-        self.step = 0
+        self.on_user: Callable[[Kind, int], None] = lambda kind, length: None
+        self.on_decision_record: Callable[[Any], None] = lambda request: None
+        self.step = self.disturbed_at = self.failed_task_count = 0
         self._faults: dict[tuple[Aim, int], list[Fault]] = {}
         for fault in plan.faults:
             self._faults.setdefault((fault.aim, fault.at), []).append(fault)
@@ -74,7 +91,11 @@ class Network:
         self._deaf_until: dict[str, int] = {}
         self.pause_after: int | None = None
         """The actor that runs now makes way again when this request is reached."""
-        self.kafka = DirectKafka(clock=VIRTUAL, transaction_version=2 if plan.is_v2 else 0)
+        self.kafka = DirectKafka(
+            clock=VIRTUAL,
+            transaction_version=2 if plan.is_v2 else 0,
+            max_versions=_OLD if plan.is_old else {},
+        )
         state = self.kafka._state
         state.nodes |= {node_id: Node(node_id, "fake", node_id) for node_id in range(2, BROKERS + 1)}
         state.transactions.ids = _WornIds(plan.first_epoch)
@@ -83,6 +104,7 @@ class Network:
         self._moves = self._loads_until = 0
         self._releases_at: int | None = None
         self._late: list[_Late] = []
+        self._neighbour_count = 0
 
     def say(self, what: str) -> None:
         """Add a line to the trace."""
@@ -110,6 +132,7 @@ class Network:
             self.pause_after = None
             self.say("makes way")
             self.turns.pause()
+            self.disturbed_at = self.step
         if process.is_dead:
             raise Death
         return faults
@@ -119,10 +142,15 @@ class Network:
         self.say(f"FAULT {fault.kind.name} {fault.length}")
         if fault.kind is Kind.TIME:
             VIRTUAL.sleep(_LEAPS_MS[fault.length] / 1000)
+            self.disturbed_at = self.step
         elif fault.kind is Kind.COMPACT:
             self.compact_log()
         elif fault.kind is Kind.OPERATOR:
             self.on_operator()
+        elif fault.kind is Kind.NEIGHBOUR:
+            self._begin_neighbour()
+        elif fault.kind in (Kind.OLD_CHECKPOINT, Kind.RECREATE, Kind.CATCH):
+            self.on_user(fault.kind, fault.length)
         elif fault.kind is Kind.PAUSE:
             self.make_way(fault.length)
         elif fault.kind is Kind.FAIL_OVER:
@@ -141,6 +169,7 @@ class Network:
         due = [each for each in self._late if each.at <= self.step or self.is_calm]
         self._late = [each for each in self._late if each not in due]
         for each in due:
+            self.disturbed_at = self.step
             response = self.serve(each.request, each.version, each.node_id, None)
             self.say(f"LATE {_name(each.request)} {_told(each.request)} -> {_answer(response)}")
         if self._releases_at is not None and (self.step >= self._releases_at or self.is_calm):
@@ -166,6 +195,7 @@ class Network:
         """Let another actor run, for so many requests if the present one still wants to go on then."""
         self.pause_after = self.step + length
         self.turns.pause()
+        self.disturbed_at = self.step
 
     def compact_log(self) -> None:
         """Leave of each key in the decision log the newest record, up to some offset."""
@@ -180,12 +210,39 @@ class Network:
         with self.kafka.log(LOG) as log:
             compact(log, set(newest.values()), self.chance.randint(0, stable))
 
+    def _begin_neighbour(self) -> None:
+        """Let a driver of another prefix die while it decides. It and its requests meet no faults."""
+        if LOG not in self.kafka._state.topics:
+            return
+        self._neighbour_count += 1
+        client = SinkClient(self.kafka)
+        transactions = Transactions(client.connections)
+        protocol = TransactionProtocol.V2 if self.plan.is_v2 else TransactionProtocol.V1
+        prefix = f"{_NEIGHBOUR}{self._neighbour_count}"
+        name, place = TransactionNames(prefix).committer_id, TopicPartition(LOG, 0)
+        identity = transactions.init_producer(name, transaction_timeout_ms=60_000, protocol=protocol)
+        transactions.add_topic_partitions(identity, [place])
+        data = _record_batch(ProducerSession(identity), place, [(key_of(prefix, NO_QUERY), encode_started())])
+        write_record_batch(client.connections, identity, place, data, timeout_ms=PATIENCE_MS)
+
+    def end_neighbours(self) -> None:
+        """Let the time pass after which the brokers end the decisions of neighbours."""
+        if self._neighbour_count:
+            VIRTUAL.sleep(_LEAPS_MS[5] / 1000)
+            with self.kafka._state.changed:
+                self.kafka._state.expire()
+
     # ----- what the cluster has
+
+    def decisions(self) -> list[Decision]:
+        """Return the newest decision of each query that readers of the log see now."""
+        return decisions_of(self.kafka, LOG, PREFIX)
 
     def is_committing(self, producer_id: int) -> bool:
         """Return whether a producer's transaction is committed, and its markers are about to be written."""
         found = self.kafka._state.transactions.ids.values()
-        return any(each.producer_id == producer_id and each.state == PREPARE[True] for each in found)
+        # The markers name the producer that has written. Its id may have been used up with this transaction.
+        return any(each.marker[0] == producer_id and each.state == PREPARE[True] for each in found)
 
     def open_ids(self) -> list[str]:
         """Return the transactional ids whose transactions are not ended, by name."""
@@ -209,19 +266,25 @@ class Process(SinkClient):
         faults = {fault.kind: fault.length for fault in network.faults_now(self, request)}
         self._die_if(Kind.KILL in faults)
         name = type(request).__name__
-        request.API_VERSION = version = self._versions.api_version(request)
+        pending = PendingResponse(name, 1_000)
+        try:
+            request.API_VERSION = version = self._versions.api_version(request)
+        except IncompatibleBrokerVersion as error:
+            pending.fail(error)
+            return pending
         for kind in (Kind.LATE, Kind.AGAIN):
             if kind in faults:
                 network.keep_for_later(request, version, node_id, faults[kind])
         is_decided = _is_abort(request) and must_be_committed(
             network.kafka, LOG, PREFIX, request.transactional_id, request.producer_id, request.producer_epoch
         )
+        if name == "ProduceRequest" and request.transactional_id == TransactionNames(PREFIX).committer_id:
+            network.on_decision_record(request)
         response = network.serve(request, version, node_id, _action(faults))
         if is_decided and response is not None and not response.error_code:
             network.broken.append(f"{self.name} aborts {request.transactional_id}, which is decided")
         network.say(f"{self.name} {_name(request)} {_told(request)} -> {_answer(response)}")
         self._die_if(Kind.KILL_AFTER in faults)
-        pending = PendingResponse(name, 1_000)
         if response is None:
             pending.fail(self._no_answer(name, timeout_ms or self.settings.request_timeout_ms))
         else:
@@ -249,10 +312,12 @@ def _aims(request: Any) -> list[Aim]:
     api = _name(request)
     if api == "ListTransactions":
         return [Aim.LIST]
+    if api == "InitProducerId":
+        return [Aim.TAKE] if request.transactional_id == TransactionNames(PREFIX).committer_id else []
     if api not in {"EndTxn", "Produce"}:
         return []
     if TransactionNames(PREFIX).parse(request.transactional_id or "") is not None:
-        return [Aim.END] if api == "EndTxn" else []
+        return [Aim.END if api == "EndTxn" else Aim.WRITE]
     return [Aim.DECISION if api == "EndTxn" else Aim.RECORD]
 
 
