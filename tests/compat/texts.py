@@ -114,7 +114,14 @@ DEAD_LETTER = DeadLetter(
 _LOCATION = records.LogLocation("other", "other-decisions")
 _NAMES = TransactionNames("app")
 TAKEN_RECEIPT = replace(RECEIPT, previous=38, idle=(OffsetRange(_B, 2, 5),), taken_lost=3)
-_RECEIPTS = ("log: receipt", "log: receipt after idle batches, taken as written")
+UNKNOWN_RECEIPT = replace(
+    RECEIPT, idle=(), unknown=(receipt.WrittenTransaction(9, 0, RecordDigest(2, 3, 4)),)
+)
+_RECEIPTS = (
+    "log: receipt",
+    "log: receipt after idle batches, taken as written",
+    "log: receipt taken as written, with an unknown outcome",
+)
 _NOTE = "note of a dead letter"
 _SEAL = Seal(0x10000002A, "0123456789abcdef", 7, frozenset([(5, "aa"), (6, "bb")]))
 
@@ -140,6 +147,7 @@ def made() -> Texts:
             "log: key of a receipt": receipt.key_of_receipt("app", 4711),
             "log: receipt": receipt.encode_receipt(RECEIPT),
             "log: receipt after idle batches, taken as written": receipt.encode_receipt(TAKEN_RECEIPT),
+            "log: receipt taken as written, with an unknown outcome": receipt.encode_receipt(UNKNOWN_RECEIPT),
             "log: key of a receipt taken as written": receipt.key_of_taken("app", _QUERY, 41),
             "note of a dead letter: key": key_of_note(DEAD_LETTER.origin),
             "note of a dead letter": encode_note(DEAD_LETTER, TopicPartition("orders", 2)),

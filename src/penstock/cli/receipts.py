@@ -134,6 +134,7 @@ def as_json_of(receipt: Receipt, unfinished: Mapping[tuple[str, int], str]) -> d
         "read": None if receipt.read is None else ranges_to_json(receipt.read),
         "previous_batch_id": receipt.previous,
         "taken_as_written_without": receipt.taken_lost,
+        "taken_as_written_unknown": sum(each.content.record_count for each in receipt.unknown),
         "record_count": receipt.content.record_count,
         "digest": str(receipt.content),
         "written": [
@@ -162,6 +163,15 @@ def _text(receipt: Receipt, unfinished: Mapping[tuple[str, int], str]) -> str:
     return (
         f"{at(receipt.at_ms)}  {receipt.where}: {receipt.content.record_count:,} records ({into}), "
         f"digest {receipt.content}, {read}, penstock {receipt.penstock}, Spark {receipt.spark}"
-        + (f". It was taken as written without {receipt.taken_lost:,} records" if receipt.taken_lost else "")
+        + _taken(receipt)
         + ("" if status is None else f". It is {_UNFINISHED[status]}")
     )
+
+
+def _taken(receipt: Receipt) -> str:
+    """Return what a receipt says if its batch was taken as written by hand; else nothing."""
+    told = f". It was taken as written without {receipt.taken_lost:,} records" if receipt.taken_lost else ""
+    if receipt.unknown:
+        count = sum(each.content.record_count for each in receipt.unknown)
+        told += f". It was taken as written while it was unknown whether {count:,} records are committed"
+    return told

@@ -19,7 +19,13 @@ from penstock.observe.verify._rows import differing_rows
 from penstock.observe.verify.check import verify
 from penstock.observe.verify.found import BatchResult, Finding, Inputs, Report, Verdict
 from penstock.sink.exactly_once.decision import BATCH_WRITE_PREFIX
-from penstock.sink.exactly_once.receipt import Receipt, WrittenTransaction
+from penstock.sink.exactly_once.receipt import (
+    Receipt,
+    WrittenTransaction,
+    decode_receipt,
+    encode_receipt,
+    newest,
+)
 from penstock.testing.fake.batches import Batch
 from penstock.types import OffsetRange
 from tests import corruptions
@@ -92,12 +98,66 @@ def test_batches_that_wrote_nothing_are_proven_if_a_receipt_says_so() -> None:
     history.is_copy = True
     report = history.report()
     (found,) = (each for one in report.batches for each in one.findings)
-    assert (report.verdict, found.kind) == (Verdict.DIFFERS, "not-a-copy")
+    # They may have written without exactly-once.
+    assert (report.verdict, found.kind) == (Verdict.NOT_PROVABLE, "nothing-written")
     assert f"read {count:,} records of" in found.text
     history.receipts[1] = replace(history.receipts[1], topic_ids={})
-    kinds = {each.kind for each in history.report().batches[1].findings}
-    assert "not-a-copy" not in kinds
-    assert "input-unknown" in kinds
+    texts = [each.text for each in history.report().batches[1].findings if each.kind == "nothing-written"]
+    assert "no id of it is known" in texts[0]
+
+
+def test_what_batches_that_wrote_nothing_read_is_not_a_copy_of_what_is_gone() -> None:
+    history = _long_history()
+    _with_idle_batch(history)
+    idle = history.receipts[1].idle or ()
+    with history.cluster.kafka.log(corruptions.SOURCE.topic) as log:
+        log.delete_before(idle[0].stopping_offset)
+    history.receipts = history.receipts[1:2]
+    history.receipts[0] = replace(history.receipts[0], previous=0)
+    history.has_other_writers = True
+    report = history.report()
+    assert report.verdict is Verdict.NOT_PROVABLE
+    (found,) = report.batches[0].findings
+    assert (found.kind, found.first, found.end) == (
+        "input-gone",
+        idle[0].starting_offset,
+        idle[0].stopping_offset,
+    )
+    history.is_copy = False
+    assert history.report().verdict is Verdict.PROVEN
+
+
+def test_batches_before_the_first_receipt_are_not_proven_unless_they_read_nothing() -> None:
+    history = _history()
+    history.is_copy, history.has_other_writers = False, True
+    history.receipts = [replace(history.receipts[1], previous=None)]
+    (receipt,) = history.receipts
+    (read,) = receipt.read or ()
+    start = read.starting_offset
+    some, nothing = (OffsetRange(read.topic_partition, first, start) for first in (0, start))
+    for idle, is_proven in ((None, False), ((some,), False), ((nothing,), True)):
+        history.receipts = [replace(receipt, idle=idle)]
+        report = history.report()
+        assert (report.verdict is Verdict.PROVEN) is is_proven
+        assert _kinds(report) == (set() if is_proven else {"no-receipt"})
+    history.receipts = [replace(receipt, previous=0)]  # the receipt before has left the log
+    assert history.report().verdict is Verdict.PROVEN
+
+
+def test_a_receipt_without_ranges_leaves_unknown_who_read_what_follows() -> None:
+    history = _long_history()
+    history.is_copy = False
+    first, idle, last = history.receipts[:3]
+    (read,) = idle.read or ()
+    unknown = replace(idle, batch_id=2, read=None, previous=0, idle=())
+    history.receipts = [first, unknown, replace(last, batch_id=3, previous=2)]
+    report = history.report()
+    assert (report.verdict, _kinds(report)) == (Verdict.NOT_PROVABLE, {"no-ranges", "no-receipt"})
+    # A batch between them has read the first offset, that without ranges may have read the others.
+    part = OffsetRange(read.topic_partition, read.starting_offset, read.starting_offset + 1)
+    history.receipts[1] = replace(unknown, idle=(part,))
+    report = history.report()
+    assert (report.verdict, _kinds(report)) == (Verdict.NOT_PROVABLE, {"no-ranges", "no-receipt"})
 
 
 def test_batches_that_wrote_nothing_have_read_each_offset_once() -> None:
@@ -138,6 +198,39 @@ def test_a_batch_that_was_taken_as_written_is_not_called_lost() -> None:
     report = history.report()
     assert (report.verdict, _kinds(report)) == (Verdict.NOT_PROVABLE, {"taken-as-written"})
     assert f"{count:,} of its records" in report.batches[at].findings[0].text
+
+
+def test_a_batch_that_was_taken_as_written_stays_in_the_log_and_misses_no_neighbour() -> None:
+    history = _long_history()
+    history.is_copy, history.has_other_writers = False, True
+    first, _, last = history.receipts[:3]
+    left = Receipt(first.query_id, first.batch_id, first.at_ms, (), taken_lost=3)
+    history.receipts = [left, last]
+    report = history.report()
+    assert [{each.kind for each in one.findings} for one in report.batches] == [{"taken-as-written"}, set()]
+    history.receipts = [replace(left, spark="4.2.1"), last]  # its decision is there: others are missing
+    assert "no-receipt" in _kinds(history.report())
+
+
+def test_a_transaction_of_unknown_outcome_may_be_visible_in_a_batch_that_was_taken_as_written() -> None:
+    history = _history()
+    receipt = next(each for each in history.receipts if len(each.transactions) > 1)
+    at, unknown = history.receipts.index(receipt), receipt.transactions[-1]
+    kept = receipt.transactions[:-1]
+    taken = Receipt(
+        receipt.query_id,
+        receipt.batch_id,
+        receipt.at_ms,
+        tuple(replace(each, spans=()) for each in kept),
+        unknown=(replace(unknown, spans=()),),
+    )
+    history.receipts[at] = newest([receipt, decode_receipt(encode_receipt(taken))])[0]
+    history.is_only_writer, history.has_other_writers = False, True
+    report = history.report()
+    assert (report.verdict, _kinds(report)) == (Verdict.NOT_PROVABLE, {"taken-as-written"})
+    text = report.batches[at].findings[0].text
+    assert f"unknown whether {unknown.content.record_count:,} of its records are committed" in text
+    assert "aborted" not in text
 
 
 def test_what_is_not_a_copy_says_so_only_if_it_should_be_one() -> None:

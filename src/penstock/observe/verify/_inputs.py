@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import dropwhile
 from typing import NamedTuple
 
 from penstock.client.net.connection import KafkaConnections
@@ -48,13 +49,16 @@ def compare_ranges(
     """
     ends: dict[TopicPartition, _End] = {}
     chain = 0
+    receipts = list(dropwhile(_is_left_over, receipts))
     for before, receipt in zip([None, *receipts], receipts, strict=False):
         result = results.get(receipt.batch_id)
         idle = _idle(before, receipt)
-        if before is not None and idle is None:
+        if before is None:
+            _add_first(result, receipt)
+        elif idle is None:
             _add_gap(result or results.get(before.batch_id), before.batch_id + 1, receipt.batch_id)
         is_next = before is not None and receipt.batch_id == before.batch_id + 1
-        if receipt.read is None or not (is_next or idle is not None):
+        if not (is_next or idle is not None):
             chain += 1
         parts = [receipt] if not idle else [replace(receipt, read=idle), receipt]
         for part in parts:
@@ -62,15 +66,37 @@ def compare_ranges(
                 result.findings += _ranges(connections, part, ends, chain)
             for each in part.read or ():
                 ends[each.topic_partition] = _End(each.stopping_offset, receipt, chain)
+        # What the batches before it read is known, but not what it read itself.
+        chain += receipt.read is None
     if receipts and newest is not None:
         _add_gap(results.get(receipts[-1].batch_id), receipts[-1].batch_id + 1, newest + 1)
 
 
+def _is_left_over(receipt: Receipt) -> bool:
+    """Return whether only the record about taking it as written is left, which never leaves the log."""
+    return not receipt.spark and bool(receipt.taken_lost or receipt.unknown)
+
+
 def _idle(before: Receipt | None, receipt: Receipt) -> tuple[OffsetRange, ...] | None:
-    """Return what the batches between two receipts read, which wrote nothing; None if that is unknown."""
-    if before is None or receipt.previous != before.batch_id:
+    """Return what the batches between two receipts read, which wrote nothing; None if that is unknown.
+
+    Before the first receipt of a query: what all batches before it read.
+    """
+    if before is None:
+        return receipt.idle if receipt.previous is None else None
+    if receipt.previous != before.batch_id:
         return None
     return () if receipt.batch_id == before.batch_id + 1 else receipt.idle
+
+
+def _add_first(result: BatchResult | None, receipt: Receipt) -> None:
+    """Add that batches before the first one of a query have no receipt, unless they read nothing.
+
+    If there was a decision before, its receipt has left the log: only what the log has is verified.
+    """
+    read_nothing = receipt.idle is not None and not any(map(len, receipt.idle))
+    if receipt.previous is None and not read_nothing:
+        _add_gap(result, 0, receipt.batch_id)
 
 
 def _add_gap(result: BatchResult | None, first: int, end: int) -> None:
@@ -212,23 +238,33 @@ def compare_copy(
 
 
 def _not_copied(connections: KafkaConnections, receipt: Receipt) -> Iterator[Finding]:
-    """Yield what the batches before read, although they have written nothing."""
+    """Yield what the batches before read, although they have written nothing under this prefix.
+
+    They may have written without exactly-once, which leaves no receipt. So this is never a difference.
+    """
     for each in receipt.idle or ():
-        count, _ = _count(connections, each, dict(receipt.topic_ids))
-        if not count:
+        if not len(each):
             continue
         at = each.topic_partition
-        is_known = at.topic in receipt.topic_ids
-        text = (
-            f"Batches after {receipt.previous} and before this one read {count:,} records of {at} and have "
-            "written nothing under this prefix, so they are not copies."
-        )
-        if not is_known:
-            text += " The topic may have been created again: no id of it is known."
-        verdict, kind = Verdict.DIFFERS, "not-a-copy"
-        if not is_known:
-            verdict, kind = Verdict.NOT_PROVABLE, "input-unknown"
-        yield Finding(verdict, kind, text, at, each.starting_offset, each.stopping_offset)
+        place = at, each.starting_offset, each.stopping_offset
+        after = "" if receipt.previous is None else f"after {receipt.previous} and "
+        who = f"Batches {after}before this one"
+        count, holes = _count(connections, each, dict(receipt.topic_ids))
+        if holes:
+            why = f"{holes[0].why.value} {holes[0].text}".strip().rstrip(".")
+            text = (
+                f"{who} have written nothing under this prefix, and what they read of {at} cannot be read "
+                f"again: {why}."
+            )
+            yield Finding(Verdict.NOT_PROVABLE, "input-gone", text, *place)
+        if count:
+            text = (
+                f"{who} read {count:,} records of {at} and have written nothing under this prefix. Either "
+                "these records are missing, or the query ran without exactly-once then."
+            )
+            if at.topic not in receipt.topic_ids:
+                text += " The topic may have been created again: no id of it is known."
+            yield Finding(Verdict.NOT_PROVABLE, "nothing-written", text, *place)
 
 
 def _why_not_compared(result: BatchResult, hole: Hole | None, *, is_whole: bool) -> list[Finding] | None:

@@ -72,9 +72,9 @@ class Target:
         self._forms: dict[Producer, str | None] = {}
         self._columns = columns
         self._seen: dict[Producer, _Seen] = {}
-        self._known = {each.producer for one in receipts for each in (*one.transactions, *one.superseded)}
+        self._known = {each.producer for one in receipts for each in _named(one)}
         for receipt in chosen:
-            for each in (*receipt.transactions, *receipt.superseded):
+            for each in _named(receipt):
                 self._forms[each.producer] = each.form
                 self._seen[each.producer] = _Seen()
         self._ids = dict(pair for each in chosen for pair in each.topic_ids.items())
@@ -127,8 +127,8 @@ class Target:
         """Yield what to read of each topic: its id at that time, and a range of each topic partition."""
         by_topic: dict[tuple[str, str | None], dict[TopicPartition, tuple[int, int]]] = {}
         for receipt in chosen:
-            written = (*receipt.transactions, *receipt.superseded)
-            for producer_id, (at, span) in ((it.producer_id, one) for it in written for one in it.spans):
+            spans = ((each.producer_id, one) for each in _named(receipt) for one in each.spans)
+            for producer_id, (at, span) in spans:
                 if span.first is None or span.last is None:
                     continue
                 ranges = by_topic.setdefault((at.topic, self._id_of(receipt, at.topic)), {})
@@ -226,13 +226,8 @@ class Target:
         if status is not None:
             text = f"It is not finished ({status}), so records may be missing."
             result.findings.append(Finding(Verdict.NOT_PROVABLE, "unfinished", text))
-        if receipt.taken_lost:
-            text = (
-                f"The broker had aborted {receipt.taken_lost:,} of its records, and somebody took it as "
-                "written (by the resolution take-as-written). If these records were written by hand since, "
-                "no receipt names them."
-            )
-            result.findings.append(Finding(Verdict.NOT_PROVABLE, "taken-as-written", text))
+        if receipt.taken_lost or receipt.unknown:
+            result.findings.append(_taken(receipt))
         for each in receipt.transactions:
             result.findings += self._compare(receipt, each, is_finished=status is None)
         for each in receipt.superseded:
@@ -307,6 +302,26 @@ class Target:
             return Finding(Verdict.NOT_PROVABLE, "lost-or-recreated", f"{text} unknown.", at, first, end)
         why = " The log says that the transaction was aborted." if seen.is_hidden else ""
         return Finding(Verdict.DIFFERS, "lost", f"{text} are missing.{why}", at, first, end)
+
+
+def _named(receipt: Receipt) -> tuple[WrittenTransaction, ...]:
+    """Return all transactions that a receipt names."""
+    return (*receipt.transactions, *receipt.superseded, *receipt.unknown)
+
+
+def _taken(receipt: Receipt) -> Finding:
+    """Return why a batch that was taken as written is not provable."""
+    told = []
+    if receipt.taken_lost:
+        told.append(f"The broker had aborted {receipt.taken_lost:,} of its records.")
+    if receipt.unknown:
+        count = sum(each.content.record_count for each in receipt.unknown)
+        told.append(f"It was unknown whether {count:,} of its records are committed.")
+    text = (
+        f"{' '.join(told)} Somebody took it as written (by the resolution take-as-written). If these records "
+        "were written by hand since, no receipt names them."
+    )
+    return Finding(Verdict.NOT_PROVABLE, "taken-as-written", text)
 
 
 def _of_hole(hole: Hole, text: str) -> Finding:

@@ -18,8 +18,9 @@ each batch that writes is decided. `idle` has what those between read, in the fo
 bounded (`RANGES_MAX`, `SPANS_MAX`). The number in the key goes round (`SLOTS`), so compaction keeps the
 newest receipts and the log stays bounded. A replay of lost parts has a receipt of its own, without the
 offsets of the parts that stayed; `newest` joins both. If a batch is taken as written by hand, another receipt
-of it has `taken_lost`, the number of its records that are not written. Its key has the batch, because such a
-receipt takes fewer offsets of the log than a batch.
+of it has `taken_lost`, the number of its records that are not written, and `unknown`, the transactions that
+may be committed or not, in the form of `transactions`. Its key has the batch, because such a receipt takes
+fewer offsets of the log than a batch. If `previous` is missing, `idle` has what all batches before read.
 
 Invariant: what this version cannot read is an error, never a guess.
 """
@@ -100,7 +101,9 @@ class Receipt:
     Attributes:
         previous: the last batch that was decided before; None: unknown, or there was none.
         idle: what the batches between `previous` and this one read, which wrote nothing; None: unknown.
+            Without `previous`: what all batches before read, which wrote nothing under this prefix.
         taken_lost: how many of its records are not written, because it was taken as written by hand.
+        unknown: transactions that may be committed or not, when it was taken as written by hand.
         superseded: transactions of earlier decisions about this batch that the newest one does not name.
     """
 
@@ -115,6 +118,7 @@ class Receipt:
     previous: int | None = None
     idle: tuple[OffsetRange, ...] | None = None
     taken_lost: int = 0
+    unknown: tuple[WrittenTransaction, ...] = ()
     superseded: tuple[WrittenTransaction, ...] = field(default=(), compare=False)
 
     @property
@@ -157,23 +161,29 @@ def receipt_of(
 
 
 def _idle(decision: Decision, facts: Facts, previous: int | None) -> tuple[OffsetRange, ...] | None:
-    if previous is None or not 1 < decision.batch_id - previous <= IDLE_MAX:
+    after = -1 if previous is None else previous
+    if not 1 < decision.batch_id - after <= IDLE_MAX:
         return None
-    found = facts.read_since(previous)
+    found = facts.read_since(after)
     return None if found is None or len(found) > RANGES_MAX else found
 
 
 def receipt_of_taken(lost: Decision, taken: Decision, penstock: str) -> Receipt:
     """Return the receipt of a batch that is taken as written by hand. `lost`: its decision before."""
-    named = [each.committable for each in lost.transactions if each.outcome is Outcome.COMMITTED]
-    missing = lost.content_of(Outcome.LOST, Outcome.PENDING)
+    by_outcome = {
+        outcome: tuple(
+            _written(each.committable, None) for each in lost.transactions if each.outcome is outcome
+        )
+        for outcome in Outcome
+    }
     return Receipt(
         lost.query_id,
         lost.batch_id,
         taken.at_ms,
-        tuple(_written(each, None) for each in named),
+        by_outcome[Outcome.COMMITTED],
         penstock,
-        taken_lost=missing.record_count,
+        taken_lost=lost.content_of(Outcome.LOST).record_count,
+        unknown=by_outcome[Outcome.PENDING],
     )
 
 
@@ -215,13 +225,15 @@ def _merged(before: Receipt, after: Receipt) -> Receipt:
     transactions = tuple(
         each if each.spans else known.get(each.producer, each) for each in after.transactions
     )
-    kept = {each.producer for each in transactions}
+    unknown = tuple(known.get(each.producer, each) for each in after.unknown)
+    kept = {each.producer for each in (*transactions, *unknown)}
     gone = (each for each in (*before.superseded, *before.transactions) if each.producer not in kept)
     is_first = after.previous is None
     return replace(
         after,
         spark=after.spark or before.spark,
         transactions=transactions,
+        unknown=unknown,
         read=before.read if after.read is None else after.read,
         topic_ids={**before.topic_ids, **after.topic_ids},
         previous=before.previous if is_first else after.previous,
@@ -278,6 +290,8 @@ def encode_receipt(receipt: Receipt) -> bytes:
         stored["idle"] = ranges_to_json(receipt.idle)
     if receipt.taken_lost:
         stored["taken_lost"] = receipt.taken_lost
+    if receipt.unknown:
+        stored["unknown"] = [_transaction_to_json(each) for each in receipt.unknown]
     return json.dumps(stored, separators=(",", ":")).encode()
 
 
@@ -308,6 +322,7 @@ def decode_receipt(value: bytes) -> Receipt:
         int(stored["previous"]) if "previous" in stored else None,
         _ranges_from_json(stored["idle"]) if "idle" in stored else None,
         int(stored.get("taken_lost", 0)),
+        tuple(_transaction_from_json(each) for each in stored.get("unknown", ())),
     )
     content = receipt.content
     if (content.record_count, str(content)) != (stored["record_count"], stored["digest"]):

@@ -11,14 +11,15 @@ import pyarrow as pa
 import pytest
 
 from penstock.client.produce.spans import NOTHING_WRITTEN, WrittenSpan
-from penstock.client.transactions.steps import TransactionProtocol
+from penstock.client.transactions.steps import TransactionIdentity, TransactionProtocol
 from penstock.errors import DecisionLogError, TransactionsLostError
 from penstock.sink.exactly_once._log_contents import LogContents
 from penstock.sink.exactly_once._log_records import LogLocation, LogRecord
 from penstock.sink.exactly_once._probes import Step, observe
 from penstock.sink.exactly_once.by_hand import Resolution, TransactionTools
-from penstock.sink.exactly_once.committable import TargetTopic, TaskSpan
-from penstock.sink.exactly_once.digest import form_of
+from penstock.sink.exactly_once.committable import Committable, TargetTopic, TaskSpan
+from penstock.sink.exactly_once.decision import DecidedTransaction, Decision, DecisionStatus, Outcome
+from penstock.sink.exactly_once.digest import RecordDigest, form_of
 from penstock.sink.exactly_once.log import _RECORD_OVERHEAD_BYTES, DecisionLog
 from penstock.sink.exactly_once.log_topic import DecisionTopic
 from penstock.sink.exactly_once.names import TransactionNames
@@ -34,6 +35,7 @@ from penstock.sink.exactly_once.receipt import (
     is_receipt_key,
     key_of_receipt,
     key_of_taken,
+    receipt_of_taken,
 )
 from penstock.types import OffsetRange, TopicPartition
 from tests.unit.fake_driver import BOTH, PREFIX, QUERY, driver, expected, run_task, run_tasks, with_spans
@@ -97,6 +99,36 @@ def test_a_receipt_names_the_batch_before_and_what_those_between_read() -> None:
     ]
     assert asked == [0], "only if batches have written nothing"
     assert [decode_receipt(encode_receipt(each)) for each in found] == found
+
+
+def test_the_first_receipt_says_what_the_batches_before_read() -> None:
+    cluster = SinkCluster()
+    asked = list[int]()
+
+    def read_since(after: int) -> tuple[OffsetRange, ...]:
+        asked.append(after)
+        return READ
+
+    side = driver(cluster)
+    facts = FACTS._replace(read_since=read_since)
+    side.commit(with_spans(run_tasks(cluster, side.recover(), 2)), facts=facts)
+    (found,) = receipts(cluster)
+    assert (found.previous, found.idle, asked) == (None, READ, [-1])
+    assert decode_receipt(encode_receipt(found)) == found
+
+
+def test_a_transaction_of_unknown_outcome_is_not_called_lost() -> None:
+    parts = [
+        Committable(TransactionIdentity(f"t{at}", 7 + at, 0), at, at + 1, str(RecordDigest(at + 1)))
+        for at in range(3)
+    ]
+    decided = [DecidedTransaction(each, outcome) for each, outcome in zip(parts, Outcome, strict=True)]
+    lost = Decision(QUERY, 4, DecisionStatus.LOST, 3, 6, tuple(decided))
+    receipt = receipt_of_taken(lost, lost, "0.1.0")
+    assert [each.producer_id for each in receipt.unknown] == [7]
+    assert [each.producer_id for each in receipt.transactions] == [8]
+    assert receipt.taken_lost == 3
+    assert decode_receipt(encode_receipt(receipt)) == receipt
 
 
 def test_a_batch_that_is_taken_as_written_says_how_many_records_it_lacks() -> None:
