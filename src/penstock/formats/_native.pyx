@@ -68,6 +68,7 @@ REASONS = {
     BAD_VARINT: "a number has more than the 64 bits of a long",
     BAD_INT: "a number has more than the 32 bits of the schema's int",
     BAD_LENGTH: "a length is negative",
+    TOO_MANY_EMPTY: "arrays have more elements without bytes than the record has bytes, and more than 100,000",
     BAD_TAG: "a field's number or wire type is not valid",
     BAD_GROUP_END: "a group does not end where it should",
     TOO_DEEP_MESSAGE: "messages nest deeper than 100 levels",
@@ -350,7 +351,9 @@ cdef class _Result:
         """Return (columns, row count, value indices or None, failures, ignored count)."""
         cdef int64_t i
         if status != OK:
-            raise MemoryError("no memory for the decoded rows")
+            raise MemoryError(
+                "no memory for the decoded rows, or a column of them has more than 2 GiB or 2,147,483,647 elements"
+            )
         cdef int64_t count = self.output.row_count
         failures = [self.failure(&self.output.failures[i]) for i in range(self.output.failure_count)]
         columns = [take_array(rows.root.children[i], schema.field(i).type) for i in range(rows.root.child_count)]

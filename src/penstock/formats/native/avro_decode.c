@@ -1,13 +1,14 @@
 /* Avro values to typed columns, by plan.
  *
- * Lengths and counts are checked against what is left of the value before anything is reserved, so a value of n
- * bytes costs memory and time in proportion to n and to the schema.
+ * Lengths are checked against what is left of the value before anything is reserved, and elements without bytes are
+ * counted over the whole value. So a value of n bytes costs memory and time in proportion to n (at least to
+ * EMPTY_ELEMENTS_MAX) and to the schema.
  */
 #include "decode.h"
 #include "text.h"
 
 #define DEPTH_MAX 1000
-/* How many elements without bytes (nulls, empty records) a value may have. */
+/* How many elements without bytes (nulls, empty records) a value may have, if it does not have more bytes. */
 #define EMPTY_ELEMENTS_MAX 100000
 
 typedef struct {
@@ -17,6 +18,7 @@ typedef struct {
     const AvroPlan *plan;
     Output *output;
     int depth;
+    int64_t empty_left; /* how many more elements without bytes this value may have */
 } Reader;
 
 static int read_value(Reader *reader, int32_t index, Column *column);
@@ -167,7 +169,7 @@ static int read_record(Reader *reader, const AvroNode *node, Column *column) {
 }
 
 /* Reads the head of a block: the number of elements, 0 at the end. */
-static int read_block(Reader *reader, int64_t *count, int64_t *empty_count) {
+static int read_block(Reader *reader, int64_t *count) {
     int64_t size;
     int status = read_long(reader, count);
     if (status) return status;
@@ -176,11 +178,6 @@ static int read_block(Reader *reader, int64_t *count, int64_t *empty_count) {
         *count = -*count;
         if ((status = read_length(reader, &size))) return status;
     }
-    int64_t excess = *count - left(reader);
-    if (excess <= 0) return OK;
-    /* Compared before the sum, which may be larger than 64 bits. */
-    if (excess > EMPTY_ELEMENTS_MAX - *empty_count) return fail(reader, TRUNCATED, NULL);
-    *empty_count += excess;
     return OK;
 }
 
@@ -196,14 +193,17 @@ static int read_blocks(Reader *reader, const AvroNode *node, Column *column) {
     int32_t element = reader->plan->children[node->first_child];
     int is_map = node->op == AVRO_MAP, status;
     Column *items = column ? column->children[is_map] : NULL;
-    int64_t first = items ? items->length : 0, count, empty_count = 0;
+    int64_t first = items ? items->length : 0, count;
     if (column && (status = column_make_room(column))) return status;
     for (;;) {
-        if ((status = read_block(reader, &count, &empty_count))) return status;
+        if ((status = read_block(reader, &count))) return status;
         if (count == 0) break;
         for (int64_t i = 0; i < count; i++) {
+            const uint8_t *before = reader->at;
             if (is_map && (status = read_key(reader, column ? column->children[0] : NULL))) return status;
             if ((status = read_value(reader, element, items))) return status;
+            /* The value's bytes do not limit such elements: a count of ten bytes may claim 2**63. */
+            if (reader->at == before && reader->empty_left-- == 0) return fail(reader, TOO_MANY_EMPTY, column);
         }
     }
     if (!column) return OK;
@@ -213,9 +213,7 @@ static int read_blocks(Reader *reader, const AvroNode *node, Column *column) {
         free(repeated);
         if (repeated) return fail(reader, REPEATED_KEY, column);
     }
-    column->offsets[column->length + 1] = (int32_t)items->length;
-    column_set_valid(column);
-    return OK;
+    return column_finish_list(column, items->length);
 }
 
 static int read_union(Reader *reader, const AvroNode *node, Column *column) {
@@ -297,6 +295,7 @@ int avro_decode(Column *root, const AvroPlan *plans, const int32_t *plan_of_valu
         reader.start = value;
         reader.at = value + header_size;
         reader.end = value + length;
+        reader.empty_left = left(&reader) > EMPTY_ELEMENTS_MAX ? left(&reader) : EMPTY_ELEMENTS_MAX;
         reader.plan = &plans[plan_of_value[i]];
         int status = read_value(&reader, 0, root);
         if (status == OK && reader.at != reader.end) status = fail(&reader, TRAILING, NULL);

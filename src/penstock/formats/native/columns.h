@@ -73,6 +73,7 @@ enum {
     BAD_VARINT,
     BAD_INT,
     BAD_LENGTH,
+    TOO_MANY_EMPTY,
     /* Protobuf's bytes. */
     BAD_TAG,
     BAD_GROUP_END,
@@ -152,6 +153,15 @@ static inline int column_append_bytes(Column *column, const uint8_t *bytes, int6
     if (status) return status;
     if (count) memcpy(at, bytes, (size_t)count); /* the pointers may be invalid when count is 0 */
     column_finish_bytes(column, count);
+    return OK;
+}
+
+/* Ends the current list or map at the child's element `end`. The elements of all rows must fit into Arrow's 32-bit
+ * offsets: a larger end would wrap to a negative index, and a later column_truncate() would write there. */
+static inline int column_finish_list(Column *column, int64_t end) {
+    if (end > INT32_MAX) return NO_MEMORY;
+    column->offsets[column->length + 1] = (int32_t)end;
+    column_set_valid(column);
     return OK;
 }
 

@@ -151,9 +151,7 @@ static int append_list(Parser *parser, Column *column, const uint8_t *text, int6
         if (stop == end) break;
         text = stop + mark->length;
     }
-    column->offsets[column->length + 1] = (int32_t)column->children[0]->length;
-    column_set_valid(column);
-    return OK;
+    return column_finish_list(column, column->children[0]->length);
 }
 
 /* With ignored errors, elements at the end of a row may be missing, like fields of a record. */

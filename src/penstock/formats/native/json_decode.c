@@ -274,9 +274,7 @@ static int parse_list(Parser *parser, Column *column) {
             if (c == ']') break;
         }
     }
-    column->offsets[column->length + 1] = (int32_t)element->length;
-    column_set_valid(column);
-    return OK;
+    return column_finish_list(column, element->length);
 }
 
 /* -- maps ---------------------------------------------------------------------------------------------- */
@@ -327,9 +325,7 @@ static int parse_map(Parser *parser, Column *column) {
         free(drops);
         if (status) return status;
     }
-    column->offsets[column->length + 1] = (int32_t)keys->length;
-    column_set_valid(column);
-    return OK;
+    return column_finish_list(column, keys->length);
 }
 
 static int parse_null(Parser *parser, Column *column) {

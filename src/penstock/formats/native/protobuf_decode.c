@@ -358,9 +358,7 @@ static int finish_list(const ProtoField *field, Column *column) {
     if (length == column->offsets[column->length] && !(field->flags & PROTO_GIVES_DEFAULT)) {
         return column_append_null(column);
     }
-    column->offsets[column->length + 1] = (int32_t)length;
-    column_set_valid(column);
-    return OK;
+    return column_finish_list(column, length);
 }
 
 /* -- maps ------------------------------------------------------------------------------------------------ */
