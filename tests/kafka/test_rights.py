@@ -321,7 +321,7 @@ def show_dead_letters(cluster: DevCluster, case: Case) -> None:
     with open_connections(cluster, case) as connections:
         places = places_of(connections, case.names["dead_letters"])
         assert len(list(read_dead_letters(connections, places))) == 1
-        assert Requeue(connections, case.names["dead_letters"]).known() == set()
+        assert Requeue(connections, case.names["dead_letters"]).known() == {}
 
 
 def requeue_dead_letters(cluster: DevCluster, case: Case) -> None:

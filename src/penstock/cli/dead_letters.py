@@ -6,7 +6,8 @@ put back it never puts back again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -62,7 +63,7 @@ def show(
         count = 0
         for each in _chosen(connections, topic, reason, of_topic, times):
             count += 1
-            typer.echo(f"{_line(each)}{' (is back)' if each.origin in known else ''}")
+            typer.echo(f"{_line(each)}{_where(each, known.get(each.origin))}")
     typer.echo(f"Dead letters: {count:,}.", err=True)
 
 
@@ -109,16 +110,52 @@ def requeue(  # noqa: PLR0913, PLR0917 - each is an option of the command
                 count += 1
                 typer.echo(f"back in {into or each.origin.topic}: {_line(each)}")
             typer.echo(f"Dead letters that are back now: {count:,}.", err=True)
+            _tell_left_out(back.left_out)
             return
-        known = back.known()
+        known, left_out, seen = back.known(), Counter[tuple[str, str]](), set[object]()
         for each in letters:
-            if each.origin not in known:
-                known.add(each.origin)
+            if each.origin in known:
+                left_out[known[each.origin], back.wanted(each)] += 1
+            elif each.origin not in seen:
+                seen.add(each.origin)
                 count += 1
                 typer.echo(f"would go to {back.place(each)}: {_line(each)}")
                 if change is not None:
                     typer.echo(f"  value {_text(each.value)}\n  new   {_text(back.edited(each))}")
     typer.echo(f"Dead letters that would be put back: {count:,}. Nothing was changed. Add --yes.", err=True)
+    _tell_left_out(left_out)
+
+
+def _where(letter: DeadLetter, topic: str | None) -> str:
+    """Return where the record of a dead letter is now; nothing if it was not put back."""
+    if topic is None:
+        return ""
+    origin = letter.origin.topic
+    return " (is back)" if topic == origin else f" (is in {topic}, and not back in {origin})"
+
+
+def _tell_left_out(left_out: Mapping[tuple[str, str], int]) -> None:
+    """Say how many dead letters are somewhere already. `left_out`: by that topic and the one wanted now."""
+    for (topic, wanted), count in sorted(left_out.items()):
+        text = f"Left out: {count:,} dead letters, whose records were put into {topic} before."
+        if topic != wanted:
+            text += (
+                f" requeue puts each record back once, so it does not put these into {wanted} too. Copy them "
+                "there by hand, if they belong there (docs/bad-records.md)."
+            )
+        typer.echo(text, err=True)
+
+
+def _warn_if_compacted(connections: KafkaConnections, topic: str) -> None:
+    from penstock.client.transactions.limits import topic_config  # noqa: PLC0415 - lazy
+
+    policy = (topic_config(connections, topic, ("cleanup.policy",)) or {}).get("cleanup.policy") or ""
+    if "compact" in policy:
+        typer.echo(
+            f"Warning: topic {topic} has cleanup.policy={policy}, so Kafka keeps only the newest dead letter "
+            "of each key. Older ones may be gone already. Set cleanup.policy=delete.",
+            err=True,
+        )
 
 
 def _chosen(
@@ -128,6 +165,7 @@ def _chosen(
     from penstock.sink.dead_letters.found import places_of, read_dead_letters  # noqa: PLC0415 - lazy
 
     places = places_of(connections, topic)
+    _warn_if_compacted(connections, topic)
     for place in places:
         if place.open_count:
             typer.echo(

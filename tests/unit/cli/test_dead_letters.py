@@ -141,6 +141,41 @@ def test_they_go_into_another_topic(
     assert (scene.values(), scene.values(other)) == ([], sorted(_VALUES))
 
 
+def test_what_was_put_into_another_topic_is_left_out_and_named(
+    scene: Scene, fake_kafka: FakeKafka, unique_topic: Callable[..., str]
+) -> None:
+    other = unique_topic("other")
+    fake_kafka.create_topic(other, config=_KEPT)
+    assert "Left out" not in scene.run("requeue", "--reason", "amount", "--into", other, "--yes").stderr
+    shown = scene.run("show").stdout.splitlines()
+    assert [line.endswith(f" (is in {other}, and not back in {scene.orders})") for line in shown] == [
+        True,
+        False,
+        True,
+    ]
+    told = (
+        f"Left out: 2 dead letters, whose records were put into {other} before. requeue puts "
+        f"each record back once, so it does not put these into {scene.orders} too. "
+    )
+    assert told in scene.run("requeue").stderr
+    assert told in scene.run("requeue", "--yes").stderr
+    assert scene.values() == [b"x"]
+    again = scene.run("requeue", "--reason", "amount", "--into", other, "--yes").stderr
+    assert f"2 dead letters, whose records were put into {other} before.\n" in again
+    assert len(scene.values(other)) == 2
+
+
+def test_a_compacted_topic_of_dead_letters_is_named(scene: Scene, fake_kafka: FakeKafka) -> None:
+    assert "compact" not in scene.run("show").stderr
+    fake_kafka.create_topic("compacted-bad", config={"cleanup.policy": "compact"})
+    for command in ("show", "requeue"):
+        arguments = ["dead-letters", command, "compacted-bad", "-b", scene.servers]
+        result = CliRunner().invoke(app, arguments, catch_exceptions=False)
+        assert (
+            "topic compacted-bad has cleanup.policy=compact, so Kafka keeps only the newest" in result.stderr
+        )
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [(["--since", "noon"], "--since, got 'noon'"), (["--until", "noon"], "--until, got 'noon'")],

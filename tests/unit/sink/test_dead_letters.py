@@ -17,7 +17,7 @@ from penstock.client.transactions.steps import TransactionProtocol
 from penstock.codec import HEADERS_TYPE, RecordBatchBuilder, RecordBatchDecoder, RecordColumns
 from penstock.errors import DecisionLogError, OptionError, RowError, UnknownTopicOrPartitionError
 from penstock.sink.dead_letters.found import HEADER_PREFIX, DeadLetter
-from penstock.sink.dead_letters.notes import NOTES_SUFFIX, decode_note
+from penstock.sink.dead_letters.notes import NOTES_SUFFIX, decode_note, topic_of_note
 from penstock.sink.dead_letters.requeue import Requeue
 from penstock.table import _bad_records
 from penstock.testing.fake.batches import Batch
@@ -268,6 +268,12 @@ def test_a_note_that_cannot_be_read_stops_everything(cluster: SinkCluster) -> No
 def test_another_record_is_not_a_note(key: bytes | None, value: bytes | None) -> None:
     with pytest.raises((KeyError, TypeError, ValueError)):
         decode_note(key, value)
+
+
+@pytest.mark.parametrize("value", [None, b"5", b'{"version": 1}', b'{"version": 1, "into": ["orders"]}'])
+def test_a_note_without_a_topic_is_not_read(value: bytes | None) -> None:
+    with pytest.raises((KeyError, TypeError, ValueError)):
+        topic_of_note(value)
 
 
 def test_dead_letters_behind_an_open_transaction_are_named(

@@ -14,6 +14,7 @@ what this version cannot read is an error, never a record that is not back; note
 from __future__ import annotations
 
 import json
+import sys
 
 from penstock.errors import ClientError, DecisionLogError
 from penstock.sink.dead_letters.found import DeadLetter, Origin
@@ -48,13 +49,19 @@ def decode_note(key: bytes | None, value: bytes | None) -> Origin:
     return Origin(str(stored["topic"]), partition, offset, timestamp_ms, str(stored["digest"]))
 
 
+def topic_of_note(value: bytes | None) -> str:
+    """Return the topic that the record was put into; raises as `decode_note` does."""
+    topic, _ = json.loads(value or b"")["into"]
+    return sys.intern(str(topic))  # it is in memory once, and not for each note
+
+
 class NotesTopic(DecisionTopic):
     """The notes of one topic of dead letters. It has the steps of a decision log, and its own messages."""
 
     what_it_is = "It says which dead letters are back. Nothing was put back."
 
-    def known_from(self, first: int, *, waits: bool) -> tuple[set[Origin], int]:
-        """Return what notes from an offset on say is back, and the offset to go on with.
+    def known_from(self, first: int, *, waits: bool) -> tuple[dict[Origin, str], int]:
+        """Return what notes from an offset on say is back, and in which topic, and the offset to go on with.
 
         Args:
             first: offset to begin with.
@@ -66,10 +73,11 @@ class NotesTopic(DecisionTopic):
         end = self.stable_end(waits=waits)
         if end < first:
             raise self.cut_back(first, end)
-        found = set[Origin]()
+        found = dict[Origin, str]()
         for record in self.read(first, end):
             try:
-                found.add(decode_note(record.key, record.value))
+                origin = decode_note(record.key, record.value)
+                found[origin] = topic_of_note(record.value)
             except (KeyError, TypeError, ValueError) as error:
                 raise DecisionLogError(
                     f"Expected a note about a dead letter at offset {record.offset} of {self.topic}, got "

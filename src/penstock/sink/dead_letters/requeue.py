@@ -7,6 +7,7 @@ before the notes are read, so no other command can commit a note that is not rea
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -77,16 +78,19 @@ class Requeue:
                 value=target,
             )
         self._connections = connections
-        self._edit, self._is_new_time = edit, is_new_time
+        self._target, self._edit, self._is_new_time = target, edit, is_new_time
         self._targets = Targets(connections, target, is_new_time=is_new_time)
         self._transactions = Transactions(connections)
         self._notes = NotesTopic(connections, topic + NOTES_SUFFIX)
         self._transactional_id = topic + REQUEUE_SUFFIX
-        self._known: set[Origin] = set()
+        self._known: dict[Origin, str] = {}
         self._read_to = 0
+        self.left_out: Counter[tuple[str, str]] = Counter()
+        """How many dead letters `run` left out, because of the record in the first topic. They were for the
+        second one."""
 
-    def known(self) -> set[Origin]:
-        """Return what is back already. Changes nothing.
+    def known(self) -> dict[Origin, str]:
+        """Return what is back already, and in which topic. Changes nothing.
 
         Raises:
             AuthorizationError: this user may not read the notes.
@@ -96,7 +100,7 @@ class Requeue:
         check_topics(self._connections, [self._notes.topic], [Operation.READ], effect, may_be_missing=True)
         if self._notes.incarnation(is_expected=False) is not None:
             self._read_notes(waits=False)
-        return set(self._known)
+        return dict(self._known)
 
     def run(self, letters: Iterable[DeadLetter]) -> Iterator[DeadLetter]:
         """Put dead letters back, and yield each that is back now. Those that are back already are left out.
@@ -124,6 +128,10 @@ class Requeue:
                     # The topic takes less than this in one record batch.
                     middle = len(next_ones) // 2
                     waiting += [next_ones[middle:], next_ones[:middle]]
+
+    def wanted(self, letter: DeadLetter) -> str:
+        """Return the topic for a dead letter."""
+        return self._target or letter.origin.topic
 
     def place(self, letter: DeadLetter) -> TopicPartition:
         """Return the topic partition into which a dead letter goes; raises as `run` does."""
@@ -174,7 +182,7 @@ class Requeue:
 
     def _read_notes(self, *, waits: bool) -> None:
         found, self._read_to = self._notes.known_from(self._read_to, waits=waits)
-        self._known |= found
+        self._known.update(found)
 
     # ----- writing
 
@@ -185,8 +193,10 @@ class Requeue:
         )
         self._read_notes(waits=True)
         new = list({each.origin: each for each in some if each.origin not in self._known}.values())
+        known = [(self._known[each.origin], self.wanted(each)) for each in some if each.origin in self._known]
         if new:
             self._write(identity, new)
+        self.left_out.update(known)
         return new
 
     def _write(self, identity: TransactionIdentity, letters: Sequence[DeadLetter]) -> None:
@@ -209,7 +219,7 @@ class Requeue:
         result = self._transactions.end([identity], is_commit=True)[identity]
         if result.state is not EndState.DONE:
             raise result.error or TransactionError(f"Committing {identity} failed. Run the command again.")
-        self._known.update(each.origin for each in letters)
+        self._known.update((each.origin, self.wanted(each)) for each in letters)
 
     def _rows(self, letters: Sequence[DeadLetter]) -> pa.RecordBatch:
         headers = [[{"key": name, "value": value} for name, value in each.headers] for each in letters]
