@@ -35,6 +35,7 @@ class Reader(PlanOnly):
 
     read: list[str]
     kept: list[str]
+    filters: list[str]
 
     def scan(self, node: Scan) -> str:
         return Planner.scan(self, node)
@@ -43,7 +44,9 @@ class Reader(PlanOnly):
         self.read.append(
             ", ".join(f"{name} {kind}" for name, kind, _ in tables.declared_types(table.definition))
         )
-        self.kept.append(dict(table.definition.options).get("scan.row-filter", ""))
+        given = dict(table.definition.options)
+        self.kept.append(given.get("scan.row-filter", ""))
+        self.filters.append(given.get("scan.filter", ""))
         return f"v{len(self.read)}"
 
 
@@ -59,7 +62,7 @@ def reader(query: str, *, mode: str = "streaming", options: str = "", columns: s
     views: Any = Views()
     warnings: list[str] = []
     planner = Reader(catalog, Settings({MODE: mode}), views, lambda: "", warnings.append, {})
-    planner.read, planner.kept, planner.made_of = [], [], []
+    planner.read, planner.kept, planner.filters, planner.made_of = [], [], [], []
     traits = TraitsOf()
     planner.text(planner.plan(Fragment(query), Source(query), traits), traits)
     return planner
@@ -100,6 +103,39 @@ def test_each_scan_of_a_stream_leaves_out_its_own_rows_and_those_of_a_batch_the_
     assert reader(BOTH).kept == ["k = 1", "k = 2"]
     assert reader(BOTH, mode="batch").kept == [""]
     assert reader(BOTH.replace("2", "1"), mode="batch").kept == ["k = 1"]
+
+
+def test_scans_of_a_stream_that_differ_in_constants_alone_stay_one_source() -> None:
+    """Two sources would have two offsets, and one that is made of them later would lose the difference."""
+    query = "SELECT k FROM t WHERE k = 1 UNION ALL SELECT k FROM t WHERE k = 2"
+    assert reader(query).kept == [""]
+    assert reader(query.replace("2", "1")).kept == ["k = 1"]
+
+
+def test_records_are_left_out_of_a_batch_whose_scans_keep_other_rows() -> None:
+    columns = f"{COLUMNS}, o BIGINT METADATA FROM 'offset' VIRTUAL"
+    query = "SELECT k FROM t WHERE o < 5 AND k = 1 UNION ALL SELECT k FROM t WHERE o < 5 AND k = 2"
+    planner = reader(query, mode="batch", columns=columns)
+    assert (planner.filters, planner.kept) == (["offset < 5"], [""])
+
+
+@pytest.mark.parametrize("mode", ["streaming", "batch"])
+@pytest.mark.parametrize(
+    ("columns", "options", "query"),
+    [
+        ("k INT, kind STRING METADATA FROM 'row-kind' VIRTUAL", "'format' = 'debezium-json'", "k = 1"),
+        (
+            "`key` BYTES, `value` BYTES, topic STRING, `partition` INT",
+            "'scan.startup.mode' = 'earliest-offset'",
+            "topic = 'a'",
+        ),
+    ],
+)
+def test_a_table_that_cannot_leave_rows_out_is_read_whole(
+    columns: str, options: str, query: str, mode: str
+) -> None:
+    planner = reader(f"SELECT * FROM t WHERE {query}", mode=mode, columns=columns, options=options)
+    assert planner.kept == [""]
 
 
 def test_a_filter_of_the_user_stays() -> None:

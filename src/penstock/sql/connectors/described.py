@@ -164,9 +164,10 @@ class Kafka(Connector):
         return None if table is None or table.event_time is None else table.event_time.column
 
     @property
-    def has_row_filter(self) -> bool:
+    def takes_row_filter(self) -> bool:
+        """Return whether a read can have `scan.row-filter`, and the user has not set it."""
         table = self.config.either.table
-        return isinstance(table, TableSpec) and bool(table.row_filter)
+        return isinstance(table, TableSpec) and not table.row_filter
 
     @property
     def has_one_topic(self) -> bool:

@@ -20,7 +20,7 @@ from penstock.sql.plan.nodes import Changelog, Source
 from penstock.sql.plan.texts import quoted
 from penstock.sql.plan.types import INTEGERS
 from penstock.sql.run import _tables as tables
-from penstock.sql.run._changing import changes_of
+from penstock.sql.run._changing import changes_of, has_kind_column
 from penstock.sql.run.catalog import Table
 
 WANTED, KEPT = "scan.filter", "scan.row-filter"
@@ -66,7 +66,10 @@ def source_of(declared: Table, hinted: Options, *, is_batch: bool, drops_duplica
 
 
 def _compared(table: Table) -> tuple[str, ...]:
-    if not isinstance(table.connector, Kafka) or table.connector.has_row_filter:
+    """Return the columns by which a read of a topic can leave out rows."""
+    if not isinstance(table.connector, Kafka) or not table.connector.takes_row_filter:
+        return ()
+    if has_kind_column(table):  # its rows are append-only in SQL alone
         return ()
     columns = (each for each in table.definition.columns if isinstance(each, PhysicalColumn))
     return tuple(each.name for each in columns if each.type.name in (*INTEGERS, "STRING", "VARCHAR"))

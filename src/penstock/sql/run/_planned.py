@@ -77,9 +77,11 @@ class Planner:
     _columns: dict[Any, dict[str, list[FlinkType]]] = field(default_factory=dict)
     """The columns that the scans of a table read, with their types. All scans of a static table read the same
     ones, so that they see the same rows."""
-    _wanted: dict[Any, set[Options]] = field(default_factory=dict)
-    """Which records and rows each scan of a table wants, as options of its read. Those of a static table are
-    left out if all scans want the same ones."""
+    _wanted: dict[Any, set[str]] = field(default_factory=dict)
+    """Which records each scan of a static table wants. Others are left out if all scans want the same."""
+    _kept: dict[Any, set[str]] = field(default_factory=dict)
+    """Which rows the scans want that Spark reads once. Others are left out if all of them want the same,
+    so that scans that differ in WHERE alone stay one source of a stream, with one offset."""
 
     # ---- what binding asks
 
@@ -231,7 +233,8 @@ class Planner:
         plan = planned(bound, passes, is_batch=self.is_batch)
         for node in every_node(plan):
             if isinstance(node, Scan):
-                self._wanted.setdefault(node.source.key, set()).add(_wanted_by(node))
+                self._wanted.setdefault(node.source.key, set()).add(node.wanted)
+                self._kept.setdefault(_shared_by(node), set()).add(node.kept)
                 types = self._columns.setdefault(node.source.key, {})
                 for each in node.columns:
                     types.setdefault(each.name, []).append(each.type)
@@ -254,8 +257,7 @@ class Planner:
         declared_, options = key
         own = {each.name: [each.type] for each in node.columns}
         types = own if node.source.is_stream else self._columns[key]
-        if node.source.is_stream or len(self._wanted[key]) == 1:
-            options = (*options, *_wanted_by(node))
+        options = (*options, *self._narrowed(node))
         table = with_columns(declared_.hinted(options), types)
         has_offsets = isinstance(table.connector, Kafka) and not types.keys().isdisjoint(OFFSETS)
         wanted = (table, options, has_offsets, node.source.is_stream, self.foreign_zone)
@@ -265,6 +267,13 @@ class Planner:
             )
             self.opened[wanted] = self.views.named(frame)
         return self.opened[wanted]
+
+    def _narrowed(self, node: Scan) -> Options:
+        """Return the options by which the read of a scan leaves out what all scans of that read leave out."""
+        records, rows = self._wanted[node.source.key], self._kept[_shared_by(node)]
+        wanted = (WANTED, node.wanted if len(records) == 1 else "")
+        kept = (KEPT, node.kept if len(rows) == 1 else "")
+        return tuple((option, text) for option, text in (wanted, kept) if text)
 
     def _opened(self, table: Table, source: Source, *, has_offsets: bool) -> Any:
         frame = opened(table, self.views.spark, streaming=source.is_stream, has_offsets=has_offsets)
@@ -300,8 +309,10 @@ class Planner:
             raise script.error(str(found), max(node.offset, 0), state=found.path) from None
 
 
-def _wanted_by(node: Scan) -> Options:
-    return tuple((key, text) for key, text in ((WANTED, node.wanted), (KEPT, node.kept)) if text)
+def _shared_by(node: Scan) -> tuple[Any, ...]:
+    """Return what the scans have in common that Spark reads once: of a stream the columns too."""
+    columns = frozenset((each.name, each.type) for each in node.columns) if node.source.is_stream else ()
+    return (node.source.key, columns)
 
 
 def _with_offsets(plan: Output, context: PassContext) -> Output:
