@@ -61,6 +61,18 @@ def test_records_whose_topics_are_unknown_are_counted(monkeypatch: pytest.Monkey
         assert shown in _run(monkeypatch)
 
 
+def test_a_batch_that_was_taken_as_written_says_what_is_lost_and_what_is_unknown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    receipt = replace(RECEIPTS[0], taken_lost=3, unknown=RECEIPTS[0].transactions)
+    monkeypatch.setitem(globals(), "RECEIPTS", [receipt])
+    shown = _run(monkeypatch)
+    assert "taken as written without 3 records" in shown
+    assert "while it was unknown whether 4 records are committed" in shown
+    (found,) = json.loads(_run(monkeypatch, "--json"))
+    assert (found["taken_as_written_without"], found["taken_as_written_unknown"]) == (3, 4)
+
+
 @pytest.mark.parametrize("status", list(DecisionStatus))
 def test_a_batch_that_is_not_finished_has_its_status(status: DecisionStatus) -> None:
     decision = Decision("q", 2, status, 1, 4)
