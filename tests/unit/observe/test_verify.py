@@ -508,6 +508,17 @@ def test_a_record_of_a_batch_without_a_receipt_is_not_called_another_writer() ->
     assert "other-writer" in {each.kind for each in report.findings}
 
 
+def test_records_of_batches_that_ran_without_exactly_once_are_no_difference() -> None:
+    """They leave no receipt, so the next one says that they wrote nothing."""
+    history = next(each for each in map(_history, range(99)) if len(each.receipts) > 3)
+    history.is_copy, history.is_only_writer, history.has_other_writers = True, True, False
+    _with_idle_batch(history)
+    report = history.report()
+    kinds = {each.kind for each in report.findings}
+    assert (report.verdict, kinds) == (Verdict.NOT_PROVABLE, {"other-writer"})
+    assert _kinds(report) == {"nothing-written"}
+
+
 def test_equal_rows_take_no_memory_each() -> None:
     def side(count: int) -> Iterator[Part]:
         for first in range(0, count, 500):

@@ -78,6 +78,8 @@ def verify(  # noqa: PLR0913 - what the user says, and what logs and checkpoint 
     if not has_other_writers:
         told = [*report.findings, *(one for each in results for one in each.findings)]
         is_sure = is_only_writer and not any(each.kind == "no-receipt" for each in told)
+        # Batches that left no receipt may have written without exactly-once.
+        is_sure = is_sure and not any(len(one) for each in chosen for one in each.idle or ())
         report.findings += _others(written.others, is_sure=is_sure)
     for each, is_whole in zip(results, whole, strict=True):
         receipt = each.receipt
