@@ -1,9 +1,9 @@
 """Fuzz all compiled code under sanitizers: `python -m tests.fuzz --minutes 60 --seed 1`.
 
 Builds the compiled parts with AddressSanitizer and UndefinedBehaviorSanitizer, then gives each harness
-its turn, in a process of its own. Inputs that take a new way through the code are kept in `build/fuzz`
-and changed further. Prints for each harness its inputs, seconds of processor time and findings. A finding
-ends its turn, and its input is printed. The exit status is 1 then.
+its turn, in a process of its own, and one turn at least, whatever the minutes are. Inputs that take a new
+way through the code are kept in `build/fuzz` and changed further. Prints for each harness its inputs, seconds
+of processor time and findings. A finding ends its turn, and its input is printed. The exit status is 1 then.
 """
 
 from __future__ import annotations
@@ -122,9 +122,9 @@ def main() -> None:
     fuzzing = Fuzzing(given.seed, root, variables, {name: Tally() for name in names})
     end, number = time.monotonic() + 60 * given.minutes, 0
     seconds = min(TURN_S, 60 * given.minutes / len(names))
-    while time.monotonic() < end:
+    while number == 0 or time.monotonic() < end:
         for name in names:
-            if time.monotonic() < end:
+            if number == 0 or time.monotonic() < end:
                 fuzzing.turn(name, min(seconds, max(1.0, end - time.monotonic())), number)
         number += 1
         _say(fuzzing.table())

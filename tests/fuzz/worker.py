@@ -27,7 +27,8 @@ HARNESSES: dict[str, Callable[[int], Harness]] = {
     "confluent": Confluent,
     "rows": Rows,
 }
-LARGEST = 1 << 16
+FIRST_BYTES = 1 << 16
+"""Of a note, which grows with its input."""
 
 
 class Note:
@@ -35,11 +36,13 @@ class Note:
 
     def __init__(self, file: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(bytes(LARGEST))
+        file.write_bytes(bytes(FIRST_BYTES))
         with file.open("r+b") as opened:
-            self._memory = mmap.mmap(opened.fileno(), LARGEST)
+            self._memory = mmap.mmap(opened.fileno(), FIRST_BYTES)
 
     def tell(self, data: bytes) -> None:
+        if len(data) + 4 > len(self._memory):
+            self._memory.resize(2 * len(data) + 4)
         self._memory[:4] = len(data).to_bytes(4, "little")
         self._memory[4 : 4 + len(data)] = data
 

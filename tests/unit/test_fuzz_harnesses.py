@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 
 from tests.fuzz import sanitized
 from tests.fuzz.memory import exact_array, exact_values, plain
 from tests.fuzz.shapes import columns, rows
-from tests.fuzz.worker import HARNESSES
+from tests.fuzz.worker import FIRST_BYTES, HARNESSES, Note, noted
 
 
 def test_each_compiled_file_has_a_harness() -> None:
@@ -32,6 +33,13 @@ def test_what_a_harness_does_with_an_input_depends_on_the_input(name: str) -> No
         data = harness.mutated(chance, first, second)
         harness.check(data)
         again.check(data)
+
+
+def test_an_input_of_any_size_is_noted(tmp_path: Path) -> None:
+    note = Note(tmp_path / "input")
+    for size in (3, FIRST_BYTES, 5 * FIRST_BYTES, 0):
+        note.tell(b"x" * size)
+        assert noted(tmp_path / "input") == b"x" * size
 
 
 def test_arrays_in_exact_memory_have_the_same_values() -> None:
