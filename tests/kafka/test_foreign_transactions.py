@@ -123,7 +123,11 @@ def test_what_lag_says_to_run_ends_it(stuck: Stuck, monkeypatch: pytest.MonkeyPa
         return advice in looks[-1]
 
     # A look gives up on a busy coordinator after a moment, so that `lag --watch` goes on.
-    wait_until(names_the_program, f"lag to name {stuck.name}")
+    try:
+        wait_until(names_the_program, f"lag to name {stuck.name}")
+    except AssertionError as error:
+        error.add_note(f"lag said at last:\n{looks[-1]}")
+        raise
     shown = looks[-1]
     assert shown.count(stuck.name) == 2 + 2, "a sentence for each topic partition, one about the command"
     command = re.search(r"`penstock (.*)`", shown)
