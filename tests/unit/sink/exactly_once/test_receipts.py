@@ -17,9 +17,10 @@ from penstock.sink.exactly_once._log_contents import LogContents
 from penstock.sink.exactly_once._log_records import LogLocation, LogRecord
 from penstock.sink.exactly_once._probes import Step, observe
 from penstock.sink.exactly_once.by_hand import Resolution, TransactionTools
-from penstock.sink.exactly_once.committable import Committable, TargetTopic, TaskSpan
+from penstock.sink.exactly_once.committable import Committable, TargetTopic, TaskReport, TaskSpan
 from penstock.sink.exactly_once.decision import DecidedTransaction, Decision, DecisionStatus, Outcome
 from penstock.sink.exactly_once.digest import RecordDigest, form_of
+from penstock.sink.exactly_once.driver_side import DriverSide
 from penstock.sink.exactly_once.log import _RECORD_OVERHEAD_BYTES, DecisionLog
 from penstock.sink.exactly_once.log_topic import DecisionTopic
 from penstock.sink.exactly_once.names import TransactionNames
@@ -50,6 +51,24 @@ def receipts(cluster: SinkCluster) -> list[Receipt]:
     log = DecisionLog(cluster.log_store, PREFIX)
     assert log.open(create=False)
     return log.receipts()
+
+
+def commit_and_lose(cluster: SinkCluster, side: DriverSide, reports: list[TaskReport]) -> Committable:
+    """Commit a batch whose second part times out when the batch is decided. Return that part."""
+    lost = reports[1].committable
+    assert lost is not None
+
+    def time_out(step: Step) -> None:
+        if step is Step.DECIDED:
+            cluster.time_out(lost.identity.transactional_id)
+
+    observe(time_out)
+    try:
+        with pytest.raises(TransactionsLostError):
+            side.commit(reports, facts=FACTS)
+    finally:
+        observe(None)
+    return lost
 
 
 @BOTH
@@ -136,19 +155,7 @@ def test_a_batch_that_is_taken_as_written_says_how_many_records_it_lacks() -> No
     side = driver(cluster)
     side.commit(with_spans(run_tasks(cluster, side.recover(), 0)), facts=FACTS)
     reports = with_spans(run_tasks(cluster, side.recover(), 1))
-    lost = reports[1].committable
-    assert lost is not None
-
-    def time_out(step: Step) -> None:
-        if step is Step.DECIDED:
-            cluster.time_out(lost.identity.transactional_id)
-
-    observe(time_out)
-    try:
-        with pytest.raises(TransactionsLostError):
-            side.commit(reports, facts=FACTS)
-    finally:
-        observe(None)
+    lost = commit_and_lose(cluster, side, reports)
     tools = TransactionTools(TransactionNames(PREFIX), cluster.transactions, cluster.log_store)
     tools.resolve(QUERY, Resolution.TAKE_AS_WRITTEN)
     following = driver(cluster)
@@ -181,19 +188,7 @@ def test_the_receipt_of_a_replay_of_lost_parts_names_the_parts_that_stayed() -> 
     cluster = SinkCluster()
     side = driver(cluster)
     reports = with_spans(run_tasks(cluster, side.recover(), 0))
-    lost = reports[1].committable
-    assert lost is not None
-
-    def time_out(step: Step) -> None:
-        if step is Step.DECIDED:
-            cluster.time_out(lost.identity.transactional_id)
-
-    observe(time_out)
-    try:
-        with pytest.raises(TransactionsLostError):
-            side.commit(reports, facts=FACTS)
-    finally:
-        observe(None)
+    lost = commit_and_lose(cluster, side, reports)
     again = driver(cluster)
     mandate = again.recover()
     replay = [run_task(cluster, mandate, 0, at) for at in range(3)]
