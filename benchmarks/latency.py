@@ -114,7 +114,9 @@ def watch(
     is_ready.set()
     seen, over_s, silent_s = Seen(), float("inf"), float("inf")
     while not wanted.value or seen.count < wanted.value:
-        messages = consumer.consume(1_000, 0.005)
+        # A consume() with a time-out waits for all of its messages or the time-out, also when some are there.
+        first = consumer.poll(0.005)
+        messages = [] if first is None else [first, *consumer.consume(1_000, 0)]
         for message in messages:
             if message.error() is None:
                 seen.add(message.value(), time.monotonic_ns())

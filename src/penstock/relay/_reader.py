@@ -51,6 +51,11 @@ class Reader:
         self._busy |= {fetch.node_id: fetch for fetch in fetches}
         return fetches
 
+    def rests_until(self, at_ms: int) -> bool:
+        """Return whether no answer can come before this moment, because every broker is asked later."""
+        resume_at_ms = (self._resume_at_ms.get(each, 0) for each in self._positions)
+        return not self._busy and min(resume_at_ms, default=at_ms) >= at_ms
+
     def answer(self, fetch: Fetch, reply: Reply, now_ms: int) -> Iterator[Fetched]:
         """Yield what was read, and move on.
 

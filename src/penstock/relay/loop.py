@@ -109,7 +109,8 @@ class LoopSettings:
         transactional_ids: one for each lane.
         positions: the group's offset of every topic partition of this task, when the plan was made. The
             group can only have moved on.
-        commit_interval_ms: the age at which a transaction is ended.
+        commit_interval_ms: the age at which a transaction is ended. It is ended earlier if nothing more is
+            read until then.
         max_transaction_bytes: the size at which it is ended earlier, and nothing more is read into it.
         transaction_timeout_ms: when the broker aborts a transaction.
         faults_max: how many faults in a row, without a committed transaction between them, end the loop.
@@ -228,7 +229,9 @@ class Loop:
         return self._content.size_bytes < self._settings.max_transaction_bytes
 
     def _is_due(self, now_ms: int) -> bool:
-        is_old = now_ms - self._filled_since_ms >= self._settings.commit_interval_ms
+        """Return whether to end the transaction: it is full or old, or nothing more is read until it is."""
+        old_at_ms = self._filled_since_ms + self._settings.commit_interval_ms
+        is_old = now_ms >= old_at_ms or self._reader.rests_until(old_at_ms)
         return is_old or self._is_stopping or self._content.size_bytes >= self._settings.max_transaction_bytes
 
     def answer(self, request: Request, reply: Reply, now_ms: int) -> None:

@@ -43,6 +43,7 @@ class Driver:
         *kept: type[Request],
         lanes: int = 1,
         plan_check_ms: int = 0,
+        commit_interval_ms: int = 10,
         new_content: Callable[[], Content] = Records,
         guarantee: DeliveryGuarantee = DeliveryGuarantee.EXACTLY_ONCE,
     ) -> None:
@@ -55,7 +56,7 @@ class Driver:
         settings = LoopSettings(
             ids,
             {TOPIC_PARTITION: 0},
-            commit_interval_ms=10,
+            commit_interval_ms=commit_interval_ms,
             max_transaction_bytes=20,
             plan_check_ms=plan_check_ms,
             guarantee=guarantee,
@@ -242,6 +243,23 @@ def test_a_slow_target_holds_the_source_back() -> None:
     assert last - first < 3 * 20 + 9  # one that is ended, one that is filled, and one answer
     driver.answer(Done(TransactionIdentity("id-0", 1, 1)))
     assert Fetch in kinds(driver.turn(records=9))
+
+
+def test_a_transaction_does_not_wait_for_its_interval_if_nothing_more_is_read_until_then() -> None:
+    driver = Driver(Fetch, commit_interval_ms=40)  # so a broker is asked 10 ms after a small answer
+    turns = iter(range(100))
+    written_at_ms, asked_at_ms = [], []
+    while next(turns, None) is not None:
+        sent = kinds(driver.turn())
+        written_at_ms += [driver.now_ms] * sent.count(Produce)
+        asked_at_ms += [driver.now_ms] * sent.count(Fetch)
+        if driver.kept and driver.now_ms - asked_at_ms[-1] == 5:  # an answer takes 5 ms
+            driver.answer(driver.reply(driver.kept[0], 1))
+    # Answers come 0, 15 and 30 ms after the first one. The last is written at once, because the next comes
+    # after 40 ms. It is the first of the next transaction.
+    assert {later - earlier for earlier, later in itertools.pairwise(written_at_ms)} == {45}
+    first = written_at_ms[0]
+    assert first - (asked_at_ms[0] + 5) < 40, "it waited for its interval"
 
 
 class SlowFunction:

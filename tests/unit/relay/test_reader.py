@@ -39,6 +39,17 @@ def test_a_leader_that_moves_while_a_fetch_is_under_way_does_not_double_records(
     assert found == [range(10, 20) if is_old_first else range(10, 30)]
 
 
+def test_a_reader_rests_only_while_every_broker_is_asked_later() -> None:
+    reader = Reader(dict.fromkeys((HERE, THERE), 0), {HERE: 1, THERE: 2}.get, 5)
+    assert not reader.rests_until(1)
+    here, there = reader.plan(0)
+    list(reader.answer(here, Done([Fetched(HERE, 0, 1, range(1), size_bytes=100)]), 1))
+    assert not reader.rests_until(1)  # the other broker may answer
+    list(reader.answer(there, Done([Fetched(THERE, 0, 1, range(1), size_bytes=100)]), 3))
+    assert reader.rests_until(6)  # from 1 + 5 on
+    assert not reader.rests_until(7)
+
+
 @given(st.data())
 def test_each_record_is_read_once_in_order(data: st.DataObject) -> None:
     leaders = {HERE: 1, THERE: 1}
