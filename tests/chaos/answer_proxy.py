@@ -138,9 +138,11 @@ class AnswerProxies:
         with self._lock:
             return self._armed is None
 
-    def cut(self) -> None:
-        """Break all connections that are open now."""
+    def cut(self) -> bool:
+        """Break all connections that are open now. Return whether there was one."""
+        has_one = bool(self._writers)
         self._loop.call_soon_threadsafe(self._cut)
+        return has_one
 
     def _cut(self) -> None:
         for writer in list(self._writers):

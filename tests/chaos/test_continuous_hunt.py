@@ -5,19 +5,21 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from penstock.devbroker import DevCluster
 from tests import judge
+from tests.chaos import continuous_hunt
 from tests.chaos.answer_proxy import (
     APIS,
     DOUBLED_REQUEST,
@@ -29,7 +31,8 @@ from tests.chaos.answer_proxy import (
     AnswerProxies,
     Strike,
 )
-from tests.chaos.continuous_hunt import How, Round, hunt, table
+from tests.chaos.continuous_hunt import How, hunt, table, until_told
+from tests.chaos.copied_once import check_copy
 from tests.chaos.spark_cluster import SparkCluster
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -55,30 +58,67 @@ def test_each_record_once_whatever_is_disturbed(broker: DevCluster, tmp_path: Pa
     ],
 )
 def test_the_judge_finds_what_is_wrong(
-    broker: DevCluster, topic_name: str, tmp_path: Path, values: tuple[int, ...], words: str | None
+    broker: DevCluster, topic_name: str, values: tuple[int, ...], words: str | None
 ) -> None:
-    how: Any = How(broker, None, None, tmp_path)  # type: ignore[arg-type]
-    one = Round(how, topic_name[-20:], "1")
-    for topic, written in ((one._source, range(4)), (one._target, values)):
+    source, target = f"{topic_name}-source", f"{topic_name}-target"
+    for topic, written in ((source, range(4)), (target, values)):
         judge.create_topic(broker.bootstrap_servers, topic)
         judge.produce(broker.bootstrap_servers, topic, *((b"key", b"%d" % each) for each in written))
-    one.record_count = 4
-    try:
-        if words is None:
-            one._check()
-            return
-        with pytest.raises(AssertionError, match=words):
-            one._check()
-    finally:
-        one._connections.close()
+    expected = nullcontext() if words is None else pytest.raises(AssertionError, match=words)
+    with expected:
+        check_copy(broker.bootstrap_servers, source, target, 4, timeout_s=PATIENCE_S)
 
 
 def test_the_table_has_each_fault() -> None:
     said = table(Counter(worker=2, executor=1), 1_234, 5)
     assert said.splitlines() == [
         "| fault (seed 5) | times |", "|---|---|", "| executor | 1 |", "| worker | 2 |",
-        "| all, with 1,234 records | 3 |",
+        "| all, with 1,234 records | 3 |", "not judged: 0 faults",
     ]  # fmt: skip
+
+
+class Planned:
+    """A round that has three faults, or is interrupted after them."""
+
+    ends: ClassVar[list[BaseException | None]] = []
+
+    def __init__(self, *_: object) -> None:
+        self.faults, self.record_count = Counter(worker=3), 10
+
+    def run(self, *_: object) -> None:
+        if (end := self.ends.pop(0)) is not None:
+            raise end
+
+    def close(self) -> None:
+        pass
+
+
+def test_faults_of_a_round_that_was_not_judged_do_not_count(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(continuous_hunt, "Round", Planned)
+    how: Any = None
+    Planned.ends = [None, None, KeyboardInterrupt()]
+    with pytest.raises(KeyboardInterrupt):
+        hunt(how, 5, 100, in_round=3)
+    said = capsys.readouterr().out
+    assert "round 2 of seed 5 was interrupted, and is not judged, after {'worker': 3}" in said
+    assert said.endswith("| all, with 20 records | 6 |\nnot judged: 3 faults\n")
+
+
+def test_a_signal_ends_the_faults_and_a_second_one_the_hunt() -> None:
+    before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        is_over = until_told(float("inf"))
+        assert not is_over()
+        signal.raise_signal(signal.SIGTERM)
+        assert is_over()
+        with pytest.raises(SystemExit):
+            signal.raise_signal(signal.SIGINT)
+        assert until_told(0.0)()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 # ----- the proxy
@@ -203,5 +243,5 @@ def test_all_connections_are_cut() -> None:
     with through_proxy() as (_, proxies, client):
         send(client, PRODUCE + b"1")
         assert _read(client) == PRODUCE + b"1"
-        proxies.cut()
+        assert proxies.cut()
         assert _read(client) == b""
