@@ -16,6 +16,8 @@ from unittest.mock import patch
 from penstock.client.produce.spans import WrittenSpan
 from penstock.client.transactions.markers import Witness
 from penstock.client.transactions.steps import TransactionIdentity, TransactionProtocol
+from penstock.relay.messages import Totals
+from penstock.relay.notes import TaskNote, query_of, task_note_of, topic_id_of
 from penstock.sink.dead_letters.found import DeadLetter, Origin
 from penstock.sink.dead_letters.notes import decode_note, encode_note, key_of_note
 from penstock.sink.exactly_once import _log_records as records
@@ -123,6 +125,8 @@ _RECEIPTS = (
     "log: receipt taken as written, with an unknown outcome",
 )
 _NOTE = "note of a dead letter"
+_TASK_NOTE = TaskNote(7, 2, 1, 3, Totals(1_000, 990, 41, 64_000, 21_000, 6, 3, 1))
+_TASK = "note of a continuous task"
 _SEAL = Seal(0x10000002A, "0123456789abcdef", 7, frozenset([(5, "aa"), (6, "bb")]))
 
 Texts = dict[str, str]
@@ -156,6 +160,7 @@ def made() -> Texts:
         **{f"offset: {name}": json.dumps(each.to_json()) for name, each in (OFFSETS | MADE_OFFSETS).items()},
         **{name: text.decode() for name, text in log.items()},
         "seal of a state": _SEAL.to_json().decode(),
+        _TASK: _TASK_NOTE.text(_IDS["a"], "0123456789ab"),
         "query.json": _note(),
         "id of a transaction": _NAMES.data_id(3, 1),
         "id of the driver's transactions": _NAMES.committer_id,
@@ -183,6 +188,10 @@ def read(texts: Texts) -> dict[str, Any]:
     return found | _read_others(texts)
 
 
+def _read_task(text: str) -> Any:
+    return task_note_of(text), topic_id_of(text), query_of(text)
+
+
 def _read_others(texts: Texts) -> dict[str, Any]:
     value = {name: text.encode() for name, text in texts.items()}
     return {
@@ -198,6 +207,7 @@ def _read_others(texts: Texts) -> dict[str, Any]:
             if _NOTE in value
             else {}
         ),
+        **({_TASK: _read_task(texts[_TASK])} if _TASK in texts else {}),
         "seal of a state": parse_seal(value["seal of a state"], "seal"),
         "id of a transaction": _NAMES.parse(texts["id of a transaction"]),
     }

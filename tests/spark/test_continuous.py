@@ -442,6 +442,10 @@ def test_rows_of_formats(spark: SparkSession, copy: Copy) -> None:
         wait_until(lambda: copy.offset_sum == 91, "all is read", progress=lambda: copy.offset_sum)
     finally:
         query.stop()
+    reports = query.recentProgress
+    assert sum(each["numSkippedRecords"] for each in reports) == query.status["numSkippedRecords"] == 1
+    assert sum(each["numInputBytes"] for each in reports) == query.status["numInputBytes"] > 91 * 20
+    assert query.status["numDeadLetters"] == query.status["numIgnoredRecords"] == 0
     found = judge.consume_all(copy.bootstrap, copy.target)
     assert {(record.key, record.value) for record in found} == {
         (b'{"double":%d}' % (2 * number), b'{"double":%d,"name":"n%d"}' % (2 * number, number))

@@ -53,7 +53,7 @@ class SinkState:
     Attributes:
         guarantee: the value of `sink.delivery-guarantee`.
         totals: by `TOTALS`, over the batches since the source was started. A continuous query knows only
-            `records` and `transactions`.
+            `records`, `batch_bytes` and `transactions`.
         gauges: by `GAUGES`; a missing one is unknown.
         batches: how many were written.
         failed: how many Spark gave up.
@@ -75,9 +75,9 @@ class SinkState:
 
     @property
     def compression_ratio(self) -> float | None:
-        """Return bytes before compression divided by bytes after it; None before the first record."""
-        after = self.totals.get("batch_bytes")
-        return self.totals["plain_bytes"] / after if after else None
+        """Return bytes before compression divided by bytes after it; None if one of them is unknown."""
+        before, after = self.totals.get("plain_bytes"), self.totals.get("batch_bytes")
+        return before / after if before is not None and after else None
 
     def oldest_transaction_ms(self, now_ms: int) -> int:
         """Return the age of the oldest open transaction, at most: 0 if none is open.

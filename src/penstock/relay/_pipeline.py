@@ -89,12 +89,8 @@ class Content(Protocol):
         """Return the memory that it takes."""
 
     @property
-    def records_in(self) -> int:
-        """Return how many records were added."""
-
-    @property
-    def records_out(self) -> int:
-        """Return how many records it writes."""
+    def counts(self) -> Totals:
+        """Return what it holds, as one transaction. The bytes to write are known after `build`."""
 
     def add(self, topic_partition: TopicPartition, rows: object) -> int:
         """Add what was read from a topic partition of the source. Return how many milliseconds it took."""
@@ -217,7 +213,7 @@ class Pipeline:
             delivery.add(batch)
             topic_partitions.append(batch.topic_partition)
         written = sorted(set(topic_partitions))
-        self._totals = self._totals.with_transaction(content.records_in, content.records_out)
+        self._totals = self._totals.plus(content.counts)
         stages = deque(self._stages)
         self._closed.append(Transaction(lane, positions, delivery, written, now_ms, stages, self._totals))
 

@@ -56,7 +56,7 @@ class QueryFigures:
         return []
 
     def totals(self) -> dict[str, int]:
-        """Return the values of the whole query. Those of its tasks' bytes and bad records are unknown."""
+        """Return the values of the whole query."""
         supervisor, progress = self._supervisor, self._supervisor.progress
         committed = progress.committed
         idle_since_s = progress.idle_since_s
@@ -66,6 +66,10 @@ class QueryFigures:
             "sourceIdleTime": idle_ms,
             "KafkaSourceReader.commitsSucceeded": committed.transactions,
             "numRecordsIn": committed.records_in,
+            "numBytesIn": committed.bytes_in,
+            "decodeErrors.skipped": committed.skipped,
+            "decodeErrors.deadLetters": committed.dead_letters,
+            "decodeErrors.ignored": committed.ignored,
             "continuous.tasks": self._task_count,
             "continuous.tasksBegun": supervisor.begun_tasks,
             "continuous.taskStarts": progress.task_starts,
@@ -76,7 +80,11 @@ class QueryFigures:
     def written(self) -> dict[str, int]:
         """Return what was written, by the names of a sink's totals."""
         committed = self._supervisor.progress.committed
-        return {"records": committed.records_out, "transactions": committed.transactions}
+        return {
+            "records": committed.records_out,
+            "batch_bytes": committed.bytes_out,
+            "transactions": committed.transactions,
+        }
 
     @property
     def _task_count(self) -> int:

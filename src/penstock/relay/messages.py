@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import add, sub
 from typing import Any, NamedTuple
 
 from penstock.client.produce.delivery import PlannedRequest
@@ -18,15 +19,35 @@ class Request:
 
 
 class Totals(NamedTuple):
-    """How much a task has committed since its process began."""
+    """How much a transaction holds, or a task has committed since its process began.
+
+    Attributes:
+        records_in: that were read, bad ones too.
+        records_out: that were written to the target.
+        transactions: that were committed.
+        bytes_in: of what was read, in Arrow.
+        bytes_out: of the record batches of these records, compressed.
+        skipped: bad records that were left out, because the policy says so.
+        dead_letters: bad records that went to the topic of dead letters.
+        ignored: records that gave no row, because the format ignores what it cannot parse.
+    """
 
     records_in: int = 0
     records_out: int = 0
     transactions: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    skipped: int = 0
+    dead_letters: int = 0
+    ignored: int = 0
 
-    def with_transaction(self, records_in: int, records_out: int) -> Totals:
-        """Return the totals with one more transaction."""
-        return Totals(self.records_in + records_in, self.records_out + records_out, self.transactions + 1)
+    def plus(self, more: Totals) -> Totals:
+        """Return the sum of both."""
+        return Totals(*map(add, self, more))
+
+    def minus(self, less: Totals) -> Totals:
+        """Return what these totals have more."""
+        return Totals(*map(sub, self, less))
 
 
 NOTHING = Totals()

@@ -13,6 +13,9 @@ from penstock.relay.messages import Totals
 
 _FORM = CONTINUOUS_FORM
 _UNKNOWN, _QUERY = "-", ":"
+_OF_TASK = 4
+_KNOWN_TOTALS = (3, len(Totals._fields))
+"""How many totals a note may have. The first notes said nothing of bytes and bad records."""
 
 
 class TaskNote(NamedTuple):
@@ -34,7 +37,7 @@ class TaskNote(NamedTuple):
 
     def text(self, topic_id: object, query: str | None = None) -> str:
         """Return the note for the offsets of one topic."""
-        words = (*self[:4], *self.totals)
+        words = (*self[:_OF_TASK], *self.totals)
         return f"{plan_note(topic_id, query)} {' '.join(map(str, words))}"
 
 
@@ -67,8 +70,10 @@ def _noted(note: str) -> tuple[str, str]:
 
 def task_note_of(note: str) -> TaskNote | None:
     """Return what a task has said; None if no task has written the note."""
-    words = note.split(" ")
-    if words[0] != _FORM or len(words) != 9 or not all(word.isdigit() for word in words[2:]):
+    form, *words = note.split(" ")
+    numbers = words[1:]
+    has_all = len(numbers) - _OF_TASK in _KNOWN_TOTALS
+    if form != _FORM or not has_all or not all(each.isdigit() for each in numbers):
         return None
-    generation, number, attempt, start_count, *totals = map(int, words[2:])
+    generation, number, attempt, start_count, *totals = map(int, numbers)
     return TaskNote(generation, number, attempt, start_count, Totals(*totals))

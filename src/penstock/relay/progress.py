@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import reduce
 from typing import Any
 
 from penstock.client.cluster.log_offsets import CommittedOffset
@@ -96,25 +97,37 @@ class Progress:
     def _report(
         self, positions: Mapping[TopicPartition, int], generation: int, now_s: float
     ) -> dict[str, Any]:
-        new = Totals(*(now - before for now, before in zip(self.committed, self._before, strict=True)))
+        new = self.committed.minus(self._before)
         seconds = max(0.001, now_s - self._before_s)
         moment = datetime.fromtimestamp(now_s, UTC).isoformat(timespec="milliseconds")
         return {
             **self._names,
             "timestamp": moment.replace("+00:00", "Z"),
             "generation": generation,
-            "numInputRows": new.records_in,
+            **figures_of(new),
             "inputRowsPerSecond": round(new.records_in / seconds, 1),
-            "numOutputRows": new.records_out,
-            "numTransactions": new.transactions,
             "numTaskStarts": self.task_starts,
             "startOffset": _by_topic(self.positions),
             "endOffset": _by_topic(positions),
         }
 
 
+def figures_of(totals: Totals) -> dict[str, int]:
+    """Return totals under the names that users see."""
+    return {
+        "numInputRows": totals.records_in,
+        "numInputBytes": totals.bytes_in,
+        "numOutputRows": totals.records_out,
+        "numOutputBytes": totals.bytes_out,
+        "numTransactions": totals.transactions,
+        "numDeadLetters": totals.dead_letters,
+        "numSkippedRecords": totals.skipped,
+        "numIgnoredRecords": totals.ignored,
+    }
+
+
 def _sum(*totals: Totals) -> Totals:
-    return Totals(*(sum(column) for column in zip(*totals, strict=True)))
+    return reduce(Totals.plus, totals)
 
 
 def _by_topic(positions: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +21,7 @@ from penstock.client.settings import ProduceSettings
 from penstock.codec import RecordBatchBuilder, RecordColumns, group_rows, murmur2_partitions
 from penstock.errors import RowError
 from penstock.options.config import DeliveryGuarantee
+from penstock.relay.messages import Totals
 from penstock.types import TopicPartition
 
 RECORD_COLUMNS = ("key", "value", "headers", "timestamp")
@@ -46,6 +47,14 @@ class Writes:
         return (self.target,) if self.dead_letter_topic is None else (self.target, self.dead_letter_topic)
 
 
+class BadCounts(NamedTuple):
+    """How many records could not be decoded, by what happened to them; see `Totals`."""
+
+    skipped: int = 0
+    dead_letters: int = 0
+    ignored: int = 0
+
+
 class RecordMaker(Protocol):
     """Makes the records to write from those that were read. One for each task."""
 
@@ -58,6 +67,9 @@ class RecordMaker(Protocol):
 
     def dead_letters(self) -> Iterable[pa.RecordBatch]:
         """Return what the last call of `records` could not decode, with RECORD_COLUMNS."""
+
+    def bad_records(self) -> BadCounts:
+        """Return how many records could not be decoded since this maker began."""
 
 
 class OpensRecordMaker(Protocol):
@@ -86,6 +98,10 @@ class EachBatch:
         """Return none."""
         return ()
 
+    def bad_records(self) -> BadCounts:
+        """Return none."""
+        return BadCounts()
+
 
 class TargetRecords:
     """Records for the target, in the partition that they name, that of their key, or that of their source.
@@ -109,7 +125,8 @@ class TargetRecords:
         *,
         is_transactional: bool = True,
     ) -> None:
-        self.size_bytes = self.records_in = self.records_out = 0
+        self.size_bytes = 0
+        self._records_in = self._records_out = self._bytes_in = self._bytes_out = 0
         self._target = target
         self._partition_counts = partition_counts
         self._settings = settings
@@ -117,11 +134,16 @@ class TargetRecords:
         self._dead_letter_topic = dead_letter_topic
         self._is_transactional = is_transactional
         self._builders: dict[TopicPartition, list[RecordBatchBuilder]] = {}
+        self._bad_before = self._bad = BadCounts() if maker is None else maker.bad_records()
+
+    @property
+    def counts(self) -> Totals:
+        """Return what this transaction holds. What it writes is counted without dead letters."""
+        bad = (now - before for now, before in zip(self._bad, self._bad_before, strict=True))
+        return Totals(self._records_in, self._records_out, 1, self._bytes_in, self._bytes_out, *bad)
 
     def add(self, topic_partition: TopicPartition, rows: object) -> int:
         """Add batches of records, as a list of Arrow batches with the columns that the maker needs.
-
-        `records_out` counts those of the target, and no dead letters.
 
         Returns:
             How many milliseconds it took, which is mostly the time of the maker.
@@ -129,13 +151,16 @@ class TargetRecords:
         began_s = time.monotonic()
         assert isinstance(rows, list)  # noqa: S101  # for mypy
         for batch in rows:
-            self.records_in += batch.num_rows
+            self._records_in += batch.num_rows
+            self._bytes_in += batch.get_total_buffer_size()  # `nbytes` takes 15 us
             for made in [batch] if self._maker is None else self._maker.records(batch):
-                self.records_out += made.num_rows
+                self._records_out += made.num_rows
                 self._add(self._target, topic_partition, made)
             if self._maker is not None and self._dead_letter_topic is not None:
                 for letters in self._maker.dead_letters():
                     self._add(self._dead_letter_topic, topic_partition, letters)
+        if self._maker is not None:
+            self._bad = self._maker.bad_records()
         return int((time.monotonic() - began_s) * 1000)
 
     def _add(self, topic: str, read_from: TopicPartition, batch: pa.RecordBatch) -> None:
@@ -231,4 +256,6 @@ class TargetRecords:
                     producer_epoch=identity.producer_epoch,
                     base_sequence=sequence,
                 )
+                if topic_partition.topic == self._target:
+                    self._bytes_out += len(data)
                 yield ProducerBatch(topic_partition, data, record_count, sequence, now_ms)

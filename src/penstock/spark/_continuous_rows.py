@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 from penstock.errors import OptionError, RowError
 from penstock.options.config import SinkConfig
 from penstock.options.continuous import ContinuousConfig
+from penstock.relay.records import BadCounts
 from penstock.sink.rows import check_write_schema
 from penstock.spark._tables import TableSink, TableSource, missing_schema, table_sink, table_source
 from penstock.spark.schema import RowSchema, source_schema
@@ -24,6 +25,7 @@ from penstock.table.given_rows import UnfitRowError, fitted
 from penstock.table.read import RecordsToRows
 
 BatchFunction = Callable[[pa.RecordBatch], "pa.RecordBatch | list[pa.RecordBatch]"]
+_OUTCOMES = ("skipped", "deadLetters", "ignored")
 _NOTHING = "Nothing that was read with it is committed."
 
 
@@ -136,6 +138,11 @@ class FunctionRecords:
         found = self._letters.copy()
         self._letters.clear()
         return found
+
+    def bad_records(self) -> BadCounts:
+        """Return how many records could not be decoded."""
+        found = self._rows.outcomes()
+        return BadCounts(*(found.get(f"decodeErrors.{name}", 0) for name in _OUTCOMES))
 
     def _record_batch(self, made: Any) -> pa.RecordBatch:
         if not isinstance(made, pa.RecordBatch):

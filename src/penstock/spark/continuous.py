@@ -21,6 +21,7 @@ from penstock.options.config import SourceConfig
 from penstock.options.continuous import parse_continuous
 from penstock.options.table import DEAD_LETTER_TOPIC
 from penstock.relay.driver import PlanDriver, QueryPlan
+from penstock.relay.progress import figures_of
 from penstock.relay.settings import QuerySettings, query_settings
 from penstock.relay.supervisor import Supervisor
 from penstock.spark._arguments import Duration, duration_ms
@@ -76,7 +77,8 @@ class ContinuousQuery:
     def status(self) -> dict[str, Any]:
         """Return what the query does now: `message`, `isDataAvailable` and `isTriggerActive` as in Spark.
 
-        Beside them: `generation`, the number of the plan; `numTasks`; `numTasksBegun`, how many of them run.
+        Beside them: `generation`, the number of the plan; `numTasks`; `numTasksBegun`, how many of them run;
+        and the figures of `lastProgress`, such as `numInputRows`, since this run began.
         """
         supervisor = self._supervisor
         tasks = 0 if supervisor.plan is None else len(supervisor.plan.tasks)
@@ -88,14 +90,17 @@ class ContinuousQuery:
             "generation": None if supervisor.plan is None else supervisor.plan.membership.generation,
             "numTasks": tasks,
             "numTasksBegun": supervisor.begun_tasks,
+            **figures_of(supervisor.progress.committed),
         }
 
     @property
     def lastProgress(self) -> dict[str, Any] | None:
         """Return the last report; None before the first. A report comes at most each second.
 
-        Its figures are of committed transactions: `numInputRows`, `numOutputRows` and `numTransactions` since
-        the report before, `inputRowsPerSecond`, `startOffset` and `endOffset` by topic and partition,
+        Its figures are of committed transactions. Since the report before: `numInputRows`, `numInputBytes`
+        (in Arrow), `numOutputRows`, `numOutputBytes` (compressed), `numTransactions`,
+        `numDeadLetters`, `numSkippedRecords`, `numIgnoredRecords` (`ignore-parse-errors`), and
+        `inputRowsPerSecond`. Beside them: `startOffset` and `endOffset` by topic and partition,
         `generation`, and `numTaskStarts`: it grows when tasks start again in place after a fault.
         """
         recent = self.recentProgress

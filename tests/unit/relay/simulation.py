@@ -21,7 +21,7 @@ from penstock.client.produce.idempotence import SequenceNumbers
 from penstock.client.transactions.steps import TransactionIdentity, TransactionProtocol
 from penstock.options.config import DeliveryGuarantee
 from penstock.relay.loop import End, Loop, LoopSettings
-from penstock.relay.messages import Done, Fetch, Lost, Produce, Reply, Request
+from penstock.relay.messages import Done, Fetch, Lost, Produce, Reply, Request, Totals
 from penstock.types import TopicPartition
 from tests.unit.relay.model_kafka import BROKER, ModelKafka
 
@@ -42,12 +42,8 @@ class Records:
         return len(self.rows)
 
     @property
-    def records_in(self) -> int:
-        return len(self.rows)
-
-    @property
-    def records_out(self) -> int:
-        return len(self.rows)
+    def counts(self) -> Totals:
+        return Totals(len(self.rows), len(self.rows), 1)
 
     def add(self, topic_partition: TopicPartition, rows: object) -> int:
         self.rows += cast("list[tuple[int, int]]", rows)

@@ -10,7 +10,7 @@ from penstock.client.cluster.log_offsets import CommittedOffset
 from penstock.relay.assignment import divided
 from penstock.relay.messages import NOTHING, Totals
 from penstock.relay.notes import TaskNote, plan_note, query_of, task_note_of, topic_id_of
-from penstock.relay.progress import KEPT, Progress
+from penstock.relay.progress import KEPT, Progress, figures_of
 from penstock.relay.restarts import FAILURES_MAX, Restarts, Slots
 from penstock.types import TopicPartition
 
@@ -23,7 +23,7 @@ def note(generation: int = 1, task: int = 0, attempt: int = 0, records: int = 0)
     return said.text(TOPIC_ID)
 
 
-@given(st.tuples(*[st.integers(0, 2**40)] * 7))
+@given(st.tuples(*[st.integers(0, 2**40)] * 12))
 def test_a_note_is_read_as_it_was_written(numbers: tuple[int, ...]) -> None:
     generation, number, attempt, start_count, *totals = numbers
     said = TaskNote(generation, number, attempt, start_count, Totals(*totals))
@@ -36,8 +36,14 @@ def test_a_note_is_read_as_it_was_written(numbers: tuple[int, ...]) -> None:
         assert task_note_of(of_query) == said
 
 
+def test_the_first_notes_said_nothing_of_bytes_and_bad_records() -> None:
+    said = task_note_of(f"penstock1 {TOPIC_ID} 7 2 1 3 1000 990 41")
+    assert said == TaskNote(7, 2, 1, 3, Totals(1000, 990, 41))
+
+
 @pytest.mark.parametrize(
-    "text", ["", "consumer's own", "penstock2 x 1 2 3 4 5 6 7", "penstock1 x 1 2 3 4 5 6 y"]
+    "text",
+    ["", "consumer's own", "penstock2 x 1 2 3 4 5 6 7", "penstock1 x 1 2 3 4 5 6 y", "penstock1 x 1 2"],
 )
 def test_what_others_have_committed_is_not_a_note(text: str) -> None:
     assert task_note_of(text) is None
@@ -102,7 +108,21 @@ def test_a_report_has_what_was_committed_since_the_last_one() -> None:
     assert progress.see({TOPIC_PARTITION: CommittedOffset(100, note(records=90))}, 1, 106.0) is None
     assert progress.idle_since_s == 105.0
     assert progress.committed.records_in == 90
+    assert first.keys() == second.keys() > figures_of(NOTHING).keys()
     assert progress.positions == {TOPIC_PARTITION: 100}
+
+
+def test_a_report_counts_bytes_and_bad_records() -> None:
+    progress = progress_of()
+    for number, totals in enumerate((Totals(9, 5, 1, 90, 50, 1, 2, 1), Totals(20, 15, 2, 200, 150, 1, 3, 1))):
+        said = TaskNote(1, 0, 0, 1, totals).text(TOPIC_ID)
+        progress.see({TOPIC_PARTITION: CommittedOffset(10 * number + 10, said)}, 1, 101.0 + number)
+    found = {name: [each[name] for each in progress.recent] for name in figures_of(NOTHING)}
+    assert found == {
+        "numInputRows": [9, 11], "numInputBytes": [90, 110], "numOutputRows": [5, 10],
+        "numOutputBytes": [50, 100], "numTransactions": [1, 1], "numDeadLetters": [2, 1],
+        "numSkippedRecords": [1, 0], "numIgnoredRecords": [1, 0],
+    }  # fmt: skip
 
 
 def test_attempts_and_plans_are_added_up_and_older_queries_left_out() -> None:

@@ -171,8 +171,26 @@ def test_records_are_copied_while_they_are_written(
             wait_until(lambda: copy.is_done, "all is copied")
     assert running.error is None
     assert running.task.loop.start_count == 1
-    assert running.task.loop.totals.transactions > 1
+    totals = running.task.loop.totals
+    assert totals.transactions > 1
+    assert totals.bytes_in > sum(map(len, copy.written))
+    assert totals.bytes_out == written_bytes(copy.fake)
     copy.check()
+
+
+def written_bytes(fake: FakeKafka) -> int:
+    """Return the sizes of the record batches in the target, without the markers of transactions."""
+    logs = [batch for each in range(3) for batch in log_of(fake, each) if not is_control(batch)]
+    return sum(map(len, logs))
+
+
+def log_of(fake: FakeKafka, partition: int) -> list[bytes]:
+    with fake.log(TARGET, partition) as log:
+        return [batch.data for batch in log.batches]
+
+
+def is_control(batch: bytes) -> bool:
+    return bool(int.from_bytes(batch[21:23], "big") & 0x20)  # the attributes
 
 
 @pytest.mark.parametrize(
@@ -262,7 +280,9 @@ def test_a_dead_letter_is_in_the_transaction_of_its_offset(
     copy.written = [value for value in copy.written if not is_bad(value)]
     copy.check()
     if api != "EndTxn":  # without its answer the task counts nothing
-        assert running.task.loop.totals.records_out == len(copy.written)
+        totals = running.task.loop.totals
+        assert (totals.records_out, totals.dead_letters) == (len(copy.written), len(letters))
+        assert totals.records_in == len(copy.written) + len(letters)
 
 
 @pytest.mark.parametrize("guarantee", [DeliveryGuarantee.AT_LEAST_ONCE, DeliveryGuarantee.NONE])

@@ -97,12 +97,16 @@ def test_a_query_is_shown_as_a_stream_is(query: Query) -> None:
     of_flink = "flink_taskmanager_job_task_operator_"
     assert found[f"{of_flink}pendingRecords"] == 0
     assert found[f"{of_flink}numRecordsIn"] == found[f"{of_flink}numRecordsSend"] == count
-    unknown = ("bytes", "decode_errors", "batch_seconds", "failed_batches", "open_transactions", "numBytes")
+    assert found[f"{of_flink}numBytesSend"] == found["penstock_sink_bytes_total"] > 6 * count
+    assert found[f"{of_flink}numBytesIn"] == found["penstock_source_bytes_total"] > 6 * count
+    assert found[f"{of_flink}numRecordsInErrors"] == 0
+    unknown = ("batch_seconds", "failed_batches", "open_transactions", "compression_ratio", "requests")
     assert [name for name in found if any(each in name for each in unknown)] == []
     assert (data["title"], data["group"], data["batches"]) == (SOURCE, GROUP, [])
     assert data["promise"].startswith("Exactly once from end to end")
     assert data["sinks"][0]["totals"] == {
         "records": count,
+        "batch_bytes": int(found["penstock_sink_bytes_total"]),
         "transactions": int(found["penstock_sink_transactions_total"]),
     }
     query.check()
