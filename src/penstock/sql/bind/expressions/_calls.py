@@ -319,13 +319,17 @@ class Calls(Values):
         return self.call(node, "ROW", _struct, list(map(self.bind, args)))
 
     def _round(self, node: exp.Expr, args: list[exp.Expr]) -> Expression:
-        if len(args) not in (1, 2) or (len(args) == 2 and not str(args[1].this).isdigit()):
-            self.refuse(node, "ROUND takes a number, and how many digits to keep as a literal from 0.")
-        one, *rest = map(self.bind, args)
-        is_exact = one.type.name == "DECIMAL" and bool(rest)
-        if is_exact and int(str(args[1].this)) >= (*one.type.args, 0)[1]:
-            return one
-        return self.call(node, "ROUND", "round({all})", [one, *rest], DOUBLE if one.type == DOUBLE else None)
+        bound = list(map(self.bind, args))
+        digits = bound[1].value if len(bound) == 2 and isinstance(bound[1], Literal) else None
+        if len(bound) != 1 and type(digits) is not int:
+            self.refuse(node, "ROUND takes a number, and how many digits to keep as a literal.")
+        if bound[0].type.name == "DECIMAL" and isinstance(digits, int):
+            if digits < 0:  # the type that Flink gives is not known
+                advice = "Write ROUND(x / 1000, 0) * 1000 and the like."
+                self.refuse(node, f"ROUND of a DECIMAL: expected a literal from 0. {advice}")
+            if digits >= (*bound[0].type.args, 0)[1]:
+                return bound[0]
+        return self.call(node, "ROUND", "round({all})", bound, DOUBLE if bound[0].type == DOUBLE else None)
 
     def _unix_timestamp(self, node: exp.Expr, args: list[exp.Expr]) -> Expression:
         is_utc = self.session.zone_is_utc

@@ -82,8 +82,9 @@ class Values(Operators):
             self.refuse(node, "expected one index or key in [].")
         base, index = self.bind(node.this), self.bind(items[0])
         if base.type.name == "ARRAY":
-            is_number = isinstance(items[0], (exp.Literal, exp.Neg))
-            if is_number and (not str(items[0].this).isdigit() or str(items[0].this).strip("0") in ("", "-")):
+            value = index.value if isinstance(index, Literal) else None
+            is_number = value is not None or isinstance(items[0], (exp.Literal, exp.Neg))
+            if is_number and not (type(value) is int and value > 0):
                 self.refuse(items[0], "the index of an array is a number from 1.")
             return self.call(
                 node, "[]", "get({0}, CAST({1} AS INT) - 1)", [base, index], base.type.elements[0]
