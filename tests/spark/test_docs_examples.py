@@ -23,6 +23,12 @@ RUN_ELSEWHERE = {
     ("database-to-lake.md", 0),  # tests/spark/test_replicate.py
     ("database-to-lake.md", 1),  # the same
     ("from-spark.md", 1),  # needs no broker: tests/unit/source/test_checkpoint_offset.py
+    ("lineage.md", 0),  # tests/spark/test_watching_pages.py
+    ("lineage.md", 1),  # the same
+    ("observability.md", 0),  # the same
+    ("observability.md", 1),  # the same
+    ("observability.md", 2),  # the same
+    ("source.md", 3),  # the same
     ("platforms.md", 0),  # tests/spark/test_doctor.py
     ("pipelines.md", 0),  # tests/spark/test_pipelines.py
     ("spark-operators.md", 0),  # a setting: tests/spark/test_changelog_pages.py

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -209,6 +210,15 @@ def _nan_free(row: Any) -> Any:
 def test_every_difference_is_in_the_docs() -> None:
     texts = [text for text in (*JSON_DIFFERENT, *CSV_DIFFERENT) if text]
     assert [text for text in texts if f"`{text}`" not in PAGE] == []
+
+
+@pytest.mark.parametrize(("title", "tried"), [("JSON", JSON_DIFFERENT), ("CSV", CSV_DIFFERENT)])
+def test_every_value_of_the_tables_is_tried(title: str, tried: dict[str, tuple[Any, Any]]) -> None:
+    section = PAGE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    cells = re.findall(r"^\| (`.*?)(?= \| )", section, re.MULTILINE)
+    shown = [value for cell in cells for value in re.findall(r"`([^`]+)`", cell)]
+    assert len(shown) > 10
+    assert [value for value in shown if value not in tried] == []
 
 
 AVRO_SCHEMA = {

@@ -48,6 +48,36 @@ def test_each_group_of_errors_is_named() -> None:
     assert [each.__name__ for each in classes() if f"`{each.__name__}`" not in TROUBLES] == []
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "`log.flush.*`",
+        "`UnknownTopicOrPartitionError`",
+        "a leader moves",
+        "`ProducerFencedError`",
+        "`InstanceAlreadyExistsException`",
+        "`org.apache.flink.kafka.shaded...`",
+        "`sasl.kerberos.service.name`",
+        "a valid ticket",
+        "`transaction.timeout.ms` is above the maximum",
+        "a transaction was open for longer than",
+        "readers with `read_committed` wait",
+        "see new records late",
+        "a topic that was blocked after a crash",
+        "its pool of producers is used up",
+        "`SAFE_SCALE_DOWN_FACTOR`",
+        "fails at the same record each time",
+        "`advertised.listeners`",
+        "another start position has no effect",
+        "a new topic or topic partition is not read",
+        "commits to the consumer group fail",
+        "a topic partition is idle",
+    ],
+)
+def test_each_case_of_flinks_pages_has_a_row(words: str) -> None:
+    assert [row for row in rows_of_troubles() if words in " | ".join(row)]
+
+
 def test_each_row_has_three_cells() -> None:
     assert [row for row in rows_of_troubles() if len(row) != 3 or not all(row)] == []
 
