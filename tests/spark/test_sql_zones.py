@@ -161,33 +161,63 @@ def test_the_time_of_a_record_is_its_local_time_in_the_session(
     assert [row[:2] for row in sorted(lines)] == [(day(f"2026-10-25 0{hour}:30"), hour) for hour in (2, 2, 3)]
 
 
-def test_the_job_of_the_guide_runs_in_a_zone_with_summer_time(
-    script: Script, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
-) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "sql-tutorial.md").read_text()
-    job = page.partition("## A job")[2].partition("```sql\n")[2].partition("```")[0]
-    names = {"'orders'": make_topic(config={"retention.ms": "-1"}), "'totals'": make_topic()}
-    for old, new in names.items():
-        job = job.replace(f"'topic' = {old}", f"'topic' = '{new}'")
-    job = job.replace("localhost:9092", bootstrap).replace("/tmp/", f"{tmp_path}/")  # noqa: S108 - of the page
-    script("SET 'table.local-time-zone' = 'Europe/Berlin'")
-    first = datetime.fromisoformat("2026-10-25T00:30:00+00:00").timestamp()
-    rows = [
-        (0, b'{"id": 1, "shop": "a", "amount": 2.5}'),
-        (59, b'{"id": 2, "shop": "a", "amount": 4.0}'),
-        (66, b"{}"),
-    ]
-    records = [
-        judge.Record(value=value, timestamp_ms=int(first + seconds) * 1_000) for seconds, value in rows
-    ]
-    judge.produce(bootstrap, names["'orders'"], *records)
+FIRST_S = datetime.fromisoformat("2026-10-25T00:30:00+00:00").timestamp()
+"""Half an hour before Berlin has an hour a second time."""
+
+
+def block_of_the_guide(heading: str, places: dict[str, str]) -> str:
+    """Return the first script below a heading of docs/sql-tutorial.md, in the places of the test."""
+    page = (Path(__file__).parents[2] / "docs" / "sql-tutorial.md").read_text(encoding="utf-8")
+    text = page.partition(f"## {heading}\n")[2].partition("```sql\n")[2].partition("```")[0]
+    for old, new in places.items():
+        text = text.replace(old, new)
+    return text
+
+
+def run_job(script: Script, job: str, bootstrap: str, target: str) -> list[dict[str, Any]]:
+    """Run a script until its job has read what is there. Return what the target has then."""
     started = script(job)[-1].job
     try:
         started.queries[0].processAllAvailable()
     finally:
         started.stop()
-    written = [json.loads(record.value or b"") for record in judge.consume_all(bootstrap, names["'totals'"])]
-    assert written == [{"b": "2026-10-25 02:30:00", "shop": "a", "n": 2, "total": 6.5}]
+    return [json.loads(record.value or b"") for record in judge.consume_all(bootstrap, target)]
+
+
+def order(bootstrap: str, topic: str, **values: bytes) -> None:
+    """Write records with times: `s66=b"{}"` is 66 seconds after the first one."""
+    records = [
+        judge.Record(value=value, timestamp_ms=int(FIRST_S + int(name[1:])) * 1_000)
+        for name, value in values.items()
+    ]
+    judge.produce(bootstrap, topic, *records)
+
+
+def test_the_job_of_the_guide_runs_in_a_zone_with_summer_time_and_goes_on_exactly_once(
+    script: Script, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    orders, totals = make_topic(config={"retention.ms": "-1"}), make_topic(suffix="-totals")
+    places = {
+        "'topic' = 'orders'": f"'topic' = '{orders}'",
+        "'topic' = 'totals'": f"'topic' = '{totals}'",
+        "'orders-totals'": f"'{totals}-writer'",
+        "localhost:9092": bootstrap,
+        "/tmp/": f"{tmp_path}/",  # noqa: S108 - of the page
+    }
+    job = block_of_the_guide("A job", places)
+    script("SET 'table.local-time-zone' = 'Europe/Berlin'")
+    values = (b'{"id": 1, "shop": "a", "amount": 2.5}', b'{"id": 2, "shop": "a", "amount": 4.0}')
+    order(bootstrap, orders, s0=values[0], s59=values[1], s66=b"{}")
+    first = {"b": "2026-10-25 02:30:00", "shop": "a", "n": 2, "total": 6.5}
+    assert run_job(script, job, bootstrap, totals) == [first]
+    before, _, rest = job.partition("CREATE TABLE totals")
+    table = block_of_the_guide("Write it exactly once", places)
+    script("DROP TABLE orders; DROP TABLE totals")
+    order(bootstrap, orders, s70=b'{"id": 3, "shop": "b", "amount": 1}', s126=b"{}")
+    found = run_job(script, before + table + rest.partition(");\n")[2], bootstrap, totals)
+    second = {"b": "2026-10-25 02:31:00", "shop": "b", "n": 1, "total": 1.0}
+    assert [row for row in found if row["shop"] is not None] == [first, second]
+    assert f"{totals}-writer-decisions" in judge.admin(bootstrap).list_topics(timeout=60).topics
 
 
 ZONED = {
