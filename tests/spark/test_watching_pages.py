@@ -35,7 +35,8 @@ def program(page: str, heading: str, number: int = 0) -> str:
     """Return a program of a page: the section, and which one of it."""
     sections = re.split(r"^#+ ", (DOCS / page).read_text(encoding="utf-8"), flags=re.MULTILINE)
     [section] = [each for each in sections if each.startswith(f"{heading}\n")]
-    return re.findall(r"```python\n(.*?)```", section, re.DOTALL)[number]
+    found: list[str] = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    return found[number]
 
 
 def run(code: str, bootstrap: str, topics: dict[str, str], folder: Path, **scope: Any) -> dict[str, Any]:
