@@ -19,7 +19,7 @@ from penstock.observe.verify.check import verify, with_checkpoint
 from penstock.observe.verify.found import Finding, Report, Verdict
 from penstock.options.config import IsolationLevel
 from penstock.sink.exactly_once.by_hand import logs_of, transaction_tools
-from penstock.sink.exactly_once.decision import Decision
+from penstock.sink.exactly_once.decision import Decision, EndReason
 from penstock.sink.exactly_once.driver_side import ExactlyOnceSettings
 from penstock.sink.exactly_once.receipt import Receipt, newest
 from penstock.types import LogEnd, TopicPartition
@@ -179,6 +179,8 @@ def _newest(wanted: Wanted, state: CheckpointState | None, log: _Logged) -> dict
     with_receipts = {each.query_id for each in log.receipts}
     found: dict[str, int] = {}
     for each in log.decisions:
+        if each.ended is not None and each.ended.reason is EndReason.SHADOW:
+            continue  # it has written nothing here
         if each.query_id in with_receipts or each.at_ms in wanted.times:
             found[each.query_id] = max(each.batch_id, found.get(each.query_id, each.batch_id))
     if state is not None and state.query_id is not None and state.batch_id is not None:

@@ -22,6 +22,7 @@ from penstock.cli.doctor import doctor
 from penstock.cli.lag import lag
 from penstock.cli.receipts import receipts
 from penstock.cli.records import cat, produce
+from penstock.cli.shadow import shadow_app
 from penstock.cli.sql import sql
 from penstock.cli.state import state_app
 from penstock.cli.table import table_app
@@ -45,6 +46,7 @@ app.add_typer(broker_app, name="broker")
 app.add_typer(topics_app, name="topics")
 app.add_typer(transactions_app, name="transactions")
 app.add_typer(dead_letters_app, name="dead-letters")
+app.add_typer(shadow_app, name="shadow")
 app.add_typer(state_app, name="state")
 app.add_typer(table_app, name="table")
 app.command()(produce)

@@ -156,6 +156,9 @@ def decision_as_json(decision: Decision) -> dict[str, Any]:
         "transactions": [
             {**each.committable.to_json(), "outcome": each.outcome.value} for each in decision.transactions
         ],
+        "ended": None
+        if decision.ended is None
+        else {"reason": decision.ended.reason.value, "heir": decision.ended.heir},
     }
 
 
@@ -166,6 +169,9 @@ def decision_as_text(decision: Decision) -> str:
         f"{decision.record_count} records"
     ]
     lines += [f"  {each.outcome.value}: {each.committable}" for each in decision.transactions]
+    if (ended := decision.ended) is not None:
+        what = "a shadow of" if ended.reason.value == "shadow" else "handed over to"
+        lines.append(f"  {what} query {ended.heir}: it writes nothing more (checkpoint {ended.checkpoint})")
     return "\n".join(lines)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from traceback import format_exception
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,6 +26,7 @@ from penstock.cli.receipts import From, Json, LogTopic, To, at, between
 from penstock.errors import OptionError, PenstockError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
     from penstock.cli._verified import Wanted
@@ -97,7 +98,7 @@ def verify(  # noqa: PLR0913, PLR0917 - each is an option of the command
     Exit codes: 0 all is proven, 1 something differs, 2 wrong options, 3 not all can be proven, 4 the command
     failed.
     """
-    try:
+    with errors_as_exit_codes("verify", "Nothing is proven."):
         wanted = _wanted(prefix, checkpoint, log_topic, between(begin, end), copy, only_writer, other_writers)
         cluster = find_cluster(bootstrap_server, name, command_config)
         typer.echo(f"Cluster: {cluster}", err=True)
@@ -109,6 +110,14 @@ def verify(  # noqa: PLR0913, PLR0917 - each is an option of the command
                 report = _report(target, source_connections, wanted)
         for line in [json.dumps(report.to_json())] if as_json else _lines(report):
             typer.echo(line)
+    raise typer.Exit(_exit_code(report))
+
+
+@contextmanager
+def errors_as_exit_codes(command: str, consequence: str) -> Iterator[None]:
+    """End the process with 2 after wrong options and with 4 after any other error: 1 means "differs"."""
+    try:
+        yield
     except PenstockError as error:
         typer.secho(f"penstock: {error}", fg="red", err=True)
         if (asked := error.facts.get(ASKED_CLUSTER)) is not None:
@@ -118,11 +127,8 @@ def verify(  # noqa: PLR0913, PLR0917 - each is an option of the command
         raise
     except (Exception, KeyboardInterrupt) as error:  # Python's own exit code, 1, would mean "differs"
         typer.secho("".join(format_exception(error)), err=True)
-        typer.secho(
-            f"penstock: verify failed ({type(error).__name__}). Nothing is proven.", fg="red", err=True
-        )
+        typer.secho(f"penstock: {command} failed ({type(error).__name__}). {consequence}", fg="red", err=True)
         raise typer.Exit(FAILED) from error
-    raise typer.Exit(_exit_code(report))
 
 
 def _wanted(
@@ -140,16 +146,17 @@ def _wanted(
         raise OptionError("Expected --prefix or --checkpoint, got none of them. Nothing was read.")
     if only_writer and other_writers:
         raise OptionError("Expected --only-writer or --other-writers, got both. Nothing was read.")
-    copied = None if copy is None else _columns(copy)
+    copied = None if copy is None else columns_of(copy)
     return Wanted(prefix, checkpoint, log_topic, times, copied, only_writer, other_writers)
 
 
-def _columns(text: str) -> tuple[str, ...]:
+def columns_of(text: str, option: str = "--copy") -> tuple[str, ...]:
+    """Return the columns that the user names; OptionError for others."""
     found = tuple(each.strip() for each in text.split(","))
     if not set(found) <= set(_COLUMNS) or len(set(found)) < len(found):
         raise OptionError(
-            f"Expected some of key, value and headers for --copy, got {text!r}. Nothing was read.",
-            option="--copy",
+            f"Expected some of key, value and headers for {option}, got {text!r}. Nothing was read.",
+            option=option,
             value=text,
         )
     return found

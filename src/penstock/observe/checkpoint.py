@@ -130,6 +130,11 @@ def read_topic_ids(location: str | Path, batch_id: int) -> dict[str, str]:
     return dict(ChainMap(*(dict(each.markers.topic_ids) for each in offsets)))
 
 
+def read_query_id(location: str | Path) -> str | None:
+    """Return the id of a query; None if its checkpoint does not say it."""
+    return _query_id(open_folder(location))
+
+
 def _batches(folder: Folder, log: str) -> list[int]:
     """Return the batches of a log, in order. Spark's temporary files and checksums have other names."""
     return sorted(int(name) for name in folder.names(log) if name.isascii() and name.isdigit())

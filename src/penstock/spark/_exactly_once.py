@@ -80,7 +80,7 @@ class _ExactlyOnce:
         if self._mandate is None:
             with errors_as_themselves():
                 side = self._driver_side
-                self._mandate = side.recover(self._write_query_id)
+                self._mandate = side.recover(self._write_query_id, _stream_id(self._config))
             SinkReporter(self._config).begun(side.unfinished_count())
         # Without the settings, because each task would load modules that only the driver needs.
         return {name: value for name, value in self.__dict__.items() if name != "_settings"}
@@ -201,6 +201,13 @@ def _query_id_of_batch_write(config: SinkConfig) -> str:
     if config.write_id is not None:
         return f"{NAMED_WRITE_PREFIX}{config.write_id}"
     return f"{BATCH_WRITE_PREFIX}{uuid.uuid4()}"
+
+
+def _stream_id(config: SinkConfig) -> str | None:
+    """Return the id of a stream, if its checkpoint is on this machine."""
+    from penstock.spark.ranges_read import query_id_of  # noqa: PLC0415 - tasks never decide
+
+    return None if config.checkpoint_location is None else query_id_of(config.checkpoint_location)
 
 
 def _facts(config: SinkConfig, reports: Sequence[TaskReport]) -> Facts:

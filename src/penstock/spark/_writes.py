@@ -16,6 +16,7 @@ from penstock.options.parse import parse_write
 from penstock.options.warn import said_elsewhere
 from penstock.spark._at_least_once import PenstockStreamWriter, PenstockWriter
 from penstock.spark._exactly_once import ExactlyOnceStreamWriter, ExactlyOnceWriter
+from penstock.spark._shadow import as_shadow
 from penstock.spark._tables import TableSink, table_sink
 from penstock.spark._target_topics import check_target_topic
 from penstock.spark.check_options import check_stream_write
@@ -38,6 +39,7 @@ def streaming_write(
     """Return a streaming write. Raises OptionError if an option is for batch writes only."""
     with said_elsewhere(repeats_parsing()):
         config, table = _sink(options, schema)
+    config = as_shadow(config)  # after the table, whose schemas keep the names of the running job's topic
     check_stream_write(config)
     _check_target(config)
     if config.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:

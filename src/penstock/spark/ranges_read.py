@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from penstock.errors import CheckpointError, OptionError
-from penstock.observe.checkpoint import read_ranges, read_topic_ids
+from penstock.observe.checkpoint import read_query_id, read_ranges, read_topic_ids
 from penstock.types import OffsetRange, TopicPartition
 
 
@@ -38,12 +38,23 @@ def ranges_between(location: str, query_id: str, after: int, before: int) -> tup
 
 def ranges_read(location: str, query_id: str, batch_id: int) -> Read | None:
     """Return the offsets that a batch of a query reads; None if they are unknown."""
-    if "://" in location and not location.startswith("file://"):
+    folder = _local(location)
+    if folder is None:
         return None
     try:
-        folder = location.removeprefix("file://")
         found_id, ranges = read_ranges(folder, batch_id)
         topic_ids = read_topic_ids(folder, batch_id)
     except (CheckpointError, OptionError):
         return None
     return Read(tuple(ranges), topic_ids) if found_id == query_id else None
+
+
+def query_id_of(location: str) -> str | None:
+    """Return the id of the query of a checkpoint; None if it is not on this machine, or not begun."""
+    folder = _local(location)
+    return None if folder is None else read_query_id(folder)
+
+
+def _local(location: str) -> str | None:
+    is_local = "://" not in location or location.startswith("file://")
+    return location.removeprefix("file://") if is_local else None

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -22,12 +23,14 @@ from penstock.types import TopicPartition
 _BUCKETS = 1 << 16
 _KEPT_MAX = 100_000
 _SHOWN_MAX = 20
+_NO_KEY = repr([None]).encode()
+"""Records without a key are not looked at together, because a topic may have no others."""
 
 Side = Callable[[], Iterable[Part]]
 """Reads one side; may be called again."""
 
 
-class _Place(NamedTuple):
+class Place(NamedTuple):
     topic_partition: TopicPartition
     offset: int
 
@@ -37,29 +40,68 @@ class _Times:
     """How often a side has a row, and where last."""
 
     count: int = 0
-    last: _Place | None = None
+    last: Place | None = None
+
+
+class RowDifference(NamedTuple):
+    """A row that one side has more often than the other. `key`: the hash of its key, or of the whole row."""
+
+    key: int
+    read: _Times
+    written: _Times
+
+    @property
+    def is_lost(self) -> bool:
+        return self.read.count > self.written.count
+
+    @property
+    def place(self) -> Place:
+        """Return where the row is last, on the side that has it more often."""
+        place = (self.read if self.is_lost else self.written).last
+        assert place is not None, "the side that has more of a row has one"  # noqa: S101 - for the types
+        return place
 
 
 def differing_rows(read: Side, written: Side, columns: Sequence[str]) -> Iterator[Finding]:
     """Yield at most 20 rows that one side has more often than the other."""
+    for each in islice(differences(read, written, columns), _SHOWN_MAX):
+        yield _told(each)
+
+
+def differences(
+    read: Side, written: Side, columns: Sequence[str], key: Sequence[str] | None = None
+) -> Iterator[RowDifference]:
+    """Yield rows that one side has more often than the other; of large differences some of them.
+
+    Args:
+        read: one side.
+        written: the other side.
+        columns: that are compared.
+        key: the columns whose rows are looked at together, so that all differences of a key are told or none;
+            None: `columns`.
+    """
+    by = columns if key is None else key
     counts, sums = np.zeros(_BUCKETS, np.int64), np.zeros(_BUCKETS, np.uint64)
     sizes = np.zeros(_BUCKETS, np.int64)
     for side, sign in ((read, 1), (written, -1)):
         for part in side():
-            hashes = np.array([one for one, _ in _hashes(part, columns)], np.uint64)
-            buckets = (hashes % np.uint64(_BUCKETS)).astype(np.int64)
+            found = list(_hashes(part, columns, by))
+            hashes = np.array([each.row for each in found], np.uint64)
+            buckets = np.array([each.key % _BUCKETS for each in found], np.int64)
             np.add.at(counts, buckets, sign)
             np.add.at(sizes, buckets, 1)
             np.add.at(sums, buckets, hashes if sign > 0 else ~hashes + np.uint64(1))
     chosen = _chosen(np.flatnonzero((counts != 0) | (sums != 0)), sizes)
-    places: dict[int, tuple[_Times, _Times]] = {}
+    places: dict[tuple[int, int], tuple[_Times, _Times]] = {}
     for number, side in enumerate((read, written)):
         for part in side():
-            for one, offset in _hashes(part, columns):
-                if one % _BUCKETS in chosen:
-                    times = places.setdefault(one, (_Times(), _Times()))[number]
-                    times.count, times.last = times.count + 1, _Place(part.topic_partition, offset)
-    yield from _told(places.values())
+            for row, key_hash, offset in _hashes(part, columns, by):
+                if key_hash % _BUCKETS in chosen:
+                    times = places.setdefault((key_hash, row), (_Times(), _Times()))[number]
+                    times.count, times.last = times.count + 1, Place(part.topic_partition, offset)
+    for (key_hash, _), sides in places.items():
+        if sides[0].count != sides[1].count:
+            yield RowDifference(key_hash, *sides)
 
 
 def _chosen(buckets: Iterable[int], sizes: np.ndarray) -> set[int]:
@@ -74,27 +116,34 @@ def _chosen(buckets: Iterable[int], sizes: np.ndarray) -> set[int]:
     return chosen
 
 
-def _told(found: Iterable[tuple[_Times, _Times]]) -> Iterator[Finding]:
-    told = 0
-    for read, written in found:
-        is_lost = read.count > written.count
-        place = (read if is_lost else written).last
-        if read.count == written.count or place is None or told >= _SHOWN_MAX:
-            continue
-        told += 1
-        times = f"{read.count} times in what was read, {written.count} times in what was written"
-        kind = "lost-row" if is_lost else "doubled-row" if read.count else "extra-row"
-        at, offset = place
-        text = f"The record at offset {offset} of {at} is {times}."
-        yield Finding(Verdict.DIFFERS, kind, text, at, offset, offset + 1)
+def _told(found: RowDifference) -> Finding:
+    read, written = found.read, found.written
+    at, offset = found.place
+    times = f"{read.count} times in what was read, {written.count} times in what was written"
+    kind = "lost-row" if found.is_lost else "doubled-row" if read.count else "extra-row"
+    text = f"The record at offset {offset} of {at} is {times}."
+    return Finding(Verdict.DIFFERS, kind, text, at, offset, offset + 1)
 
 
-def _hashes(part: Part, columns: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield the hash of each row, and its offset."""
+class _Hashed(NamedTuple):
+    row: int
+    key: int
+    offset: int
+
+
+def _hashes(part: Part, columns: Sequence[str], key: Sequence[str]) -> Iterator[_Hashed]:
+    """Yield the hash of each row and of its key, and its offset."""
     rows = part.rows
     offsets = rows.column("offset").to_pylist()
-    for offset, row in zip(offsets, _texts(rows, columns), strict=True):
-        yield int.from_bytes(blake2b(row, digest_size=8).digest()), offset
+    keys = _texts(rows, columns) if key == columns else _texts(rows, key)
+    for offset, row, its_key in zip(offsets, _texts(rows, columns), keys, strict=True):
+        hashed = _hash(row)
+        is_own = key == columns or its_key == _NO_KEY
+        yield _Hashed(hashed, hashed if is_own else _hash(its_key), offset)
+
+
+def _hash(text: bytes) -> int:
+    return int.from_bytes(blake2b(text, digest_size=8).digest())
 
 
 def _texts(rows: pa.RecordBatch, columns: Sequence[str]) -> Iterator[bytes]:

@@ -53,6 +53,7 @@ from penstock.sink.exactly_once._target_topics import check_topics_in_place, gon
 from penstock.sink.exactly_once.committable import Committable, TaskReport
 from penstock.sink.exactly_once.decision import Decision, DecisionStatus, decide, decide_again
 from penstock.sink.exactly_once.digest import RecordDigest
+from penstock.sink.exactly_once.ended import query_ended_error
 from penstock.sink.exactly_once.kafka import SinkTransactions
 from penstock.sink.exactly_once.log import DecisionLog
 from penstock.sink.exactly_once.mandate import check_order, known_batch
@@ -87,6 +88,7 @@ def commit(
         NewQueryError: with `fails_on_new_query`, another query has written under the prefix.
         PrefixChangedError: the batch is written under a prefix that the query had before.
         PrefixTakenError: another writer has taken the prefix; this one must stop.
+        QueryEndedError: the prefix was handed over to another query, or this query is a shadow.
         TargetTopicError: a target topic was deleted or created again; nothing is decided.
         TransactionsLostError: the broker has aborted transactions; the batch has to be replayed.
         TransactionsInDoubtError: a replay differs from what is written or was lost, or an outcome cannot be
@@ -188,6 +190,8 @@ def _previous(log: DecisionLog, names: TransactionNames, head: TaskReport) -> De
     """Return the decision that exists about this very batch and still counts."""
     _catch_up(log)
     decision = log.decisions.get(head.query_id)
+    if decision is not None and decision.ended is not None:
+        raise query_ended_error(names.prefix, head.query_id, decision.ended)
     if decision is None or decision.batch_id < head.batch_id:
         return None
     check_order(names.prefix, head.query_id, head.batch_id, decision.batch_id)

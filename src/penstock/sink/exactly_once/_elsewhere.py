@@ -27,9 +27,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from penstock.errors import DecisionLogError, PrefixChangedError
+from penstock.errors import DecisionLogError, PrefixChangedError, QueryEndedError
 from penstock.sink.exactly_once._log_records import LogLocation
 from penstock.sink.exactly_once.decision import Decision, DecisionStatus
+from penstock.sink.exactly_once.ended import query_ended_error
 from penstock.sink.exactly_once.log import DecisionLog
 
 
@@ -49,7 +50,7 @@ class Elsewhere:
         decision = self.decision
         if decision is None or decision.status is DecisionStatus.WITHDRAWN:
             return False
-        return decision.batch_id >= batch.batch_id
+        return decision.ended is not None or decision.batch_id >= batch.batch_id
 
 
 def _may_share_topics(one: Decision, other: Decision) -> bool:
@@ -145,8 +146,11 @@ def _is_something_else(log: DecisionLog, batch: Decision) -> bool:
 
 def prefix_changed_error(
     own: LogLocation, batch: Decision, holders: Sequence[Elsewhere]
-) -> PrefixChangedError:
+) -> PrefixChangedError | QueryEndedError:
     """Return the error for a batch that is written under other prefixes."""
+    for each in holders:
+        if each.decision is not None and each.decision.ended is not None:
+            return query_ended_error(each.log.location.prefix, batch.query_id, each.decision.ended)
     theirs, held = holders[0].log.location, holders[0].decision or batch
     prefixes = [each.log.location.prefix for each in holders]
     more = f" (also under {', '.join(prefixes[1:])})" if prefixes[1:] else ""

@@ -16,6 +16,9 @@ to "transactions". Later versions add:
     is_taken_as_written  true: finished by hand (see `Decision`)
     doubt                text: the difference between a replay and what is written
     sibling_count        under how many other prefixes foreachBatch had written the batch before; default 0
+    ended                {"batch_id": 41, "reason": "shadow", "heir": <query id>, "checkpoint": <folder>}: the
+                         query writes nothing more. The `batch_id` beside it is `NEVER_REACHED`, so that older
+                         versions refuse the query, too
 
 One more record, with the empty query id, says that the prefix has used this log. Without it an empty log and
 a lost log would look the same. From time to time it is written again, as a snapshot, so that a start reads
@@ -52,11 +55,21 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from penstock.sink.exactly_once.committable import Committable, TargetTopic
-from penstock.sink.exactly_once.decision import DecidedTransaction, Decision, DecisionStatus, Outcome, now_ms
+from penstock.sink.exactly_once.decision import (
+    DecidedTransaction,
+    Decision,
+    DecisionStatus,
+    Ended,
+    EndReason,
+    Outcome,
+    now_ms,
+)
 from penstock.sink.exactly_once.digest import RecordDigest
 
 VERSION = 1
 
+NEVER_REACHED = 1 << 62
+"""The batch of an ended query, to versions that do not know `ended`: a later batch is written already."""
 NO_QUERY = ""
 """The query id in the key of the record that says that a prefix has used the log."""
 _STARTED = "started"
@@ -205,6 +218,15 @@ def encode(decision: Decision) -> bytes:
         stored["doubt"] = decision.doubt
     if decision.sibling_count:
         stored["sibling_count"] = decision.sibling_count
+    if decision.ended is not None:
+        ended = decision.ended
+        stored["batch_id"] = NEVER_REACHED
+        stored["ended"] = {
+            "batch_id": decision.batch_id,
+            "reason": ended.reason.value,
+            "heir": ended.heir,
+            "checkpoint": ended.checkpoint,
+        }
     return json.dumps(stored, separators=(",", ":")).encode()
 
 
@@ -212,10 +234,10 @@ def decode(query_id: str, value: bytes) -> Decision:
     """Return the decision of a value; KeyError, TypeError or ValueError if this version cannot read it."""
     stored: dict[str, Any] = json.loads(value)
     _check_version(stored)
-    digest = stored.get("digest")
+    digest, ended = stored.get("digest"), stored.get("ended")
     return Decision(
         query_id=query_id,
-        batch_id=stored["batch_id"],
+        batch_id=stored["batch_id"] if ended is None else ended["batch_id"],
         status=DecisionStatus(stored["status"]),
         spark_partition_count=stored["spark_partition_count"],
         record_count=stored["record_count"],
@@ -229,6 +251,9 @@ def decode(query_id: str, value: bytes) -> Decision:
         is_taken_as_written=stored.get("is_taken_as_written", False),
         doubt=stored.get("doubt"),
         sibling_count=stored.get("sibling_count", 0),
+        ended=None
+        if ended is None
+        else Ended(EndReason(ended["reason"]), str(ended["heir"]), str(ended["checkpoint"])),
     )
 
 

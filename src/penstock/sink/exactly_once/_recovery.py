@@ -37,6 +37,7 @@ from penstock.sink.exactly_once._probes import Step, reached
 from penstock.sink.exactly_once._strays import abort_strays, stray_transactions
 from penstock.sink.exactly_once._target_topics import gone_batch_write_error, gone_topics
 from penstock.sink.exactly_once.decision import Decision, DecisionStatus
+from penstock.sink.exactly_once.ended import query_ended_error
 from penstock.sink.exactly_once.kafka import SinkTransactions
 from penstock.sink.exactly_once.log import DecisionLog
 from penstock.sink.exactly_once.mandate import Mandate, known_batch
@@ -122,6 +123,18 @@ def recover(
             if not each.is_batch_write and (not each.is_named_write or each.query_id == query_id)
         },
     )
+
+
+def check_not_ended(log: DecisionLog, names: TransactionNames, query_id: str | None) -> None:
+    """Raise QueryEndedError if a query may write nothing more, before it takes the prefix from another one.
+
+    What is behind an open transaction of the log is not seen. The tasks see it.
+    """
+    if query_id is None or not (log.is_open or log.open(create=False)):
+        return
+    decision = log.catch_up(waits=False).get(query_id)
+    if decision is not None and decision.ended is not None:
+        raise query_ended_error(names.prefix, query_id, decision.ended)
 
 
 def bring_to_end(

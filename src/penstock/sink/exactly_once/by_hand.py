@@ -8,7 +8,7 @@ change. A command refuses what would lose or double rows, unless a resolution as
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -28,7 +28,7 @@ from penstock.sink.exactly_once._recovery import (
     is_prefix_new,
 )
 from penstock.sink.exactly_once._strays import abort_strays, stray_transactions
-from penstock.sink.exactly_once.decision import Decision, DecisionStatus, Outcome
+from penstock.sink.exactly_once.decision import Decision, DecisionStatus, Outcome, shadow
 from penstock.sink.exactly_once.driver_side import ExactlyOnceSettings, log_topic_of
 from penstock.sink.exactly_once.kafka import KafkaSinkTransactions, SinkTransactions
 from penstock.sink.exactly_once.log import DecisionLog
@@ -194,6 +194,24 @@ class TransactionTools:
         receipt = None if is_again or not is_lost else receipt_of_taken(decision, resolved, __version__)
         self._log.append(session, resolved, receipt=receipt, is_taken=True)
         return resolved
+
+    def refuse_shadow(self, query_id: str, shadow_of: str, checkpoint: str, topics: Iterable[str]) -> None:
+        """Write down that a new query repeats another one: it may never write into the same topics.
+
+        The running query is not disturbed.
+
+        Args:
+            query_id: of the new query.
+            shadow_of: the id of the query that it repeats.
+            checkpoint: the folder of the new query.
+            topics: which that query writes.
+
+        Raises:
+            DecisionLogError: the log is gone, or cannot be relied on.
+        """
+        if is_prefix_new(self._kafka, self._log, self._names):
+            raise self._unknown(shadow_of)
+        self._log.refuse(shadow(query_id, shadow_of, checkpoint, topics))
 
     def _settle_all(self) -> None:
         _, doubts = self._settle()

@@ -61,6 +61,30 @@ class Outcome(str, Enum):
     LOST = "lost"
 
 
+class EndReason(str, Enum):
+    """Why a query writes nothing more under a prefix."""
+
+    HANDED_OVER = "handed-over"
+    """Another query has the prefix now, and continues where this one has ended."""
+    SHADOW = "shadow"
+    """The query repeats the work of the query of this prefix, to be compared with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The end of a query under a prefix, for ever.
+
+    Attributes:
+        reason: why.
+        heir: the id of the query that continues; of a shadow: of the query that it repeats.
+        checkpoint: the folder of the heir's checkpoint; of a shadow: of its own.
+    """
+
+    reason: EndReason
+    heir: str
+    checkpoint: str
+
+
 @dataclass(frozen=True, slots=True)
 class DecidedTransaction:
     """A transaction of a decided batch."""
@@ -81,6 +105,7 @@ class Decision:
             since; there is no digest before that replay.
         doubt: the difference between a replay and what is written.
         sibling_count: how many other prefixes of a function of `foreachBatch` had written the batch before.
+        ended: set if the query may write nothing more into these topics. Its last batch stays in `batch_id`.
     """
 
     query_id: str
@@ -95,6 +120,7 @@ class Decision:
     is_taken_as_written: bool = False
     doubt: str | None = None
     sibling_count: int = 0
+    ended: Ended | None = None
 
     @property
     def is_batch_write(self) -> bool:
@@ -208,6 +234,20 @@ def decide(
         at_ms=now_ms(),
         topics=_each_once(topics),
         sibling_count=sibling_count,
+    )
+
+
+def shadow(query_id: str, heir: str, checkpoint: str, topics: Iterable[str]) -> Decision:
+    """Return the decision that a query is a shadow of another one, and never writes into its topics."""
+    return Decision(
+        query_id=query_id,
+        batch_id=0,
+        status=DecisionStatus.FINISHED,
+        spark_partition_count=0,
+        record_count=0,
+        at_ms=now_ms(),
+        topics=_each_once(map(TargetTopic, topics)),
+        ended=Ended(EndReason.SHADOW, heir, checkpoint),
     )
 
 

@@ -19,7 +19,12 @@ from penstock.client.settings import ConnectionSettings
 from penstock.options.by_hand import ByHand
 from penstock.sink.exactly_once._commit import abort, commit
 from penstock.sink.exactly_once._log_store import LogStore
-from penstock.sink.exactly_once._recovery import TransactionTimeouts, choose_timeouts, recover
+from penstock.sink.exactly_once._recovery import (
+    TransactionTimeouts,
+    check_not_ended,
+    choose_timeouts,
+    recover,
+)
 from penstock.sink.exactly_once.committable import TaskReport
 from penstock.sink.exactly_once.decision import DecisionStatus
 from penstock.sink.exactly_once.kafka import KafkaSinkTransactions, SinkTransactions
@@ -80,13 +85,14 @@ class DriverSide:
         self._log: DecisionLog | None = None
         self._timeouts: TransactionTimeouts | None = None
 
-    def recover(self, query_id: str | None = None) -> Mandate:
+    def recover(self, query_id: str | None = None, stream_id: str | None = None) -> Mandate:
         """Finish and clean up before the tasks of a batch are made, and take the prefix. See `_recovery`.
 
         Args:
             query_id: of a batch write; None for a stream.
+            stream_id: of a stream, if its checkpoint says it here.
         """
-        return self._run(lambda log: self._recover(log, query_id))
+        return self._run(lambda log: self._recover(log, query_id, stream_id))
 
     def commit(
         self,
@@ -110,9 +116,11 @@ class DriverSide:
             decisions = () if self._log is None else self._log.decisions.values()
             return sum(each.status is DecisionStatus.DECIDED for each in decisions)
 
-    def _recover(self, log: DecisionLog, query_id: str | None) -> Mandate:
+    def _recover(self, log: DecisionLog, query_id: str | None, stream_id: str | None) -> Mandate:
         if self._timeouts is None:
             self._check_rights()
+            # Once in a process, because it asks the log. Later, the tasks of the batch find out.
+            check_not_ended(log, self._names, query_id or stream_id)
             self._timeouts = choose_timeouts(self._kafka, self._names, self._wanted_timeout_ms)
         return recover(self._kafka, log, self._names, self._timeouts, query_id)
 

@@ -347,6 +347,10 @@ class DecisionLog:
         """Let `locations_of` find this prefix before it has decided anything about the query."""
         self._store.append_plainly(first_key_of(self._prefix, query_id), None)
 
+    def refuse(self, ended: Decision) -> None:
+        """Write that a new query may not write here. Fences no driver, and needs no session."""
+        self._store.append_plainly(key_of(self._prefix, ended.query_id), encode(ended))
+
     def moved_to(self, query_id: str) -> list[LogLocation]:
         """Return the locations to which markers in this log say that the query has moved."""
         return self._contents.moved_to(query_id)

@@ -15,7 +15,8 @@ from penstock.client.transactions.append import ProducerSession
 from penstock.client.transactions.steps import TransactionProtocol
 from penstock.errors import BatchOrderError
 from penstock.options.by_hand import ByHand
-from penstock.sink.exactly_once.decision import Decision, DecisionStatus, Outcome
+from penstock.sink.exactly_once.decision import Decision, DecisionStatus, Ended, Outcome
+from penstock.sink.exactly_once.ended import query_ended_error
 
 
 class TaskPlan(Enum):
@@ -35,6 +36,8 @@ class KnownBatch:
     lost_spark_partition_ids: frozenset[int] = frozenset()
     at_ms: int = 0
     """The time at which it got this status."""
+    ended: Ended | None = None
+    """Set if the query may write nothing more under this prefix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +57,13 @@ class Mandate:
 
         Raises:
             BatchOrderError: a later batch of the query is written already, or an earlier one is incomplete.
+            QueryEndedError: the query may write nothing more under this prefix.
         """
         known = self.known.get(query_id)
         if known is None:
             return TaskPlan.WRITE
+        if known.ended is not None:
+            raise query_ended_error(self.prefix, query_id, known.ended)
         if batch_id > known.batch_id:
             _check_whole(self.prefix, query_id, batch_id, known, self.by_hand)
             return TaskPlan.WRITE
@@ -113,4 +119,4 @@ def _check_whole(prefix: str, query_id: str, batch_id: int, known: KnownBatch, b
 def known_batch(decision: Decision) -> KnownBatch:
     lost = decision.with_outcome(Outcome.LOST) if decision.status is DecisionStatus.LOST else []
     lost_ids = frozenset(each.spark_partition_id for each in lost)
-    return KnownBatch(decision.batch_id, decision.status, lost_ids, decision.at_ms)
+    return KnownBatch(decision.batch_id, decision.status, lost_ids, decision.at_ms, decision.ended)

@@ -1,0 +1,219 @@
+"""Make a shadow of a running job, and compare it: what `penstock shadow` does.
+
+Runs on the driver's machine. Invariants: the running job is not disturbed, and its checkpoint is not changed;
+before the checkpoint of the shadow exists, the decision log of the running job says that its query may not
+write there.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from penstock.cli.receipts import unfinished_of
+from penstock.client.cluster.log_offsets import describe_topics
+from penstock.client.net.connection import KafkaConnections
+from penstock.errors import CheckpointError, OptionError, UnknownTopicOrPartitionError
+from penstock.observe.new_checkpoint import OldCheckpoint, local_folder, make_folder, open_old
+from penstock.observe.shadow_note import NAME, ShadowNote, read_note
+from penstock.observe.verify.shadow.compare import Comparison, compare
+from penstock.observe.verify.shadow.ranges import History, Side, side_of
+from penstock.sink.exactly_once.by_hand import TransactionTools, transaction_tools
+from penstock.sink.exactly_once.decision import Decision
+from penstock.sink.exactly_once.driver_side import ExactlyOnceSettings
+from penstock.sink.exactly_once.receipt import Receipt
+from penstock.source.checkpoint_offset import positions_from_json, positions_to_json
+
+_BATCHES = 10
+"""How many batches a shadow repeats, if the user does not say."""
+_NOTHING = "Nothing was changed."
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the user wants a shadow of.
+
+    Attributes:
+        prefix: of the running job.
+        live: the location of its checkpoint.
+        to: the folder of the new checkpoint.
+        topic: where the shadow writes.
+        shadow_prefix: None: named after `prefix`.
+        batches: the first and the last batch to repeat; None: the newest ones.
+        log_topic: the decision log of both, if its name is not the default one.
+    """
+
+    prefix: str
+    live: str
+    to: str
+    topic: str
+    shadow_prefix: str | None = None
+    batches: tuple[int | None, int | None] = (None, None)
+    log_topic: str | None = None
+
+
+def create(connections: KafkaConnections, wanted: Wanted) -> ShadowNote:
+    """Make the checkpoint of a shadow. Return its note.
+
+    Raises:
+        OptionError: an option does not fit the running job.
+        CheckpointError: the checkpoint has what cannot be carried over, or the new folder exists.
+        PenstockError: the cluster does not answer.
+    """
+    folder = local_folder(wanted.to, "--shadow-checkpoint")
+    if folder.exists():
+        raise OptionError(
+            f"Expected a new folder for --shadow-checkpoint, but {folder} exists. {_NOTHING} Choose another "
+            "name for each shadow.",
+            option="--shadow-checkpoint",
+            value=str(folder),
+        )
+    old = open_old(wanted.live)
+    first, last = _batches(old, *wanted.batches)
+    query_id, shadow_id = old.query_id, str(uuid.uuid4())
+    files = old.with_batches(old.beginning(shadow_id, first - 1), first, last)
+    tools = _tools(connections, wanted.prefix, wanted.log_topic)
+    live_topic = _live_topic(tools, wanted, query_id)
+    note = ShadowNote(
+        live_query_id=query_id,
+        live_prefix=wanted.prefix,
+        live_topic=live_topic,
+        first_batch=first,
+        last_batch=last,
+        prefix=wanted.shadow_prefix or f"{wanted.prefix}-shadow",
+        topic=wanted.topic,
+        start=positions_to_json(old.start_of(files)),
+        log_topic=wanted.log_topic,
+    )
+    _check(connections, note)
+    tools.refuse_shadow(shadow_id, query_id, str(folder), [live_topic])
+    make_folder(folder, {NAME: note.text(), **files})
+    return note
+
+
+def _tools(connections: KafkaConnections, prefix: str, log_topic: str | None) -> TransactionTools:
+    return transaction_tools(ExactlyOnceSettings(connections.settings, prefix, log_topic), connections)
+
+
+def _batches(old: OldCheckpoint, first: int | None, last: int | None) -> tuple[int, int]:
+    """Return the first and the last batch to repeat."""
+    done, planned = old.done(), old.planned()
+    if not done:
+        raise CheckpointError(
+            f"The query of {old.folder} has finished no batch yet, so there is nothing to repeat. {_NOTHING}",
+            folder=str(old.folder),
+        )
+    possible = range(planned[0] + 1 if planned[0] else 0, done[-1] + 1)
+    last = done[-1] if last is None else last
+    first = max(possible.start, last - _BATCHES + 1) if first is None else first
+    if first not in possible or last not in possible or first > last:
+        raise OptionError(
+            f"Expected --from-batch and --to-batch among the batches that {old.folder} still has "
+            f"({possible.start} to {done[-1]}), got {first} to {last}. {_NOTHING}",
+            option="--from-batch",
+            value=first,
+        )
+    return first, last
+
+
+def _live_topic(tools: TransactionTools, wanted: Wanted, query_id: str) -> str:
+    """Return the topic that a query writes under a prefix."""
+    decision = next((each for each in tools.decisions() if each.query_id == query_id), None)
+    if decision is None:
+        tools.check_not_continuous()
+        raise OptionError(
+            f"The decision log {tools.log_topic} has no batch of query {query_id}, to which the checkpoint "
+            f"{wanted.live} belongs. {_NOTHING} Give the query's sink.transactional-id-prefix, and "
+            "--log-topic if it has a sink.commit-log.topic.",
+            option="--prefix",
+            value=wanted.prefix,
+        )
+    if decision.sibling_count:
+        raise OptionError(
+            f"The query writes each batch under {decision.sibling_count + 1} prefixes, in a function of "
+            f"foreachBatch. A shadow has one prefix and one topic. {_NOTHING}",
+            option="--prefix",
+            value=wanted.prefix,
+        )
+    topics = _topics([each for each in tools.receipts() if each.query_id == query_id], decision)
+    if len(topics) == 1:
+        return topics.pop()
+    names = ", ".join(sorted(topics)) or "unknown topics"
+    raise OptionError(
+        f"Expected a query that writes one topic, but {query_id} has written {names}. A shadow has one topic "
+        f"for all of its records. {_NOTHING}",
+        option="--prefix",
+        value=wanted.prefix,
+    )
+
+
+def _topics(receipts: Sequence[Receipt], decision: Decision) -> set[str]:
+    return {at.topic for each in receipts for at in each.written()} | decision.topic_names
+
+
+def _check(connections: KafkaConnections, note: ShadowNote) -> None:
+    """Check that the shadow would write nothing of the running job."""
+    _ = ExactlyOnceSettings(
+        connections.settings, note.prefix
+    ).names  # raises for a prefix that is not allowed
+    if note.topic == note.live_topic:
+        raise OptionError(
+            f"Expected another topic for --topic than {note.topic}, which the running job writes. {_NOTHING}",
+            option="--topic",
+            value=note.topic,
+        )
+    if note.prefix == note.live_prefix:
+        raise OptionError(
+            f"Expected another prefix for --shadow-prefix than {note.prefix}, under which the running job "
+            f"writes. {_NOTHING}",
+            option="--shadow-prefix",
+            value=note.prefix,
+        )
+    found = describe_topics(connections, [note.topic, note.live_topic])
+    if note.topic not in found:
+        partitions = len(found[note.live_topic].partitions) if note.live_topic in found else 1
+        raise UnknownTopicOrPartitionError(
+            f"The topic {note.topic} of --topic does not exist. {_NOTHING} Create it: `penstock topics "
+            f"create {note.topic} --partitions {partitions}`.",
+            topic=note.topic,
+        )
+
+
+def compare_shadow(
+    connections: KafkaConnections, shadow: str, live: str | None, columns: Sequence[str]
+) -> tuple[ShadowNote, Comparison]:
+    """Compare what a shadow has written with what the running job has written of the same input.
+
+    Raises:
+        CheckpointError: the folder is not a shadow's, or cannot be read.
+        PenstockError: the cluster does not answer, or a receipt cannot be read.
+    """
+    folder = local_folder(shadow, "--shadow-checkpoint")
+    note = read_note(folder)
+    if note is None:
+        raise CheckpointError(
+            f"Expected the checkpoint of a shadow in {folder}, found no {NAME}. Nothing was compared. "
+            "Make one with penstock shadow create.",
+            folder=str(folder),
+        )
+    begun = positions_from_json(note.start)
+    sides, unfinished = list[Side](), dict[tuple[str, int], str]()
+    places = (
+        (note.live_prefix, None if live is None else open_old(live), note.live_query_id, note.first_batch),
+        (note.prefix, OldCheckpoint(folder), None, 1),
+    )
+    for prefix, old, known_id, first in places:
+        query_id = known_id or (old.query_id if old is not None else "")
+        # The checkpoint is read first, so that each of its batches with rows has its decision in the log.
+        positions = (
+            {} if old is None or old.query_id != query_id else {one: old.end_of(one) for one in old.done()}
+        )
+        tools = _tools(connections, prefix, note.log_topic)
+        decisions = tools.decisions()
+        decided = max((each.batch_id for each in decisions if each.query_id == query_id), default=-1)
+        receipts = [each for each in tools.receipts() if each.query_id == query_id]
+        receipts.sort(key=lambda each: each.batch_id)
+        sides.append(side_of(begun, History(receipts, positions, decided, first)))
+        unfinished.update(unfinished_of(decisions))
+    return note, compare(connections, sides[0], sides[1], columns, unfinished)
