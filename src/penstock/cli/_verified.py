@@ -181,6 +181,8 @@ def _newest(wanted: Wanted, state: CheckpointState | None, log: _Logged) -> dict
     for each in log.decisions:
         if each.ended is not None and each.ended.reason is EndReason.SHADOW:
             continue  # it has written nothing here
+        if each.begun is not None:
+            continue  # its batch 0 is what another query has done
         if each.query_id in with_receipts or each.at_ms in wanted.times:
             found[each.query_id] = max(each.batch_id, found.get(each.query_id, each.batch_id))
     if state is not None and state.query_id is not None and state.batch_id is not None:

@@ -20,6 +20,7 @@ from penstock.cli.connecting import ASKED_CLUSTER
 from penstock.cli.dead_letters import dead_letters_app
 from penstock.cli.doctor import doctor
 from penstock.cli.lag import lag
+from penstock.cli.promote import promote, rollback
 from penstock.cli.receipts import receipts
 from penstock.cli.records import cat, produce
 from penstock.cli.shadow import shadow_app
@@ -57,6 +58,8 @@ app.command()(top)
 app.command("take-over")(take_over)
 app.command()(receipts)
 app.command()(verify)
+app.command()(promote)
+app.command()(rollback)
 
 
 @app.command()

@@ -169,6 +169,8 @@ def decision_as_text(decision: Decision) -> str:
         f"{decision.record_count} records"
     ]
     lines += [f"  {each.outcome.value}: {each.committable}" for each in decision.transactions]
+    if (begun := decision.begun) is not None:
+        lines.append(f"  continues query {begun.from_query_id} after its batch {begun.after}")
     if (ended := decision.ended) is not None:
         what = "a shadow of" if ended.reason.value == "shadow" else "handed over to"
         lines.append(f"  {what} query {ended.heir}: it writes nothing more (checkpoint {ended.checkpoint})")

@@ -19,6 +19,8 @@ to "transactions". Later versions add:
     ended                {"batch_id": 41, "reason": "shadow", "heir": <query id>, "checkpoint": <folder>}: the
                          query writes nothing more. The `batch_id` beside it is `NEVER_REACHED`, so that older
                          versions refuse the query, too
+    begun                {"from": <query id>, "after": 41, "checkpoint": <folder>, "files": {<name>: <text>}}:
+                         the query continues another one, and has decided no batch yet
 
 One more record, with the empty query id, says that the prefix has used this log. Without it an empty log and
 a lost log would look the same. From time to time it is written again, as a snapshot, so that a start reads
@@ -56,6 +58,7 @@ from typing import Any, NamedTuple
 
 from penstock.sink.exactly_once.committable import Committable, TargetTopic
 from penstock.sink.exactly_once.decision import (
+    Begun,
     DecidedTransaction,
     Decision,
     DecisionStatus,
@@ -227,6 +230,14 @@ def encode(decision: Decision) -> bytes:
             "heir": ended.heir,
             "checkpoint": ended.checkpoint,
         }
+    if decision.begun is not None:
+        begun = decision.begun
+        stored["begun"] = {
+            "from": begun.from_query_id,
+            "after": begun.after,
+            "checkpoint": begun.checkpoint,
+            "files": dict(begun.files),
+        }
     return json.dumps(stored, separators=(",", ":")).encode()
 
 
@@ -234,7 +245,7 @@ def decode(query_id: str, value: bytes) -> Decision:
     """Return the decision of a value; KeyError, TypeError or ValueError if this version cannot read it."""
     stored: dict[str, Any] = json.loads(value)
     _check_version(stored)
-    digest, ended = stored.get("digest"), stored.get("ended")
+    digest, ended, begun = stored.get("digest"), stored.get("ended"), stored.get("begun")
     return Decision(
         query_id=query_id,
         batch_id=stored["batch_id"] if ended is None else ended["batch_id"],
@@ -254,7 +265,13 @@ def decode(query_id: str, value: bytes) -> Decision:
         ended=None
         if ended is None
         else Ended(EndReason(ended["reason"]), str(ended["heir"]), str(ended["checkpoint"])),
+        begun=None if begun is None else _begun(begun),
     )
+
+
+def _begun(stored: Mapping[str, Any]) -> Begun:
+    files = {str(name): str(text) for name, text in stored["files"].items()}
+    return Begun(str(stored["from"]), int(stored["after"]), str(stored["checkpoint"]), files)
 
 
 def _check_version(stored: Mapping[str, Any]) -> None:

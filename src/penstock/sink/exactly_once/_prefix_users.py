@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from penstock.errors import NewQueryError, PrefixTakenError
-from penstock.sink.exactly_once.decision import DecisionStatus, is_batch_write, is_named_write
+from penstock.sink.exactly_once.decision import DecisionStatus, EndReason, is_batch_write, is_named_write
 from penstock.sink.exactly_once.mandate import KnownBatch
 
 STOOD_STILL = (
@@ -133,9 +133,17 @@ def other_streams(known: Mapping[str, KnownBatch], query_id: str | None) -> dict
     found = {
         each: batch
         for each, batch in reversed(list(known.items()))
-        if each != query_id and not is_batch_write(each) and not is_named_write(each)
+        if each != query_id
+        and not is_batch_write(each)
+        and not is_named_write(each)
+        and not _is_shadow(batch)
     }
     return dict(sorted(found.items(), key=lambda item: -item[1].at_ms))
+
+
+def _is_shadow(batch: KnownBatch) -> bool:
+    """Return whether the query has written nothing under the prefix, and never will."""
+    return batch.ended is not None and batch.ended.reason is EndReason.SHADOW
 
 
 def _last(others: Mapping[str, KnownBatch]) -> str:

@@ -36,7 +36,7 @@ from penstock.sink.exactly_once._prefix_users import STOOD_STILL, taken_error
 from penstock.sink.exactly_once._probes import Step, reached
 from penstock.sink.exactly_once._strays import abort_strays, stray_transactions
 from penstock.sink.exactly_once._target_topics import gone_batch_write_error, gone_topics
-from penstock.sink.exactly_once.decision import Decision, DecisionStatus
+from penstock.sink.exactly_once.decision import Decision, DecisionStatus, is_batch_write, is_named_write
 from penstock.sink.exactly_once.ended import query_ended_error
 from penstock.sink.exactly_once.kafka import SinkTransactions
 from penstock.sink.exactly_once.log import DecisionLog
@@ -130,7 +130,9 @@ def check_not_ended(log: DecisionLog, names: TransactionNames, query_id: str | N
 
     What is behind an open transaction of the log is not seen. The tasks see it.
     """
-    if query_id is None or not (log.is_open or log.open(create=False)):
+    if query_id is None or is_batch_write(query_id) or is_named_write(query_id):
+        return
+    if not (log.is_open or log.open(create=False)):
         return
     decision = log.catch_up(waits=False).get(query_id)
     if decision is not None and decision.ended is not None:

@@ -18,9 +18,16 @@ from penstock.client.cluster.metadata import fetch_metadata
 from penstock.client.net.connection import KafkaConnections, connections_for
 from penstock.client.transactions.append import ProducerSession
 from penstock.client.transactions.steps import TransactionDescription
-from penstock.errors import AuthorizationError, DecisionLogError, ExactlyOnceError, OptionError
+from penstock.errors import (
+    AuthorizationError,
+    DecisionLogError,
+    ExactlyOnceError,
+    OptionError,
+    ProducerFencedError,
+)
 from penstock.sink.exactly_once._log_records import LogLocation
 from penstock.sink.exactly_once._log_store import LogStore
+from penstock.sink.exactly_once._prefix_users import taken_error
 from penstock.sink.exactly_once._recovery import (
     bring_to_end,
     check_none_foreign,
@@ -28,7 +35,7 @@ from penstock.sink.exactly_once._recovery import (
     is_prefix_new,
 )
 from penstock.sink.exactly_once._strays import abort_strays, stray_transactions
-from penstock.sink.exactly_once.decision import Decision, DecisionStatus, Outcome, shadow
+from penstock.sink.exactly_once.decision import Begun, Decision, DecisionStatus, Outcome, hand_over, shadow
 from penstock.sink.exactly_once.driver_side import ExactlyOnceSettings, log_topic_of
 from penstock.sink.exactly_once.kafka import KafkaSinkTransactions, SinkTransactions
 from penstock.sink.exactly_once.log import DecisionLog
@@ -212,6 +219,44 @@ class TransactionTools:
         if is_prefix_new(self._kafka, self._log, self._names):
             raise self._unknown(shadow_of)
         self._log.refuse(shadow(query_id, shadow_of, checkpoint, topics))
+
+    def settle_query(self, query_id: str) -> tuple[ProducerSession, Decision]:
+        """Take the prefix and finish what is decided. Return the session, and the query's newest decision.
+
+        A driver of the query that still runs can decide nothing from here on.
+
+        Raises:
+            DecisionLogError: the log is gone, or has no decision about the query. Nothing was changed.
+            ExactlyOnceError: a decision cannot be finished. Everything else is done.
+        """
+        if is_prefix_new(self._kafka, self._log, self._names):
+            raise self._unknown(query_id)
+        session, doubts = self._settle()
+        if doubts:
+            raise doubts[0]
+        decision = self._log.decisions.get(query_id)
+        if decision is None:
+            raise self._unknown(query_id)
+        return session, decision
+
+    def hand_over(self, session: ProducerSession, last: Decision, heir: str, begun: Begun) -> None:
+        """Let another query continue one that has ended, in one transaction.
+
+        Args:
+            session: from `settle_query`.
+            last: from there.
+            heir: the id of the query that continues.
+            begun: how it begins.
+
+        Raises:
+            PrefixTakenError: a driver has taken the prefix since. Nothing was handed over.
+            PenstockError: it is unknown whether it was handed over; another call of both finds out.
+        """
+        try:
+            self._log.hand_over(session, *hand_over(last, heir, begun))
+        except ProducerFencedError as error:
+            doing = "this command was handing it over"
+            raise taken_error(self._names.prefix, doing, "Nothing was handed over.") from error
 
     def _settle_all(self) -> None:
         _, doubts = self._settle()

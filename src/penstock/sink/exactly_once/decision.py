@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from penstock.sink.exactly_once.committable import Committable, TargetTopic
@@ -86,6 +86,23 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
+class Begun:
+    """The beginning of a query that continues another one. It is kept until the query has decided a batch.
+
+    Attributes:
+        from_query_id: the id of the other query.
+        after: its last batch that counts; -1: none.
+        checkpoint: the folder of the checkpoint.
+        files: of the checkpoint: their texts by their names.
+    """
+
+    from_query_id: str
+    after: int
+    checkpoint: str
+    files: Mapping[str, str] = field(hash=False)
+
+
+@dataclass(frozen=True, slots=True)
 class DecidedTransaction:
     """A transaction of a decided batch."""
 
@@ -106,6 +123,8 @@ class Decision:
         doubt: the difference between a replay and what is written.
         sibling_count: how many other prefixes of a function of `foreachBatch` had written the batch before.
         ended: set if the query may write nothing more into these topics. Its last batch stays in `batch_id`.
+        begun: set if the query continues another one and has decided no batch yet. Its batch 0 is then what
+            the other query has done.
     """
 
     query_id: str
@@ -121,6 +140,7 @@ class Decision:
     doubt: str | None = None
     sibling_count: int = 0
     ended: Ended | None = None
+    begun: Begun | None = None
 
     @property
     def is_batch_write(self) -> bool:
@@ -249,6 +269,29 @@ def shadow(query_id: str, heir: str, checkpoint: str, topics: Iterable[str]) -> 
         topics=_each_once(map(TargetTopic, topics)),
         ended=Ended(EndReason.SHADOW, heir, checkpoint),
     )
+
+
+def hand_over(last: Decision, heir: str, begun: Begun) -> tuple[Decision, Decision]:
+    """Return the decisions that a query has ended, and that another one continues it.
+
+    Args:
+        last: the newest decision of the query.
+        heir: the id of the query that continues.
+        begun: how it begins.
+    """
+    ended = replace(last, ended=Ended(EndReason.HANDED_OVER, heir, begun.checkpoint), begun=None)
+    begins = Decision(
+        query_id=heir,
+        batch_id=0,
+        status=DecisionStatus.FINISHED,
+        spark_partition_count=0,
+        record_count=0,
+        at_ms=now_ms(),
+        digest=str(RecordDigest()),
+        topics=last.topics,
+        begun=begun,
+    )
+    return ended, begins
 
 
 def decide_again(

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 
 from penstock.client.transactions.append import ProducerSession
-from penstock.errors import DecisionLogError
+from penstock.errors import DecisionLogError, OptionError
 from penstock.sink.exactly_once._log_contents import LogContents
 from penstock.sink.exactly_once._log_records import (
     NO_QUERY,
@@ -346,6 +346,24 @@ class DecisionLog:
     def leave_trace(self, query_id: str) -> None:
         """Let `locations_of` find this prefix before it has decided anything about the query."""
         self._store.append_plainly(first_key_of(self._prefix, query_id), None)
+
+    def hand_over(self, session: ProducerSession, ended: Decision, begun: Decision) -> None:
+        """Write and commit that a query has ended and another one continues it, both or none.
+
+        Raises:
+            OptionError: the positions do not fit into one record. Nothing was written.
+            PenstockError: as `append`.
+        """
+        pairs = [(key_of(self._prefix, each.query_id), encode(each)) for each in (ended, begun)]
+        if not self._store.fits(pairs[0][0], b"".join(part for pair in pairs for part in pair)):
+            raise OptionError(
+                f"The positions of the query do not fit into one record of the decision log {self.topic} "
+                "(max.message.bytes). Nothing was handed over. Raise max.message.bytes of this topic.",
+                topic=self.topic,
+            )
+        self._store.append(session, *pairs)
+        for each in (ended, begun):
+            self._contents.remember(each.query_id, each)
 
     def refuse(self, ended: Decision) -> None:
         """Write that a new query may not write here. Fences no driver, and needs no session."""

@@ -1,0 +1,301 @@
+"""Hand the prefix of a stopped query over to another one: what penstock promote and `rollback` do.
+
+Runs on the driver's machine. The steps, in this order:
+
+1. Take the prefix, and finish what the query has decided. From here on a driver of it decides nothing more.
+2. Find out after which batch it has ended: from the log what is decided, from the checkpoint up to where that
+   batch has read.
+3. Write into the decision log, in one transaction of the session of step 1, that the query has ended and that
+   another one continues, with all files of its checkpoint. From here on it is handed over, whatever dies.
+4. Make the checkpoint from that record.
+
+Invariants: the command may die anywhere and be run again. Before step 3 nothing is handed over, and the old
+query may run on. After it only the other query can write under the prefix. If a driver has taken the prefix
+between 1 and 3, step 3 fails.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.client.net.connection import KafkaConnections
+from penstock.errors import CheckpointError, DecisionLogError, ExactlyOnceError, OptionError
+from penstock.observe.checkpoint import read_query_id, read_ranges
+from penstock.observe.new_checkpoint import OldCheckpoint, local_folder, make_folder, open_old
+from penstock.observe.shadow_note import read_note
+from penstock.sink.exactly_once.by_hand import TransactionTools, logs_of, transaction_tools
+from penstock.sink.exactly_once.decision import Begun, Decision, DecisionStatus, Ended, EndReason
+from penstock.sink.exactly_once.driver_side import ExactlyOnceSettings
+from penstock.sink.exactly_once.receipt import Receipt
+
+_NOTHING = "Nothing was handed over."
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which query hands over, and where the checkpoint of the next one is to be.
+
+    Attributes:
+        prefix: of the query.
+        checkpoint: the location of its checkpoint.
+        to: the folder of the new checkpoint.
+        log_topic: the decision log, if its name is not the default one.
+        is_rollback: the query has been promoted itself.
+    """
+
+    prefix: str
+    checkpoint: str
+    to: str
+    log_topic: str | None = None
+    is_rollback: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HandedOver:
+    """What was handed over, or would be.
+
+    Attributes:
+        query_id: the query that has ended.
+        heir: the query that continues; None: it would get an id.
+        after: the last batch of the query that counts; None if the heir has written batches since.
+        folder: of the heir's checkpoint.
+        was_done: an earlier call has handed it over.
+    """
+
+    query_id: str
+    heir: str | None
+    after: int | None
+    folder: Path
+    was_done: bool = False
+
+
+def hand_over(
+    connections: KafkaConnections,
+    wanted: Wanted,
+    *,
+    is_sure: bool,
+    reached: Callable[[str], None] = lambda _: None,
+) -> HandedOver:
+    """Hand a prefix over.
+
+    Args:
+        connections: to the cluster of the target.
+        wanted: what.
+        is_sure: do it. Without it nothing is changed.
+        reached: called after each step, with its name; for tests.
+
+    Raises:
+        OptionError: an option does not fit the query.
+        CheckpointError: the checkpoint cannot be taken over, or the new one cannot be made. Then
+            the prefix is handed over, and another call makes the checkpoint.
+        PrefixTakenError: a driver has taken the prefix at the same time. Nothing was handed over.
+        ExactlyOnceError: a batch is in doubt. Nothing was handed over.
+    """
+    folder, old = local_folder(wanted.to, "--to").absolute(), open_old(wanted.checkpoint)
+    query_id = old.query_id
+    tools = transaction_tools(
+        ExactlyOnceSettings(connections.settings, wanted.prefix, wanted.log_topic), connections
+    )
+    decisions = {each.query_id: each for each in tools.decisions()}
+    decision = _decision(tools, wanted, decisions, query_id)
+    if decision.ended is not None:
+        return _resume(decisions, decision, decision.ended, folder, is_sure=is_sure, reached=reached)
+    _check(connections, wanted, old, folder, decisions)
+    if not is_sure:
+        return HandedOver(query_id, None, _last_batch(old, decision), folder)
+    session, decision = tools.settle_query(query_id)
+    reached("taken")
+    if decision.ended is not None:  # an earlier call had no answer about its step 3, and it was done
+        found = {each.query_id: each for each in tools.decisions()}
+        return _resume(found, decision, decision.ended, folder, is_sure=True, reached=reached)
+    after = _last_batch(old, decision)
+    _check_receipt(old, [each for each in tools.receipts() if each.query_id == query_id], decision)
+    heir = str(uuid.uuid4())
+    begun = Begun(query_id, after, str(folder), old.beginning(heir, after))
+    reached("read")
+    tools.hand_over(session, decision, heir, begun)
+    reached("handed over")
+    _make_folder(folder, begun, heir, reached)
+    return HandedOver(query_id, heir, after, folder)
+
+
+def _make_folder(folder: Path, begun: Begun, heir: str, reached: Callable[[str], None]) -> None:
+    try:
+        make_folder(folder, begun.files, reached)
+    except CheckpointError as error:
+        raise CheckpointError(
+            f"{error.message} Query {heir} has the prefix already, so neither job writes now, and no record "
+            "is lost. Mend what the error says, and run this command again with the same options.",
+            **error.facts,
+        ) from error
+
+
+def _decision(
+    tools: TransactionTools, wanted: Wanted, decisions: dict[str, Decision], query_id: str
+) -> Decision:
+    decision = decisions.get(query_id)
+    if decision is None:
+        tools.check_not_continuous()
+        raise OptionError(
+            f"The decision log {tools.log_topic} has no batch of query {query_id}, to which the checkpoint "
+            f"{wanted.checkpoint} belongs. {_NOTHING} Give the query's sink.transactional-id-prefix, and "
+            "--log-topic if it has a sink.commit-log.topic.",
+            option="--prefix",
+            value=wanted.prefix,
+        )
+    if decision.ended is not None and decision.ended.reason is EndReason.SHADOW:
+        raise OptionError(
+            f"The checkpoint {wanted.checkpoint} is that of a shadow of query {decision.ended.heir}. "
+            f"{_NOTHING} Give the checkpoint of the running job: the changed job continues where that one "
+            "stops.",
+            option="--checkpoint",
+            value=wanted.checkpoint,
+        )
+    return decision
+
+
+def _resume(
+    decisions: dict[str, Decision],
+    decision: Decision,
+    ended: Ended,
+    folder: Path,
+    *,
+    is_sure: bool,
+    reached: Callable[[str], None],
+) -> HandedOver:
+    """Make the checkpoint of a query that has the prefix already, if an earlier call did not."""
+    if ended.checkpoint != str(folder):
+        raise OptionError(
+            f"Query {decision.query_id} has handed over its prefix to query {ended.heir} already, whose "
+            f"checkpoint is {ended.checkpoint}, got --to {folder}. Nothing was changed. To make that "
+            f"checkpoint, or to see that it is there, give --to {ended.checkpoint}.",
+            option="--to",
+            value=str(folder),
+        )
+    heir = decisions.get(ended.heir)
+    begun = None if heir is None else heir.begun
+    after = None if begun is None else begun.after
+    done = HandedOver(decision.query_id, ended.heir, after, folder, was_done=True)
+    if folder.exists():
+        if read_query_id(folder) != ended.heir:
+            raise CheckpointError(
+                f"Expected the checkpoint of query {ended.heir} in {folder}, which has the prefix now, got "
+                "that of another query. Nothing was changed. Move this folder away, and run this command "
+                "again.",
+                folder=str(folder),
+            )
+        return done
+    if begun is None:
+        raise CheckpointError(
+            f"The checkpoint {folder} of query {ended.heir}, which has the prefix now, does not exist, and "
+            "the query has written batches since. Nothing was changed. Find the folder. A new one would "
+            "begin at older positions, and write records again.",
+            folder=str(folder),
+        )
+    if is_sure:
+        _make_folder(folder, begun, ended.heir, reached)
+    return done
+
+
+def _check(
+    connections: KafkaConnections,
+    wanted: Wanted,
+    old: OldCheckpoint,
+    folder: Path,
+    decisions: dict[str, Decision],
+) -> None:
+    """Check what does not change until the prefix is taken."""
+    query_id = old.query_id
+    if folder.exists():
+        raise OptionError(
+            f"Expected a new folder for --to, but {folder} exists. {_NOTHING} Choose another name.",
+            option="--to",
+            value=str(folder),
+        )
+    if read_note(old.folder) is not None:
+        raise OptionError(
+            f"The checkpoint {wanted.checkpoint} is that of a shadow. {_NOTHING} Give the checkpoint of the "
+            "running job: the changed job continues where that one stops.",
+            option="--checkpoint",
+            value=wanted.checkpoint,
+        )
+    heirs = {each.ended.heir for each in decisions.values() if each.ended is not None}
+    if wanted.is_rollback and query_id not in heirs:
+        raise OptionError(
+            f"Query {query_id} was not promoted: no query has handed over the prefix {wanted.prefix} to it. "
+            f"{_NOTHING} Give the checkpoint of the promoted job. To promote a changed job, use "
+            "penstock promote.",
+            option="--checkpoint",
+            value=wanted.checkpoint,
+        )
+    for each in logs_of(connections, query_id, wanted.log_topic):
+        if each.prefix == wanted.prefix:
+            continue
+        settings = ExactlyOnceSettings(connections.settings, each.prefix, each.topic)
+        found = transaction_tools(settings, connections).decisions()
+        if any(one.query_id == query_id for one in found):
+            raise OptionError(
+                f"Query {query_id} has written under the prefix {each.prefix}, too. {_NOTHING} A query that "
+                "writes under several prefixes in foreachBatch, or has changed its prefix, cannot be handed "
+                "over.",
+                option="--prefix",
+                value=wanted.prefix,
+            )
+
+
+def _last_batch(old: OldCheckpoint, decision: Decision) -> int:
+    """Return the last batch of a query that counts; -1: none.
+
+    Raises:
+        CheckpointError: the checkpoint is older than the target.
+        ExactlyOnceError: a part of a batch is lost, or a replay was different.
+    """
+    done, planned = old.done(), old.planned()
+    newest, last_done = planned[-1] if planned else -1, done[-1] if done else -1
+    if decision.is_in_doubt:
+        raise ExactlyOnceError(
+            f"{decision.where[0].upper()}{decision.where[1:]} is not whole: it is {decision.status.value}"
+            f"{'' if decision.doubt is None else f', and a replay was different ({decision.doubt})'}. "
+            f"{_NOTHING} Start the old job once with the trigger availableNow=True: it finishes the batch. "
+            "Or resolve it: docs/exactly-once-repair.md says how. Then run this command again.",
+            query_id=decision.query_id,
+            batch_id=decision.batch_id,
+        )
+    if decision.batch_id > newest:
+        raise CheckpointError(
+            f"Batch {decision.batch_id} of query {decision.query_id} is written, and the newest batch of the "
+            f"checkpoint {old.folder} is {newest}. The checkpoint is older than the target. {_NOTHING} Give "
+            "the newest checkpoint.",
+            batch_id=decision.batch_id,
+        )
+    # Without --yes it may be decided only. With it, it is finished by now.
+    is_written = decision.status in (DecisionStatus.FINISHED, DecisionStatus.DECIDED)
+    if not is_written and decision.batch_id <= last_done:
+        raise DecisionLogError(
+            f"The checkpoint {old.folder} says that batch {decision.batch_id} is done, and the decision log "
+            f"that it does not count as written. {_NOTHING} Compare the target with the source.",
+            batch_id=decision.batch_id,
+        )
+    # A planned batch that is not decided has written nothing, and now it never will.
+    return max(last_done, decision.batch_id) if is_written else last_done
+
+
+def _check_receipt(old: OldCheckpoint, receipts: list[Receipt], decision: Decision) -> None:
+    """Raise CheckpointError if the last batch has read something else than the checkpoint says."""
+    found = next((each for each in receipts if each.batch_id == decision.batch_id), None)
+    if found is None or found.read is None or decision.batch_id not in old.planned():
+        return
+    if decision.batch_id - 1 not in old.planned() and decision.batch_id:
+        return
+    _, ranges = read_ranges(old.folder, decision.batch_id)
+    if set(ranges) != set(found.read):
+        raise CheckpointError(
+            f"Batch {decision.batch_id} of query {decision.query_id} has read "
+            f"{', '.join(map(str, found.read))} when it was written, and the checkpoint {old.folder} says "
+            f"{', '.join(map(str, ranges))}. Its files were changed or restored since. {_NOTHING} Give the "
+            "newest checkpoint.",
+            batch_id=decision.batch_id,
+        )
