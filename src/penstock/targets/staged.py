@@ -17,7 +17,7 @@ from typing import Any, Protocol, runtime_checkable
 import pyarrow as pa
 
 from penstock.errors import StagedRowsError
-from penstock.state.files import open_files
+from penstock.state.files import TEMPORARY, open_files
 from penstock.targets.batch import Batch, LastRows, Sums, check_keys, columns_of, digest_of, sums_of
 from penstock.targets.change import NO_CHANGE, ColumnChange
 
@@ -39,7 +39,7 @@ FEW_BYTES = 1 << 20
 """Rows of a task that are not more go to the driver."""
 _SUFFIX = ".ipc"
 """Not that of a state, whose files are kept on each machine that reads them."""
-_NAME = re.compile(r"(\d+)-[0-9a-f]{32}\.ipc")
+_NAME = re.compile(rf"(\d+)-[0-9a-f]{{32}}\.ipc({re.escape(TEMPORARY)}.*)?")
 
 
 class Runner(Protocol):
@@ -79,11 +79,15 @@ class StagingFolder:
         return path
 
     def sweep(self) -> None:
-        """Delete the files of this batch and of earlier ones. The tables have them."""
+        """Delete the files of this batch and of earlier ones. The tables have them.
+
+        A writer that was killed leaves an incomplete file. One of this batch may still be written, by an
+        attempt that Spark has not stopped yet, so the sweep of a later batch deletes it.
+        """
         files = open_files(self.location)
         for name in files.names(self.folder):
             found = _NAME.fullmatch(name)
-            if found is not None and int(found[1]) <= self.batch_id:
+            if found is not None and int(found[1]) + bool(found[2]) <= self.batch_id:
                 files.delete(f"{self.folder}/{name}")
 
 

@@ -164,6 +164,21 @@ def test_files_of_batches_that_are_done_are_swept(tmp_path: Path) -> None:
     assert (foreign, left.startswith("12-")) == (".nfs0000", True)
 
 
+def test_a_file_of_a_killed_writer_is_swept_after_the_next_batch(tmp_path: Path) -> None:
+    folder = tmp_path / "staging" / QUERY
+    folder.mkdir(parents=True)
+    for number in (3, 4, 12):
+        (folder / f"{number}-{'a' * 32}.ipc.tmp-0123abcd").touch()
+    files = open_files(str(tmp_path / "staging"))
+    with files.create(f"{QUERY}/4-{'b' * 32}.ipc") as living:
+        living.write(b"rows")
+        stage_in(tmp_path, 4).files.sweep()
+        assert [name.partition("-")[0] for name in files.names(QUERY)] == ["12", "4", "4"]
+    assert f"4-{'b' * 32}.ipc" in files.names(QUERY)
+    stage_in(tmp_path, 5).files.sweep()
+    assert [name.partition("-")[0] for name in files.names(QUERY)] == ["12"]
+
+
 @pytest.mark.parametrize("step", ["keys", "tasks"])
 def test_a_driver_whose_files_another_one_has_swept_says_so_and_writes_nothing(
     tmp_path: Path, step: str
