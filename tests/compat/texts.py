@@ -30,6 +30,9 @@ from penstock.source.checkpoint_offset import Markers, SourceOffset
 from penstock.sql.connectors.datagen.offset import MadeOffset
 from penstock.state.seal import Seal, parse_seal
 from penstock.targets._iceberg_snapshots import properties_of
+from penstock.targets._merge_log import said_by, said_in
+from penstock.targets._merge_properties import made_in
+from penstock.targets._merge_properties import new_properties as merge_properties
 from penstock.targets._table_properties import new_properties
 from penstock.targets.marker import marker_of
 from penstock.types import OffsetRange, TopicPartition
@@ -127,6 +130,7 @@ _RECEIPTS = (
 _NOTE = "note of a dead letter"
 _TASK_NOTE = TaskNote(7, 2, 1, 3, Totals(1_000, 990, 41, 64_000, 21_000, 6, 3, 1))
 _TASK = "note of a continuous task"
+_OF_SPARK, _MERGE = "properties of a table of Spark", "commit of a MERGE"
 _SEAL = Seal(0x10000002A, "0123456789abcdef", 7, frozenset([(5, "aa"), (6, "bb")]))
 
 Texts = dict[str, str]
@@ -167,6 +171,8 @@ def made() -> Texts:
         "topic of decisions": _NAMES.default_log_topic,
         "properties of a table": json.dumps(new_properties(first)),
         "properties of a snapshot": json.dumps(properties_of(marker_of(last))),
+        _OF_SPARK: json.dumps(merge_properties(first)),
+        _MERGE: json.dumps(said_by(marker_of(last), 7)),
     }
 
 
@@ -208,6 +214,11 @@ def _read_others(texts: Texts) -> dict[str, Any]:
             else {}
         ),
         **({_TASK: _read_task(texts[_TASK])} if _TASK in texts else {}),
+        **(
+            {_OF_SPARK: made_in(json.loads(texts[_OF_SPARK]), "t"), _MERGE: said_in(texts[_MERGE])}
+            if _OF_SPARK in texts
+            else {}
+        ),
         "seal of a state": parse_seal(value["seal of a state"], "seal"),
         "id of a transaction": _NAMES.parse(texts["id of a transaction"]),
     }

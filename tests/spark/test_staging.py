@@ -143,6 +143,6 @@ def test_another_target_refuses_it(spark: SparkSession) -> None:
     rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load().select("value")
     with pytest.raises(
         OptionError,
-        match=r"`staging` is for a DeltaTable, an IcebergTable or a ParquetTable, and not for table t",
+        match=r"`staging` is for a DeltaTable, an IcebergTable, a ParquetTable, .*, and not for table t",
     ):
         changelog.materialize(rows, ["value"], SqlTable("t", lambda: None, "sqlite"), staging="/tmp/s")  # noqa: S108

@@ -19,6 +19,7 @@ from penstock.spark._task_context import QUERY_ID_PROPERTY, driver_property
 from penstock.spark.connect import is_connect
 from penstock.spark.in_order import in_order
 from penstock.spark.map_rows import map_rows
+from penstock.spark.merging import with_spark
 from penstock.spark.process.short_errors import short_errors_of_batches
 from penstock.spark.staging import runner_of, stage_of, staged_batch, sweep
 from penstock.spark.versions import to_arrow_schema
@@ -74,7 +75,7 @@ def materialize(
             one partition and in order.
         query_id: of the query, which changes only with the checkpoint. Only Spark Connect needs it.
         staging: a folder that the driver and all executors reach, a path or a URI as of a state; None without
-            one. `DeltaTable`, `IcebergTable` and `ParquetTable` take it. Executors
+            one. `DeltaTable`, `IcebergTable` and `ParquetTable` take it, and both tables of Spark. Executors
             need the extras of the first two then.
 
     Returns:
@@ -94,15 +95,16 @@ def materialize(
     check_names("keys", keys)
     if staging is not None and not isinstance(target, AppliesStaged):
         raise OptionError(
-            "`staging` is for a DeltaTable, an IcebergTable or a ParquetTable, and not for "
-            f"{target}. Nothing was started. Leave it out.",
+            "`staging` is for a DeltaTable, an IcebergTable, a ParquetTable, a SparkDeltaTable or a "
+            f"SparkIcebergTable, and not for {target}. Nothing was started. Leave it out.",
             option="staging",
         )
     last_rows: LastRows | AllRows = last_rows_of(df, target, keys)
     if isinstance(target, TakesAllRows):
         last_rows = target.all_rows(last_rows.columns, keys)
-    if isinstance(target, ComparesColumns) and not is_connect(df):  # a client may not reach the table
-        target.check_existing(last_rows.columns, keys)
+    checked = with_spark(target, df)
+    if isinstance(checked, ComparesColumns) and not is_connect(df):  # a client may not reach the table
+        checked.check_existing(last_rows.columns, keys)
     function = Materializer(target, last_rows, tuple(order_by or ()), query_id, staging)
     return df.writeStream.foreachBatch(function)
 
@@ -183,26 +185,29 @@ class Materializer:
             )
         if self.order_by:
             rows = in_order(rows, keys, order_by=self.order_by)
+        target = with_spark(self.target, rows)
         if isinstance(self.last_rows, AllRows):
             changes = AllChanges(query_id, batch_id, keys, _rows_of_tasks(rows, self.last_rows))
             changes.check_keys()
-            self.target.apply(changes)
+            target.apply(changes)
         elif self.staging is None:
             batch = _collected(rows, self.last_rows, query_id, batch_id)
             batch.check_keys()
-            self.target.apply(batch)
+            target.apply(batch)
         else:
-            self._apply_staged(rows, query_id, stage_of(self.last_rows, self.staging, query_id, batch_id))
+            stage = stage_of(self.last_rows, self.staging, query_id, batch_id)
+            _apply_staged(target, rows, query_id, stage)
 
-    def _apply_staged(self, rows: DataFrame, query_id: str, stage: Stage) -> None:
-        batch = staged_batch(rows, stage, query_id)
-        batch.check_keys()
-        if isinstance(batch, Batch):
-            self.target.apply(batch)
-        else:
-            # `materialize` has checked that the target takes it.
-            cast("AppliesStaged", self.target).apply_staged(batch, runner_of(rows))
-        sweep(stage.files)
+
+def _apply_staged(target: Target, rows: DataFrame, query_id: str, stage: Stage) -> None:
+    batch = staged_batch(rows, stage, query_id)
+    batch.check_keys()
+    if isinstance(batch, Batch):
+        target.apply(batch)
+    else:
+        # `materialize` has checked that the target takes it.
+        cast("AppliesStaged", target).apply_staged(batch, runner_of(rows))
+    sweep(stage.files)
 
 
 def _columns(changes: DataFrame) -> pa.Schema:

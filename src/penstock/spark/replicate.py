@@ -8,7 +8,7 @@ and written down before a task makes rows with them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, get_args
 
 import pyarrow as pa
@@ -23,6 +23,7 @@ from penstock.cdc.messages import message_format
 from penstock.errors import MissingOptionError, OptionError
 from penstock.spark._task_context import QUERY_ID_PROPERTY, driver_property
 from penstock.spark.map_rows import map_rows
+from penstock.spark.merging import binder
 from penstock.spark.process.short_errors import short_errors_of_batches
 from penstock.spark.staging import folder_of, runner_of, sweep
 
@@ -160,13 +161,16 @@ class Replicator:
                 option="query_id",
             )
 
+        bound = binder(records)
+        plan = replace(self.plan, tables=lambda source: bound(self.plan.tables(source)))
+
         def read(reader: Reader) -> pa.Table:
             receipts: Any = map_rows(records, reader.run, RECEIPTS).toArrow()
             return receipts
 
         if self.staging is None:
-            ReplicatedBatch(self.plan, read, query_id, batch_id).run()
+            ReplicatedBatch(plan, read, query_id, batch_id).run()
             return
         folder = folder_of(self.staging, query_id, batch_id)
-        ReplicatedBatch(self.plan, read, query_id, batch_id, Staging(folder, runner_of(records))).run()
+        ReplicatedBatch(plan, read, query_id, batch_id, Staging(folder, runner_of(records))).run()
         sweep(folder)

@@ -6,6 +6,7 @@
     parquet.py   a folder of Parquet files in versions
     delta.py     a Delta table, with the extra `delta`
     iceberg.py   an Iceberg table, with the extra `iceberg`
+    spark_tables.py  tables that Spark changes by MERGE
     history.py   the versions of each row, or all changes, in one of these tables
     all_rows.py  a batch with all changes, and its digest
     forget.py    frees a table of a database from its query: `penstock table forget`
@@ -20,6 +21,16 @@ from penstock.targets.delta import DeltaTable
 from penstock.targets.history import ChangeLogTable, HistoryTable
 from penstock.targets.iceberg import IcebergTable
 from penstock.targets.parquet import ParquetTable
+from penstock.targets.spark_tables import SparkDeltaTable, SparkIcebergTable
 from penstock.targets.sql import SqlTable
 
-__all__ = ["ChangeLogTable", "DeltaTable", "HistoryTable", "IcebergTable", "ParquetTable", "SqlTable"]
+__all__ = [
+    "ChangeLogTable",
+    "DeltaTable",
+    "HistoryTable",
+    "IcebergTable",
+    "ParquetTable",
+    "SparkDeltaTable",
+    "SparkIcebergTable",
+    "SqlTable",
+]

@@ -11,15 +11,23 @@ from typing import Any
 
 from penstock.errors import MaterializeError
 
-_KEEP_ROWS = frozenset(
+KEEP_ROWS = frozenset(
     {
         "ADD COLUMN",
         "ADD COLUMNS",
         "ADD CONSTRAINT",
         "ADD FEATURE",
         "CHANGE COLUMN",
+        "CHANGE COLUMNS",
+        "CLUSTER BY",
+        "COMPUTE STATS",
+        "DOMAIN METADATA CLEANUP",
         "DROP CONSTRAINT",
+        "DROP FEATURE",
         "OPTIMIZE",
+        "REORG",
+        "ROW TRACKING BACKFILL",
+        "ROW TRACKING UNBACKFILL",
         "SET TBLPROPERTIES",
         "UNSET TBLPROPERTIES",
         "UPDATE COLUMN METADATA",
@@ -47,7 +55,7 @@ def check_commits(table: Any, key: str, batch_id: int, target: str) -> None:
         if key in commit:
             return
         operation = commit.get("operation")
-        if operation not in _KEEP_ROWS:
+        if operation not in KEEP_ROWS:
             raise MaterializeError(
                 f"Another writer has committed the operation {operation} to {target} after batch {batch_id}. "
                 "It may have changed rows, and a RESTORE takes the rows back but not the marker of penstock. "

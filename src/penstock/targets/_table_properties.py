@@ -27,15 +27,17 @@ def keys_of(properties: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(json.loads(properties[KEYS]))
 
 
-def check_made_by_penstock(properties: Mapping[str, str], target: str) -> None:
-    """Raise MaterializeError if penstock has not made a table, or a later version of penstock has."""
+def check_made_by_penstock(properties: Mapping[str, str], target: str, version: str = _FORMAT) -> None:
+    """Raise MaterializeError if penstock has not made a table, or another target or version of it has."""
     if QUERY not in properties:
         raise MaterializeError(
             f"{target} was not made by penstock: it has no property {QUERY}. Nothing was "
             "written. Name another table. penstock creates it."
         )
-    if properties[VERSION] != _FORMAT:
+    if properties[VERSION] != version:
         raise MaterializeError(
-            f"The marker of {target} has version {properties[VERSION]}, and this version of penstock reads "
-            f"version {_FORMAT}. Nothing was written. Use the newer penstock."
+            f"The marker of {target} has version {properties[VERSION]}, and this target of this version of "
+            f"penstock reads version {version}. Nothing was written. A table that a SparkDeltaTable or a "
+            "SparkIcebergTable has made cannot be kept by another target, and the other way round. Use the "
+            "target that has made it, or a newer penstock."
         )
