@@ -37,6 +37,7 @@ VIEWS = f"""
     CREATE VIEW pairs AS SELECT a.id, b.id AS other, a.k, a.ts, b.ts AS at FROM a LEFT JOIN b
         ON a.k = b.k AND b.ts {WITHIN.format("a.ts")};
     CREATE VIEW of_a AS SELECT k, window_start AS s, window_end AS e FROM {TUMBLE.format("a")} GROUP BY k, window_start, window_end;
+    CREATE VIEW counts AS SELECT k, window_start AS s, window_end AS e, COUNT(*) AS n FROM {TUMBLE.format("a")} GROUP BY k, window_start, window_end;
     CREATE VIEW of_b AS SELECT k, window_start AS s, window_end AS e FROM {TUMBLE.format("b")} GROUP BY k, window_start, window_end;
 """
 QUERIES = {
@@ -44,13 +45,16 @@ QUERIES = {
     "left of left": f"SELECT p.id, p.other, c.id FROM pairs AS p LEFT JOIN b AS c ON p.k = c.k AND c.ts {WITHIN.format('p.at')}",
     "over": f"SELECT r.id, r.n, b.id FROM running AS r JOIN b ON r.k = b.k AND b.ts {WITHIN.format('r.ts')}",
     "sessions": "SELECT COUNT(*), MIN(id) FROM visits GROUP BY e",
+    "joined windows": "SELECT x.k, y.k FROM of_a AS x FULL JOIN of_b AS y ON x.k = y.k AND x.s = y.s AND x.e = y.e",
+    "most of windows": "SELECT x.k, x.n FROM counts AS x JOIN (SELECT MAX(n) AS m, s, e FROM counts GROUP BY s, e) AS y "
+    "ON x.s = y.s AND x.e = y.e AND x.n >= y.m",
 }
+JOINS_OF_WINDOWS = {"joined windows": "WindowJoin(", "most of windows": "WindowTotals("}
 MORE = {
     "windows of over": f"SELECT COUNT(*), SUM(n) FROM {TUMBLE.format('running')} {BY_WINDOW}",
     "windows of left": f"SELECT COUNT(*), COUNT(other) FROM {TUMBLE.format('pairs')} {BY_WINDOW}",
     "full of a list": f"SELECT a.id, b.id FROM a FULL JOIN b ON b.k IN (a.k) AND a.k = b.k AND b.ts {WITHIN.format('a.ts')}",
     "full by using": "SELECT x.k, y.k FROM of_a AS x FULL JOIN of_b AS y USING (k, s, e)",
-    "joined windows": "SELECT x.k, y.k FROM of_a AS x FULL JOIN of_b AS y ON x.k = y.k AND x.s = y.s AND x.e = y.e",
 }
 Row = tuple[int, int | None, int]
 """id, k and second."""
@@ -133,6 +137,13 @@ def joined_windows() -> Table:
     return found
 
 
+def most_of_windows() -> Table:
+    counts: dict[int, Counter[int | None]] = {}
+    for _, k, second in of("a"):
+        counts.setdefault(second // SIZE_S, Counter())[k] += 1
+    return Counter((k, n) for each in counts.values() for k, n in each.items() if n == max(each.values()))
+
+
 ORACLES: dict[str, Callable[[], Table]] = {
     "full": full,
     "left of left": left_of_left,
@@ -143,6 +154,7 @@ ORACLES: dict[str, Callable[[], Table]] = {
     "full of a list": full,
     "full by using": joined_windows,
     "joined windows": joined_windows,
+    "most of windows": most_of_windows,
 }
 
 
@@ -160,6 +172,15 @@ def tables(script: Script, tmp_path: Path) -> Script:
     declare(script.session, tmp_path, dict.fromkeys("ab", COLUMNS))
     script(VIEWS)
     return script
+
+
+@pytest.mark.parametrize(("name", "operator"), JOINS_OF_WINDOWS.items())
+def test_groups_of_windows_that_end_together_are_joined_without_a_state(
+    tables: Script, name: str, operator: str
+) -> None:
+    shown = "\n".join(row[0] for row in tables(f"EXPLAIN {QUERIES[name]}")[0].rows)
+    assert operator in shown
+    assert "SymmetricHashJoin" not in shown
 
 
 @pytest.mark.usefixtures("reuse")

@@ -8,7 +8,7 @@ each row.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -101,6 +101,13 @@ def apply(
         rows = _never_left_out(rows, f"penstock {operator.name} {without_secrets(state)}")
     rows = repartition_by_id(rows, count, quoted(PARTITION))
     return map_rows(rows, task.run, out)
+
+
+def by_keys(df: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Return the rows of a function that keeps no state, those with equal keys in one task."""
+    count = _default_count(df)
+    rows = df.selectExpr("*", f"{partition_expression(keys, count)} AS {quoted(PARTITION)}")
+    return repartition_by_id(rows, count, quoted(PARTITION))
 
 
 def _nullable(columns: StructType) -> StructType:

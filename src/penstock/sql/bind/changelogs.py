@@ -14,7 +14,7 @@ from penstock.sql.bind.context import Context
 from penstock.sql.bind.query import BoundQuery
 from penstock.sql.language.queries import DescriptorOf, QueryLocation
 from penstock.sql.language.source import nearest
-from penstock.sql.plan.expressions import Call, Expression, QueryCall, Varies, walk
+from penstock.sql.plan.expressions import varies
 from penstock.sql.plan.nodes import Assignment, Filter, FromChangelog, Node, Over, Project, ToChangelog
 from penstock.sql.plan.rewrite import expressions_of
 from penstock.sql.plan.types import STRING
@@ -160,11 +160,7 @@ def _below_rows(node: ToChangelog) -> Node:
     A condition behind it keeps the row kind of an update, of which only one half may fulfil it. So in Flink.
     """
     below = node.input
-    if (
-        not isinstance(below, (Project, Filter))
-        or _is_rank(below)
-        or any(map(_is_fixed, expressions_of(below)))
-    ):
+    if not isinstance(below, (Project, Filter)) or _is_rank(below) or any(map(varies, expressions_of(below))):
         return node
     inner = _below_rows(replace(node, input=below.input))
     if isinstance(below, Filter):
@@ -178,11 +174,3 @@ def _is_rank(node: Project | Filter) -> bool:
     while isinstance(below, Project):
         below = below.input
     return isinstance(below, Over)
-
-
-def _is_fixed(expression: Expression) -> bool:
-    """Return whether a value may be another one for the row that takes its row back, or is a query."""
-    return any(
-        isinstance(each, QueryCall) or (isinstance(each, Call) and each.function.varies is not Varies.NEVER)
-        for each in walk(expression)
-    )

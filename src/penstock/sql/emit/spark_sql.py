@@ -17,13 +17,12 @@ from penstock.sql.emit.select import Select, Stage, is_column, is_number, is_sim
 from penstock.sql.functions.served import FUNCTIONS
 from penstock.sql.plan import nodes
 from penstock.sql.plan.expressions import (
-    Call,
     Column,
     Expression,
     QueryCall,
     SortItem,
     TypedSql,
-    Varies,
+    varies,
     walk,
 )
 from penstock.sql.plan.hidden import KIND, KIND_MARK
@@ -188,7 +187,7 @@ class SparkSql:
             inner = self._nested(inner)  # without its aggregates the one group of all rows would be no group
         texts = self._texts(inner, outer)
         outputs = {each.column: texts.text(each.expression) for each in node.outputs}
-        fixed = {each.column for each in node.outputs if _varies(each.expression)}
+        fixed = {each.column for each in node.outputs if varies(each.expression)}
         return inner.with_(outputs=outputs, fixed=frozenset(fixed))
 
     def _filter(self, node: nodes.Filter, outer: Names) -> Select:
@@ -196,7 +195,7 @@ class SparkSql:
         if inner.stage > Stage.GROUPED or not inner.inlines(_uses(node.conditions)):
             inner = self._nested(inner)
         texts = tuple(map(self._texts(inner, outer).text, node.conditions))
-        varying = inner.has_varying or any(map(_varies, node.conditions))
+        varying = inner.has_varying or any(map(varies, node.conditions))
         inner = inner.with_(kind=without_pairs(inner.kind), has_varying=varying)
         if inner.stage is Stage.GROUPED:
             return inner.with_(having=(*inner.having, *texts))
@@ -351,7 +350,7 @@ class SparkSql:
             group = f"GROUPING SETS ({sets})"
         # Without keys and aggregates, HAVING alone makes one group of all rows.
         having = () if group or node.calls else ("count(*) >= 0",)
-        fixed = frozenset(each.column for each in node.calls if _varies(each.call))
+        fixed = frozenset(each.column for each in node.calls if varies(each.call))
         return inner.with_(
             outputs=outputs, group=group, having=having, stage=Stage.GROUPED, kind=None, fixed=fixed
         )
@@ -461,13 +460,6 @@ def _uses(expressions: Iterable[Expression]) -> Counter[Column]:
 
 def _used(expressions: Iterable[Expression]) -> frozenset[Column]:
     return frozenset(column for each in expressions for column in columns_in(each))
-
-
-def _varies(expression: Expression) -> bool:
-    return any(
-        isinstance(each, QueryCall) or (isinstance(each, Call) and each.function.varies is not Varies.NEVER)
-        for each in walk(expression)
-    )
 
 
 def _listed(condition: Expression | None) -> list[Expression]:

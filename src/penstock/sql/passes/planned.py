@@ -16,6 +16,7 @@ from penstock.sql.passes.context import PassContext
 from penstock.sql.passes.engine.choose import choose_engine
 from penstock.sql.passes.filter_before_sessions import filter_before_sessions
 from penstock.sql.passes.fold_cases import fold_cases
+from penstock.sql.passes.join_ended_windows import join_ended_windows
 from penstock.sql.passes.keep_varying import keep_varying
 from penstock.sql.passes.narrow_scans import narrow_scans
 from penstock.sql.passes.prune_columns import prune_columns
@@ -24,6 +25,7 @@ from penstock.sql.passes.push_filters import push_filters
 from penstock.sql.passes.rank_to_top import rank_to_top
 from penstock.sql.passes.refuse_in_batch import refuse_in_batch
 from penstock.sql.passes.sets_to_groups import sets_to_groups
+from penstock.sql.passes.share_groups import share_groups
 from penstock.sql.passes.slice_windows import slice_windows
 from penstock.sql.passes.unnest_queries import unnest_queries
 from penstock.sql.passes.version_times import version_times
@@ -42,6 +44,8 @@ PASSES: tuple[Callable[[Output, PassContext], Output], ...] = (
     slice_windows,
     keep_varying,
     lambda plan, _: prune_columns(plan),
+    join_ended_windows,
+    share_groups,
     lambda plan, _: prune_fields(plan),
     narrow_scans,
     check_determinism,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.sql.passes.context import PassContext
-from penstock.sql.plan.expressions import Call, Column, Expression, QueryCall, Varies, rewritten, walk
+from penstock.sql.plan.expressions import Column, Expression, rewritten, varies
 from penstock.sql.plan.nodes import Filter, Join, JoinKind, Node, Output, Project, Watermark
 from penstock.sql.plan.rewrite import columns_in, columns_of, transformed_below
 
@@ -20,8 +20,8 @@ def push_filters(plan: Output, context: PassContext) -> Output:
 
 
 def _pushed(node: Filter) -> Node:
-    movable = tuple(each for each in node.conditions if not _is_fixed(each))
-    fixed = tuple(each for each in node.conditions if _is_fixed(each))
+    movable = tuple(each for each in node.conditions if not varies(each))
+    fixed = tuple(each for each in node.conditions if varies(each))
     below = node.input
     if isinstance(below, Filter):
         return _pushed(Filter(below.input, (*below.conditions, *node.conditions)))
@@ -38,14 +38,6 @@ def _pushed(node: Filter) -> Node:
         made = below
     kept = (*movable, *fixed)
     return Filter(made, kept) if kept else made
-
-
-def _is_fixed(condition: Expression) -> bool:
-    """Return whether a condition has to stay where it was written."""
-    return any(
-        isinstance(each, QueryCall) or (isinstance(each, Call) and each.function.varies is not Varies.NEVER)
-        for each in walk(condition)
-    )
 
 
 def _through(below: Project, conditions: tuple[Expression, ...]) -> tuple[Node, tuple[Expression, ...]]:
@@ -69,7 +61,7 @@ def _into(below: Join, conditions: tuple[Expression, ...]) -> Node:
     """Return an inner join with more conditions, each of which is at its side if it is about one side."""
     lefts, rights = {*columns_of(below.left)}, {*columns_of(below.right)}
     every = (*below.conditions, *conditions)
-    movable = [each for each in every if columns_in(each) and not _is_fixed(each)]
+    movable = [each for each in every if columns_in(each) and not varies(each)]
     own_left = tuple(each for each in movable if columns_in(each) <= lefts)
     own_right = tuple(each for each in movable if columns_in(each) <= rights)
     rest = tuple(each for each in every if each not in own_left and each not in own_right)

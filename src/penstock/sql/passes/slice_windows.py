@@ -9,7 +9,6 @@ Only aggregates are taken that are the same whatever rows come together first.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from penstock.sql.passes.context import PassContext
@@ -17,14 +16,11 @@ from penstock.sql.passes.engine.calls import Calls
 from penstock.sql.passes.engine.inputs import input_with, labelled, labels_of
 from penstock.sql.plan.expressions import (
     AggregateCall,
-    Call,
     Column,
     Expression,
     Function,
-    QueryCall,
-    Varies,
-    rewritten,
-    walk,
+    replaced,
+    varies,
 )
 from penstock.sql.plan.nodes import (
     Aggregate,
@@ -42,12 +38,10 @@ from penstock.sql.plan.nodes import (
 )
 from penstock.sql.plan.operators import Slices
 from penstock.sql.plan.rewrite import columns_in, transformed_below
-from penstock.sql.plan.types import BIGINT, INTEGERS
+from penstock.sql.plan.types import BIGINT, COMPARED_ALIKE, INTEGERS
 
 _LEAST = 4
 """A row that is in fewer windows is copied at once, because rows go to Python to be put together."""
-_TYPES = (*INTEGERS, "STRING", "VARCHAR", "CHAR", "BOOLEAN", "DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "DECIMAL")
-"""Types whose values Arrow compares as Spark does."""
 _MOST_DIGITS = 27
 """Of a DECIMAL in SUM: what a task holds has a sum of at most 38 digits then."""
 _MERGED = {"count": "coalesce(sum({0}), 0L)", "sum": "sum({0})", "min": "min({0})", "max": "max({0})"}
@@ -64,7 +58,7 @@ class _Rows:
 
     def below(self, value: Expression) -> Expression:
         """Return a value by the columns below the window."""
-        return _by(value, self.values)
+        return replaced(value, self.values)
 
 
 def slice_windows(plan: Output, context: PassContext) -> Output:
@@ -85,9 +79,10 @@ def _sliced(node: Aggregate, context: PassContext) -> Node:
     window = rows.window.column
     own = [value for value in keys.values() if value != window]
     parts = [*own, *rows.conditions, *(each.call for each in found)]
-    if len(own) + 1 != len(keys) or any(window in columns_in(each) or _varies(each) for each in parts):
+    if len(own) + 1 != len(keys) or any(window in columns_in(each) or varies(each) for each in parts):
         return node
-    if not all(each.type.name in _TYPES for each in own) or not all(_is_taken(each.call) for each in found):
+    is_alike = all(each.type.name in COMPARED_ALIKE for each in own)
+    if not is_alike or not all(_is_taken(each.call) for each in found):
         return node
     return _with_slices(node, rows, keys, found, context)
 
@@ -106,17 +101,13 @@ def _rows_of(node: Node) -> _Rows | None:
             marked = node
         else:
             made = {each.column: each.expression for each in node.outputs}
-            conditions = tuple(_by(each, made) for each in conditions)
-            values = {**made, **{column: _by(each, made) for column, each in values.items()}}
+            conditions = tuple(replaced(each, made) for each in conditions)
+            values = {**made, **{column: replaced(each, made) for column, each in values.items()}}
         node = node.input
     is_overlapping = isinstance(node, Window) and node.spans.kind in ("HOP", "CUMULATE")
     if not isinstance(node, Window) or not is_overlapping or node.spans.size < _LEAST * node.spans.slide:
         return None
     return _Rows(node, marked, conditions, values)
-
-
-def _by(value: Expression, values: Mapping[Column, Expression]) -> Expression:
-    return rewritten(value, lambda part: values.get(part) if isinstance(part, Column) else None)
 
 
 def _is_timed(window: Window, context: PassContext) -> bool:
@@ -129,13 +120,6 @@ def _below(call: AggregateCall, rows: _Rows) -> AggregateCall:
     return replace(call, args=tuple(map(rows.below, call.args)), condition=condition)
 
 
-def _varies(value: Expression) -> bool:
-    return any(
-        isinstance(part, QueryCall) or (isinstance(part, Call) and part.function.varies is not Varies.NEVER)
-        for part in walk(value)
-    )
-
-
 def _is_taken(call: AggregateCall) -> bool:
     """Return whether the aggregate of partial ones is surely the one of the rows."""
     if call.is_distinct or call.function is not None:
@@ -144,7 +128,7 @@ def _is_taken(call: AggregateCall) -> bool:
     if call.name in ("SUM", "AVG"):
         is_decimal = kinds[0].name == "DECIMAL" and call.name == "SUM"
         return kinds[0].name in INTEGERS or (is_decimal and (*kinds[0].args, 10)[0] <= _MOST_DIGITS)
-    return call.name in ("COUNT", "MIN", "MAX") and all(each.name in _TYPES for each in kinds)
+    return call.name in ("COUNT", "MIN", "MAX") and all(each.name in COMPARED_ALIKE for each in kinds)
 
 
 def _with_slices(

@@ -6,7 +6,7 @@ part of SELECT is found in GROUP BY, whatever names it was written with.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -297,6 +297,19 @@ def rewritten(expression: Expression, change: Callable[[Expression], Expression 
             )
         case QueryCall():
             return replace(expression, values=tuple(rewritten(each, change) for each in expression.values))
+
+
+def replaced(expression: Expression, values: Mapping[Column, Expression]) -> Expression:
+    """Return an expression in which columns are other expressions."""
+    return rewritten(expression, lambda part: values.get(part) if isinstance(part, Column) else None)
+
+
+def varies(expression: Expression) -> bool:
+    """Return whether an expression may have another value each time, or has a query."""
+    return any(
+        isinstance(part, QueryCall) or (isinstance(part, Call) and part.function.varies is not Varies.NEVER)
+        for part in walk(expression)
+    )
 
 
 def _with_parts(call: AggregateCall, change: Callable[[Expression], Expression | None]) -> AggregateCall:

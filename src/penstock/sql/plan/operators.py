@@ -160,6 +160,25 @@ class Slices:
     calls: tuple[tuple[str, str], ...]
 
 
+@dataclass(frozen=True)
+class WindowJoin:
+    """The pairs of rows of windows that are over, with equal keys. It keeps no state.
+
+    `how` is inner, left, right or full.
+    """
+
+    on: tuple[tuple[str, str], ...]
+    how: str
+
+
+@dataclass(frozen=True)
+class WindowTotals:
+    """Rows of windows that are over, with aggregates of all rows with equal `keys`. It keeps no state."""
+
+    keys: tuple[str, ...]
+    calls: tuple[tuple[str, str], ...]
+
+
 Operator = (
     Aggregation
     | Deduplication
@@ -173,6 +192,10 @@ Operator = (
     | KeptValues
     | GatheredAggregation
     | Slices
+    | WindowJoin
+    | WindowTotals
 )
-STATELESS = (GatheredAggregation, Slices)
+WITHOUT_CUT = (Slices, WindowJoin, WindowTotals)
+"""Operators over the rows of one micro-batch, whose rows are append-only."""
+STATELESS = (GatheredAggregation, *WITHOUT_CUT)
 """Operators that keep nothing."""

@@ -269,6 +269,8 @@ def with_new_columns(node: Node, of: Callable[[Column], Column]) -> Node:
             return tuple(map(own, item))
         if isinstance(item, (Assignment, AggregateOutput, OverOutput)):
             return replace(item, column=of(item.column))
+        if isinstance(item, nodes.Input):
+            return replace(item, columns=tuple((label, of(column)) for label, column in item.columns))
         return item
 
     def changed(each: Node) -> Node:

@@ -26,6 +26,8 @@ from penstock.sql.plan.operators import (
     SessionRows,
     Slices,
     Top,
+    WindowJoin,
+    WindowTotals,
 )
 from penstock.sql.plan.rewrite import columns_of, inputs_of
 from penstock.sql.plan.types import spark_text
@@ -278,6 +280,9 @@ class TraitsOf:
             return replace(STATIC, is_stream=True, times=times)
         names = _shown(node) if isinstance(node.operator, GatheredAggregation) else {}
         key = _key_of_operator(node, [each.key for each in below])
+        if isinstance(node.operator, (WindowJoin, WindowTotals)):
+            whole = frozenset[Column]().union(*(each.millisecond_columns for each in below))
+            return replace(STATIC, is_stream=True, key=key, millisecond_columns=whole & {*columns_of(node)})
         return replace(
             STATIC,
             windows=_of_copies(below[0].windows, names.items()),
@@ -498,7 +503,7 @@ def _key_of_operator(node: nodes.Stateful, keys: list[Key | None]) -> Key | None
         if len(operator.keys) == 1 and not found:
             return frozenset()  # all rows are one group
         return frozenset(found) if len(found) == len(operator.keys) else None
-    if isinstance(operator, RegularJoin):
+    if isinstance(operator, (RegularJoin, WindowJoin)):
         return _key_of_regular_join(node, operator, keys)
     shown = _shown(node)
     if isinstance(operator, (Deduplication, Top)):
@@ -543,7 +548,9 @@ def _shown_key(labels: tuple[str, ...], rows: Input, shown: Mapping[Column, Colu
     return None if None in found else known
 
 
-def _key_of_regular_join(node: nodes.Stateful, operator: RegularJoin, keys: list[Key | None]) -> Key | None:
+def _key_of_regular_join(
+    node: nodes.Stateful, operator: RegularJoin | WindowJoin, keys: list[Key | None]
+) -> Key | None:
     lefts, rights = (dict(each.columns) for each in node.inputs)
     left, right = (_projected_key(key, _shown(node, number)) for number, key in enumerate(keys))
     if operator.how in ("semi", "anti"):

@@ -45,6 +45,8 @@ _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _DIGITS_MAX = 6
 INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 TIMES = ("TIMESTAMP", "TIMESTAMP_LTZ")
+COMPARED_ALIKE = (*INTEGERS, *TIMES, "STRING", "VARCHAR", "CHAR", "BOOLEAN", "DATE", "DECIMAL")
+"""Types whose values Arrow compares as Spark does."""
 
 NULL, BOOLEAN, STRING, DOUBLE = (FlinkType(name) for name in ("NULL", "BOOLEAN", "STRING", "DOUBLE"))
 INT, BIGINT, DATE = FlinkType("INT"), FlinkType("BIGINT"), FlinkType("DATE")

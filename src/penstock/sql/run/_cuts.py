@@ -16,6 +16,7 @@ from penstock.sql.language.statements import Options
 from penstock.sql.passes.assign_state_ids import NAMES, has_slices
 from penstock.sql.plan.nodes import Aggregate, Join, Node, Output, Scan, Source, Stateful, ToChangelog, Window
 from penstock.sql.plan.operators import (
+    WITHOUT_CUT,
     Aggregation,
     Deduplication,
     GatheredAggregation,
@@ -25,7 +26,6 @@ from penstock.sql.plan.operators import (
     OverRows,
     RegularJoin,
     SessionRows,
-    Slices,
     TimeSort,
     Top,
     VersionJoin,
@@ -148,7 +148,7 @@ def note_plan(
         {short(column): column.name for node in every_node(plan) for column in columns_of(node)}
     )
     for node in reversed([*nodes_in(plan)]):
-        if isinstance(node, Stateful) and not isinstance(node.operator, Slices):
+        if isinstance(node, Stateful) and not isinstance(node.operator, WITHOUT_CUT):
             notes.cuts.append(_cut(node, traits, script, ttl))
             notes.drops_late_rows |= isinstance(node.operator, _IN_TIME)
         elif isinstance(node, Window) and traits(node).is_stream and not has_slices(node):

@@ -15,6 +15,7 @@ from penstock.spark.gathered import aggregate_gathered
 from penstock.spark.kept_values import keep_values
 from penstock.spark.native import rows_may_come_again
 from penstock.spark.slices import slices
+from penstock.spark.window_join import window_join, window_totals
 from penstock.sql.emit.select import short
 from penstock.sql.emit.spark_sql import FrameNode
 from penstock.sql.plan.hidden import KIND
@@ -36,6 +37,8 @@ from penstock.sql.plan.operators import (
     TimeSort,
     Top,
     VersionJoin,
+    WindowJoin,
+    WindowTotals,
 )
 from penstock.sql.plan.texts import literal, quoted
 from penstock.sql.run._windows import with_plain_times, with_times, with_window_ends
@@ -90,6 +93,12 @@ def _operated(node: Stateful, frames: Sequence[Any], state: str, ttl: str | None
     if isinstance(operator, Slices):
         lengths = {"length_ms": operator.length_ms, "offset_ms": operator.offset_ms}
         return slices(frames[0], operator.time, operator.keys, dict(operator.calls), **lengths)
+    if isinstance(operator, WindowJoin):
+        how: Any = operator.how
+        return window_join(frames[0], frames[1], dict(operator.on), how=how)
+    if isinstance(operator, WindowTotals):
+        shown = [label for label, _ in node.columns if label not in dict(operator.calls)]
+        return window_totals(frames[0], shown, operator.keys, dict(operator.calls))
     found = _run(operator, list(map(_kinds_in, frames)), state, ttl)
     return (
         found.drop(ROW_KIND) if isinstance(operator, _OF_INSERTS) else found.withColumnRenamed(ROW_KIND, KIND)
@@ -145,7 +154,7 @@ def _run(operator: Operator, frames: list[Any], state: str, ttl: str | None) -> 
             return keep_values(rows, operator.keys, operator.values, state=state, ttl=ttl)
         case OverRows() | SessionRows() | TimeSort():
             return _run_in_time(operator, rows, state)
-        case GatheredAggregation() | Slices():
+        case GatheredAggregation() | Slices() | WindowJoin() | WindowTotals():
             raise TypeError("it keeps no state.")
 
 

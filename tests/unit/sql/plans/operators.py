@@ -25,6 +25,8 @@ from penstock.changelog.operators.slices import Slices as SliceRows
 from penstock.changelog.operators.sort_by_time import SortByTime
 from penstock.changelog.operators.temporal_join import CLOCK
 from penstock.changelog.operators.top_n import TopN
+from penstock.changelog.operators.window_join import WindowJoin as PairsOfWindows
+from penstock.changelog.operators.window_totals import WindowTotals as TotalsOfWindows
 from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.plan.nodes import Input, Stateful
 from penstock.sql.plan.operators import (
@@ -42,6 +44,8 @@ from penstock.sql.plan.operators import (
     TimeSort,
     Top,
     VersionJoin,
+    WindowJoin,
+    WindowTotals,
 )
 from penstock.types import ROW_KIND
 
@@ -109,7 +113,7 @@ def operator_of(node: Stateful, *, only_inserts: bool) -> Operator:  # noqa: C90
             return Sessions(waiting, operator.keys, operator.time, gap_us, names, delay_us)
         case TimeSort():
             return SortByTime(waiting, operator.time, operator.order_by, 1_000 * operator.delay_ms)
-        case VersionJoin() | GatheredAggregation() | Slices():
+        case VersionJoin() | GatheredAggregation() | Slices() | WindowJoin() | WindowTotals():
             raise NotImplementedError(type(operator).__name__)
 
 
@@ -129,7 +133,22 @@ def _join(operator: RegularJoin, inputs: Sequence[Input]) -> Join:
     return Join(pa.schema([pa.field(SIDE, pa.int8()), *keys, *of_sides]), how, tuple(names), operator.on)
 
 
-def joined_row(operator: RegularJoin, side: int, row: dict[str, Any]) -> dict[str, Any]:
+def pairs_of_windows(operator: WindowJoin, inputs: Sequence[Input]) -> PairsOfWindows:
+    """Return what joins rows of windows that are over."""
+    join = _join(RegularJoin(operator.on, operator.how), inputs)
+    names = tuple(each for each in join.names if each[0][1] != "k")
+    return PairsOfWindows(join.columns, join.how, names)
+
+
+def totals_of_windows(node: Stateful, operator: WindowTotals) -> TotalsOfWindows:
+    """Return what gives rows of windows that are over their aggregates."""
+    calls = dict(operator.calls)
+    shown = tuple(label for label, _ in node.columns if label not in calls)
+    columns = pa.schema(arrow_columns(node.inputs[0]))
+    return TotalsOfWindows(columns, shown, operator.keys, tuple(parse_calls(calls)))
+
+
+def joined_row(operator: RegularJoin | WindowJoin, side: int, row: dict[str, Any]) -> dict[str, Any]:
     """Return a row of one side in the columns of a join."""
     prefix = (LEFT, RIGHT)[side]
     keys = {f"{KEY}{index}": row[pair[side]] for index, pair in enumerate(operator.on)}

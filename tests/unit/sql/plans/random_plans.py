@@ -56,7 +56,7 @@ from penstock.sql.plan.nodes import (
     Watermark,
     Window,
 )
-from penstock.sql.plan.rewrite import columns_of
+from penstock.sql.plan.rewrite import columns_of, with_new_columns
 from penstock.sql.plan.traits import TraitsOf
 from penstock.sql.plan.types import BIGINT, BOOLEAN, INT, INTEGERS, STRING, from_spark
 from penstock.sql.plan.windows import COLUMNS as WINDOW_COLUMNS
@@ -258,7 +258,7 @@ class Builder(Parts):
         names = [*(() if has_time and self._is_timed else _ALWAYS), *(_OF_TIMES if has_time else ())]
         names += _OF_WINDOWS if known.windows else ()
         name = self.one_of(*names)
-        found: Node = getattr(self, f"_{name}")(node)
+        found: Node = self.ended(node) if name == "ended" else getattr(self, f"_{name}")(node)
         return found
 
     def other(self) -> Node:
@@ -494,6 +494,58 @@ class Builder(Parts):
         literal = Literal(f"timestamp_micros({time})", TIME, time)
         return compared(self.one_of("<", ">="), bounds[self.one_of("window_start", "window_end")], literal)
 
+    def ended(self, node: Node) -> Node:
+        """Return a join of groups of windows of rows with a time and of others, by the ends of the windows."""
+        known = self.traits(node)
+        spans, span = self.one_of(*SPANS), self.one_of(*SPANS)
+        other = self.scan(self.one_of(EVENTS, CLICKS))
+        if known.changes:
+            node = self.scan(self.one_of(EVENTS, CLICKS))
+        sides = [self._groups_of(node, spans), self._groups_of(other, self.one_of(spans, spans, span))]
+        (left, lefts), (right, rights) = sides
+        is_again = self.one_of(False, False, True)
+        if is_again:
+            right, rights = self._totals_of(left, lefts)
+        conditions: tuple[Expression, ...] = (compared("=", lefts[1], rights[1]),)
+        conditions += (compared("=", lefts[0], rights[0]),) if is_again or self.is_so() else ()
+        conditions += self._keys(left, right)[:1] if self.one_of(False, not is_again) else ()
+        outer = (JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FULL)
+        kind = self.one_of(JoinKind.INNER, JoinKind.INNER, *(() if is_again else outer))
+        if kind is JoinKind.INNER and self.is_so():
+            conditions = (*conditions, self.condition(Join(left, right, kind, ())))
+        made: Node = Join(left, right, kind, conditions)
+        above = self.one_of("join", "filter", "project")
+        return made if above == "join" else self._filter(made) if above == "filter" else self._project(made)
+
+    def _groups_of(self, node: Node, spans: Spans) -> tuple[Node, tuple[Column, Column]]:
+        """Return groups of windows, or groups of these, and the start and the end of the windows."""
+        time = self.one_of(*self._times(node))
+        keys: tuple[Column, ...] = self.some(self.numbers(node), most=1)
+        rows, bounds = self.windowed(node, spans, time, keys if spans.kind == "SESSION" else ())
+        names = ("window_start", "window_end")
+        by = self.keys(*(bounds[name] for name in names), *keys)
+        groups: Node = Aggregate(rows, by, self.calls(rows))
+        if self.one_of(0, 0, 1):
+            by = self.keys(*(each.column for each in by[:2]))
+            groups = Aggregate(groups, by, self.calls(groups))
+        groups = self._filter(groups) if self.one_of(0, 0, 1) and self.numbers(groups) else groups
+        return groups, (by[0].column, by[1].column)
+
+    def _totals_of(self, groups: Node, bounds: tuple[Column, Column]) -> tuple[Node, tuple[Column, Column]]:
+        """Return aggregates of the same groups of windows, read once more."""
+        names: dict[Column, Column] = {}
+
+        def of(column: Column) -> Column:
+            return names.setdefault(column, self.column(column.name, column.type))
+
+        again = with_new_columns(groups, of)
+        by = self.keys(*map(of, bounds))
+        calls = [self.count()] if self.one_of(True, True, False) else list(self.calls(again))
+        for each in self.numbers(again) if self.is_so() else self.some(self.numbers(again)):
+            made = AggregateCall(self.one_of("MIN", "MAX"), (each,), each.type)
+            calls.append(AggregateOutput(self.column("m", each.type), made))
+        return Aggregate(again, by, tuple(calls)), (by[0].column, by[1].column)
+
     def _over(self, node: Node) -> Node:
         partition: tuple[Expression, ...] = self.some(self.numbers(node), most=1)
         order = (SortItem(self.one_of(*self._times(node))),)
@@ -536,7 +588,7 @@ _ALWAYS = (
     *("project", "filter", "join", "static", "group", "group", "rank", "limit", "distinct", "set", "union"),
     *("query", "apply", "unnest", "all", "unread", "nested", "padded", "told"),
 )
-_OF_TIMES = (*("window",) * 5, "over", "over", "interval", "interval")
+_OF_TIMES = (*("window",) * 5, *("over", "interval", "ended") * 2)
 _OF_WINDOWS = (*("regroup",) * 4, *("rerank",) * 2)
 COVERED = (
     *(Aggregate, Apply, Distinct, Filter, FromChangelog, Join, Limit, Output, Over, Project, Scan),
@@ -550,6 +602,14 @@ def plans(draw: st.DrawFn, most: int = 4) -> tuple[Output, frozenset[str]]:
     """Return a plan over streams, and the names of its sources."""
     builder = Builder(draw)
     node = builder.relation(builder.one_of(*range(1, most + 1)))
+    return output(node), frozenset(builder.names)
+
+
+@st.composite
+def joins_of_ended_windows(draw: st.DrawFn) -> tuple[Output, frozenset[str]]:
+    """Return a plan whose uppermost join is one of groups of windows, and the names of its sources."""
+    builder = Builder(draw)
+    node = builder.ended(builder.scan(builder.one_of(EVENTS, CLICKS)))
     return output(node), frozenset(builder.names)
 
 

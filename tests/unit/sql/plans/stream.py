@@ -20,6 +20,8 @@ import pyarrow as pa
 from penstock.changelog.operators.base import Operator
 from penstock.changelog.operators.join import SIDE
 from penstock.changelog.operators.temporal_join import CLOCK, ROW, ROW_CLOCK
+from penstock.changelog.operators.window_join import WindowJoin as PairsOfWindows
+from penstock.changelog.operators.window_totals import WindowTotals as TotalsOfWindows
 from penstock.options.row_filter import parse_row_filter
 from penstock.sql.emit.select import short
 from penstock.sql.plan.expressions import Column, Expression, Literal, walk
@@ -45,6 +47,8 @@ from penstock.sql.plan.operators import (
     SessionRows,
     Slices,
     TimeSort,
+    WindowJoin,
+    WindowTotals,
 )
 from penstock.sql.plan.rewrite import columns_in, columns_of, inputs_of, nodes_in
 from penstock.sql.plan.traits import TraitsOf
@@ -52,7 +56,14 @@ from penstock.table.row_filter import WantedRows
 from penstock.types import ROW_KIND
 from tests.unit.changelog.running import Running
 from tests.unit.sql.plans.batch import Batch, Local, Row, Stored, plain_kind, sessions_of
-from tests.unit.sql.plans.operators import gathered, joined_row, operator_of, slices_of
+from tests.unit.sql.plans.operators import (
+    gathered,
+    joined_row,
+    operator_of,
+    pairs_of_windows,
+    slices_of,
+    totals_of_windows,
+)
 
 NEVER, FAR = -(2**62), 4_102_444_800_000_000
 """Watermarks before all times and behind all times, in microseconds."""
@@ -369,12 +380,16 @@ class Stream:
         if isinstance(operator, Slices):
             return self._sliced(node, operator, labelled[0])
         rows = labelled[0]
-        if isinstance(operator, RegularJoin):
+        if isinstance(operator, (RegularJoin, WindowJoin)):
             rows = [
                 {**joined_row(operator, side, _without_kind(row)), ROW_KIND: row[ROW_KIND]}
                 for side, each in enumerate(labelled)
                 for row in each
             ]
+        if isinstance(operator, WindowJoin):
+            return _run_once(node, pairs_of_windows(operator, node.inputs), rows)
+        if isinstance(operator, WindowTotals):
+            return _run_once(node, totals_of_windows(node, operator), rows)
         if isinstance(operator, _WAITING):
             rows = [{SIDE: ROW, CLOCK: None, **row} for row in rows]
             rows += self._clock(operator.time, rows)
@@ -422,6 +437,14 @@ class Stream:
                 values = {**row, **_in_micros(result)}
                 found.append({short(each): values[label] for label, each in node.columns})
         return found
+
+
+def _run_once(node: Stateful, made: PairsOfWindows | TotalsOfWindows, rows: list[Row]) -> list[Row]:
+    """Return the rows that an operator without a state makes of those of one micro-batch."""
+    batches = pa.Table.from_pylist(rows, made.columns).to_batches(max_chunksize=2)
+    names = {label: short(column) for label, column in node.columns}
+    found = [_in_micros(row) for batch in made.run(batches) for row in batch.to_pylist()]
+    return [{names[label]: value for label, value in row.items() if label in names} for row in found]
 
 
 def _lengths(condition: Expression) -> list[int]:

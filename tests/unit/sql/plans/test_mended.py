@@ -131,6 +131,26 @@ def test_null_is_not_in_a_query_only_if_the_query_has_no_row() -> None:
     check(node, event_of(0), event_of(1, source="clicks"), event_of(2))
 
 
+def test_groups_that_show_the_end_of_an_inner_window_come_when_the_outer_one_is_over() -> None:
+    parts = Parts()
+    rows, others = (time_of(parts.scan(each)) for each in (EVENTS, CLICKS))
+    inner, bounds = parts.windowed(rows, SPANS[0], rows.column)
+    of_inner = parts.keys(*bounds.values())
+    groups = Aggregate(inner, of_inner, (parts.count(),))
+    _, end, time = (each.column for each in of_inner)
+    outer, of_outer = parts.windowed(groups, SPANS[4], time)
+    keys = parts.keys(of_outer["window_start"], of_outer["window_end"], end)
+    left = Aggregate(outer, keys, (parts.count(),))
+    windows, own = parts.windowed(others, SPANS[0], others.column)
+    by = parts.keys(own["window_start"], own["window_end"])
+    right = Aggregate(windows, by, (parts.count(),))
+    node = Join(left, right, JoinKind.INNER, (compared("=", keys[2].column, by[1].column),))
+    check(
+        node,
+        *(event_of(each, source=source) for each in (0, 9, 14, 40) for source in ("events", "clicks")),
+    )
+
+
 @pytest.mark.parametrize("watermark", [6, 7])
 def test_start_of_a_slice_may_be_behind_the_watermark(watermark: int) -> None:
     parts = Parts()

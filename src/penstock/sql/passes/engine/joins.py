@@ -38,7 +38,7 @@ def join(node: Join, context: PassContext) -> Node:
         return _stateful(node, context)
     if left.is_stream and right.is_stream:
         node = _of_windows(node, context)
-        if left.changes or right.changes or not _equal(node):  # Spark streams joins by = only
+        if left.changes or right.changes or not equal_values(node):  # Spark streams joins by = only
             return _stateful(node, context)
         pair = bounding_times(node, context)
         is_of_spark = node.kind is JoinKind.INNER and not node.ttls and context.ttl is None
@@ -57,7 +57,7 @@ def _of_windows(node: Join, context: PassContext) -> Join:
         return node
     is_of_ends = any(
         left.part_of_window(one) == "end" and right.part_of_window(other) == "end"
-        for one, other, _ in _equal(node)
+        for one, other, _ in equal_values(node)
     )
     if not is_of_ends:
         return node
@@ -218,7 +218,7 @@ def _ordered(condition: Expression) -> list[tuple[Expression, Expression]]:
 # ---- joins by keys
 
 
-def _equal(node: Join) -> list[tuple[Expression, Expression, Call]]:
+def equal_values(node: Join) -> list[tuple[Expression, Expression, Call]]:
     """Return the values of both sides that are compared by =, the left one first."""
     lefts, rights = {*columns_of(node.left)}, {*columns_of(node.right)}
     found = []
@@ -274,7 +274,7 @@ def equal_keys(
     node: Join, context: PassContext
 ) -> tuple[list[tuple[Expression, Expression]], list[Expression]]:
     """Return the values of both sides that are compared by =, of one type each, and the other conditions."""
-    pairs = _equal(node)
+    pairs = equal_values(node)
     rest = [each for each in node.conditions if not any(each is call for _, _, call in pairs)]
     return [_key(one, other, max(call.offset, node.offset), context) for one, other, call in pairs], rest
 
