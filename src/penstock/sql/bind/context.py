@@ -17,7 +17,7 @@ from penstock.sql.language.source import Source as ScriptSource
 from penstock.sql.language.statements import ComputedColumn, Fragment, Options
 from penstock.sql.plan.expressions import Column, Expression, Function, Literal, TypedSql
 from penstock.sql.plan.nodes import Source
-from penstock.sql.plan.types import from_spark, spark_text
+from penstock.sql.plan.types import NUMBERS, from_spark, spark_text, type_of_cast
 
 
 class UnknownTypeError(Exception):
@@ -112,7 +112,9 @@ class Context:
             return from_spark(function.type)
         kinds = [spark_text(each.type) for each in args]
         typed = [TypedSql(self._constant(each, kind), kind) for each, kind in zip(args, kinds, strict=True)]
-        return self.spark_type(function.apply(typed))
+        text = function.apply(typed)
+        known = type_of_cast(text) if all(each.type.name in NUMBERS for each in args) else None
+        return self.spark_type(text) if known is None else known
 
     def spark_type(self, text: str) -> FlinkType:
         """Return the type of an expression without columns.

@@ -44,6 +44,7 @@ _OF_SPARK = "RAW"
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _DIGITS_MAX = 6
 INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
+NUMBERS = (*INTEGERS, "FLOAT", "DOUBLE", "DECIMAL")
 TIMES = ("TIMESTAMP", "TIMESTAMP_LTZ")
 COMPARED_ALIKE = (*INTEGERS, *TIMES, "STRING", "VARCHAR", "CHAR", "BOOLEAN", "DATE", "DECIMAL")
 """Types whose values Arrow compares as Spark does."""
@@ -119,6 +120,19 @@ def declared(kind: FlinkType) -> FlinkType:
     if kind.name in TIMES and not kind.args:
         return replace(kind, args=(_DIGITS_MAX,))
     return kind
+
+
+def type_of_cast(text: str) -> FlinkType | None:
+    """Return the type of an expression of numbers that is a CAST as a whole; None for another one."""
+    found = re.fullmatch(r"CAST\((.+) AS ([A-Z]+(?:\(\d+,\d+\))?)\)", text)
+    if found is None or ")" in _without_brackets(found[1]):
+        return None
+    return from_spark(found[2].lower())
+
+
+def _without_brackets(text: str) -> str:
+    inner = re.sub(r"\([^()]*\)", "", text)
+    return text if inner == text else _without_brackets(inner)
 
 
 def widest(kinds: Sequence[FlinkType]) -> FlinkType | None:

@@ -6,6 +6,7 @@ Runs on the driver. Invariant: a function that is not in the tables of `_functio
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar, NoReturn
 
 from sqlglot import exp
@@ -171,11 +172,7 @@ class Calls(Values):
 
     def _aggregate_type(self, found: Function, values: list[Expression]) -> FlinkType:
         """Return the type of an aggregate. Without its suffix Spark can tell it over constants."""
-        if found.type == "{0}":
-            return values[0].type
-        if found.type:
-            return from_spark(found.type)
-        plain = Function(found.least, found.most, lambda args: found.apply(args).replace(SUFFIX, ""))
+        plain = replace(found, text=lambda args: found.apply(args).replace(SUFFIX, ""))
         return self.context.type_of(plain, values)
 
     def _arguments(self, node: exp.Expr, name: str, args: list[exp.Expr]) -> list[Expression]:
