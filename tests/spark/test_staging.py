@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 import penstock
 from penstock import changelog
 from penstock.errors import OptionError
-from penstock.targets import DeltaTable, ParquetTable, SqlTable, _delta_staged
+from penstock.targets import ChangeLogTable, DeltaTable, HistoryTable, ParquetTable, SqlTable, _delta_staged
 from penstock.targets.staged import Staged
 from tests.unit.targets.test_delta import batches_in_log
 from tests.unit.targets.test_iceberg import opened, target_in
@@ -77,7 +77,7 @@ KINDS = {
 }
 
 
-def start(spark: SparkSession, folder: Path, kind: Kind, query: int) -> Any:
+def start(spark: SparkSession, folder: Path, target: Any, query: int) -> Any:
     rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS).load()
     value = F.col("value")
     is_deleted = (value / KEYS).cast("bigint") % 3 == 1
@@ -88,7 +88,7 @@ def start(spark: SparkSession, folder: Path, kind: Kind, query: int) -> Any:
         F.when(is_deleted, "-D").otherwise("+U").alias("row_kind"),
     )
     writer = changelog.materialize(
-        changes, ["id"], kind.target(folder), order_by=["value"], staging=f"file://{folder}/staging"
+        changes, ["id"], target, order_by=["value"], staging=f"file://{folder}/staging"
     )
     return writer.option("checkpointLocation", f"{folder}/c").queryName(f"staging-{query}").start()
 
@@ -126,7 +126,7 @@ def test_a_stream_of_large_batches_keeps_its_table(
     monkeypatch.setattr(_delta_staged, "DRIVER_BYTES", 0)
     done = 0
     for query in range(2):
-        run_two_batches(start(spark, tmp_path, kind, query), tmp_path, done)
+        run_two_batches(start(spark, tmp_path, kind.target(tmp_path), query), tmp_path, done)
         done = len(kind.batches(tmp_path))
         assert kind.batches(tmp_path) == list(range(done))
         rows = kind.rows(tmp_path)
@@ -135,6 +135,60 @@ def test_a_stream_of_large_batches_keeps_its_table(
         assert {len(text) for text in rows.column("text").to_pylist()} == {LENGTH}
     # Each third batch deletes all keys. It is small, so the driver applies it.
     assert len(applied) == sum(number % 3 != 1 for number in range(done))
+    left = [name for _, _, names in os.walk(tmp_path / "staging") for name in names]
+    assert left == [], "files of batches that are done"
+
+
+SHOWN = {
+    "log": ["id", "value", "row_kind", "change_batch"],
+    "history": ["id", "valid_from", "valid_to", "is_current"],
+}
+
+
+def of_all_changes(folder: Path, kind: Kind, table: str) -> Any:
+    kept = kind.target(folder)
+    return HistoryTable(kept, time="value") if table == "history" else ChangeLogTable(kept)
+
+
+def expected_changes(batches: int, table: str) -> list[tuple[Any, ...]]:
+    values = range(batches * ROWS)
+    kinds = {value: "-D" if value // KEYS % 3 == 1 else "+U" for value in values}
+    if table == "log":
+        return [(value % KEYS, value, kinds[value], value // ROWS) for value in values]
+    ends = {value: value + KEYS if value + KEYS < len(values) else None for value in values}
+    return [
+        (value % KEYS, value, ends[value], ends[value] is None) for value in values if kinds[value] == "+U"
+    ]
+
+
+@pytest.mark.parametrize("table", ["history", "log"])
+@pytest.mark.parametrize("name", ["delta", "iceberg"])
+def test_a_stream_of_large_batches_keeps_all_changes(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, table: str
+) -> None:
+    kind, applied = KINDS[name], list[int]()
+    made = type(of_all_changes(tmp_path, kind, table))
+    apply = made.apply_staged
+
+    def noted(target: Any, batch: Any, run: Any) -> bool:
+        applied.append(batch.batch_id)
+        return bool(apply(target, batch, run))
+
+    monkeypatch.setattr(made, "apply_staged", noted)
+    monkeypatch.setattr(_delta_staged, "DRIVER_BYTES", 0)
+    done = 0
+    for query in range(2):
+        run_two_batches(start(spark, tmp_path, of_all_changes(tmp_path, kind, table), query), tmp_path, done)
+        done = len(kind.batches(tmp_path))
+        assert kind.batches(tmp_path) == list(range(done))
+        rows = kind.rows(tmp_path)
+        assert {len(text) for text in rows.column("text").to_pylist()} == {LENGTH}
+        found = zip(*(rows.column(one).to_pylist() for one in SHOWN[table]), strict=True)
+        assert sorted(found, key=lambda row: row[1]) == expected_changes(done, table)
+        if table == "log":
+            places = rows.group_by(["change_batch", "change_number"]).aggregate([])
+            assert places.num_rows == rows.num_rows
+    assert applied == list(range(done))
     left = [name for _, _, names in os.walk(tmp_path / "staging") for name in names]
     assert left == [], "files of batches that are done"
 

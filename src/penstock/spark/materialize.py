@@ -27,6 +27,7 @@ from penstock.state.columns import check_columns
 from penstock.targets.all_rows import AllChanges, AllRows, TakesAllRows
 from penstock.targets.batch import Batch, LastRows, check_no_floats
 from penstock.targets.staged import AppliesStaged, Stage
+from penstock.targets.staged_changes import StageChanges
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -75,8 +76,8 @@ def materialize(
             one partition and in order.
         query_id: of the query, which changes only with the checkpoint. Only Spark Connect needs it.
         staging: a folder that the driver and all executors reach, a path or a URI as of a state; None without
-            one. `DeltaTable`, `IcebergTable` and `ParquetTable` take it, and both tables of Spark. Executors
-            need the extras of the first two then.
+            one. `DeltaTable`, `IcebergTable` and `ParquetTable` take it, both tables of Spark, and a
+            `HistoryTable` or a `ChangeLogTable` in one of the first two. Executors need their extras then.
 
     Returns:
         A `DataStreamWriter` with its `foreachBatch` set.
@@ -93,7 +94,7 @@ def materialize(
             option="df",
         )
     check_names("keys", keys)
-    if staging is not None and not isinstance(target, AppliesStaged):
+    if staging is not None and not _applies_staged(target):
         raise OptionError(
             "`staging` is for a DeltaTable, an IcebergTable, a ParquetTable, a SparkDeltaTable or a "
             f"SparkIcebergTable, and not for {target}. Nothing was started. Leave it out.",
@@ -186,28 +187,34 @@ class Materializer:
         if self.order_by:
             rows = in_order(rows, keys, order_by=self.order_by)
         target = with_spark(self.target, rows)
-        if isinstance(self.last_rows, AllRows):
+        if self.staging is not None:
+            stage = stage_of(self.last_rows, self.staging, query_id, batch_id)
+            _apply_staged(target, rows, query_id, stage)
+        elif isinstance(self.last_rows, AllRows):
             changes = AllChanges(query_id, batch_id, keys, _rows_of_tasks(rows, self.last_rows))
             changes.check_keys()
             target.apply(changes)
-        elif self.staging is None:
+        else:
             batch = _collected(rows, self.last_rows, query_id, batch_id)
             batch.check_keys()
             target.apply(batch)
-        else:
-            stage = stage_of(self.last_rows, self.staging, query_id, batch_id)
-            _apply_staged(target, rows, query_id, stage)
 
 
-def _apply_staged(target: Target, rows: DataFrame, query_id: str, stage: Stage) -> None:
+def _apply_staged(target: Target, rows: DataFrame, query_id: str, stage: Stage | StageChanges) -> None:
     batch = staged_batch(rows, stage, query_id)
     batch.check_keys()
-    if isinstance(batch, Batch):
+    if isinstance(batch, Batch | AllChanges):
         target.apply(batch)
     else:
         # `materialize` has checked that the target takes it.
         cast("AppliesStaged", target).apply_staged(batch, runner_of(rows))
     sweep(stage.files)
+
+
+def _applies_staged(target: Target) -> bool:
+    """Return whether tasks can write the files of a target. A history or a log can if its table can."""
+    table = getattr(target, "table", None) if isinstance(target, TakesAllRows) else target
+    return isinstance(target, AppliesStaged) and isinstance(table, AppliesStaged)
 
 
 def _columns(changes: DataFrame) -> pa.Schema:

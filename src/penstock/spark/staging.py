@@ -18,8 +18,10 @@ from pyspark.util import inheritable_thread_target
 from penstock.security.location import without_secrets_in
 from penstock.spark.connect import is_connect
 from penstock.spark.map_rows import map_rows
+from penstock.targets.all_rows import AllChanges, AllRows
 from penstock.targets.batch import Batch, LastRows
 from penstock.targets.staged import RECEIPTS, Runner, Stage, Staged, StagingFolder
+from penstock.targets.staged_changes import StageChanges, StagedChanges
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -36,13 +38,16 @@ def folder_of(location: str, query_id: str, batch_id: int) -> StagingFolder:
     return StagingFolder(location, urllib.parse.quote(query_id, safe=""), batch_id)
 
 
-def stage_of(last_rows: LastRows, location: str, query_id: str, batch_id: int) -> Stage:
+def stage_of(work: LastRows | AllRows, location: str, query_id: str, batch_id: int) -> Stage | StageChanges:
     """Return how the rows of a batch are written into the folder of its query."""
-    return Stage(last_rows, folder_of(location, query_id, batch_id))
+    folder = folder_of(location, query_id, batch_id)
+    return StageChanges(work, folder) if isinstance(work, AllRows) else Stage(work, folder)
 
 
-def staged_batch(rows: DataFrame, stage: Stage, query_id: str) -> Batch | Staged:
-    """Choose the last rows of a batch in tasks. Return them, or where they are if a task has many."""
+def staged_batch(
+    rows: DataFrame, stage: Stage | StageChanges, query_id: str
+) -> Batch | Staged | AllChanges | StagedChanges:
+    """Choose the rows of a batch in tasks. Return them, or where they are if a task has many."""
     receipts: Any = map_rows(rows, stage.run, RECEIPTS).toArrow()
     return stage.batch(query_id, receipts)
 

@@ -8,7 +8,7 @@
     iceberg.py   an Iceberg table, with the extra `iceberg`
     spark_tables.py  tables that Spark changes by MERGE
     history.py   the versions of each row, or all changes, in one of these tables
-    all_rows.py  a batch with all changes, and its digest
+    all_rows.py  a batch with all changes, and its digest; staged_changes.py has one in files
     forget.py    frees a table of a database from its query: `penstock table forget`
 
 Runs on the driver; only the last row of each key is chosen on executors, and `staging`

@@ -27,7 +27,7 @@ from penstock.extras import import_extra
 from penstock.targets._delta_files import check_features, check_not_null, statistics_of
 from penstock.targets._keys import Keys, positions_in
 from penstock.targets.batch import DELETED
-from penstock.targets.staged import Runner, Staged
+from penstock.targets.staged import Runner, Staged, StagedOver
 
 DRIVER_BYTES = 128 << 20
 """With fewer bytes of rows and of files to write again the driver is quicker than tasks."""
@@ -149,6 +149,30 @@ def _rows_of(
     return rows.select(names).cast(pa.schema([schema.field(name) for name in names])), is_found
 
 
+@dataclass(frozen=True)
+class ReadRows:
+    """Reads rows of a version of the table. Pickled to tasks.
+
+    Attributes:
+        uri: of the table.
+        storage_options: of the package `deltalake`.
+        schema: of the table.
+    """
+
+    uri: str = field(repr=False)
+    storage_options: Mapping[str, str] | None = field(repr=False)
+    schema: pa.Schema
+
+    def __call__(self, item: Item, key_rows: pa.Table) -> pa.Table:
+        """Return the rows of the files of an item that have one of some keys."""
+        keys = _keys_in(self.schema, key_rows)
+        storage, parts = _storage_of(self.uri, self.storage_options), [self.schema.empty_table()]
+        for each in item.files:
+            rows, is_found = _rows_of(storage, each.path, keys, self.schema)
+            parts.append(rows.filter(pa.array(is_found)))
+        return pa.concat_tables(parts, promote_options="default")
+
+
 def rows_with(
     table: Any, key_rows: pa.Table, target: str, storage_options: Mapping[str, str] | None
 ) -> pa.Table:
@@ -165,12 +189,35 @@ def rows_with(
     """
     check_features(table, target)
     schema = pa.schema(pa.schema(table.schema().to_arrow()))
-    keys = Keys(key_rows.cast(pa.schema([schema.field(name) for name in key_rows.column_names])))
-    storage, parts = _storage_of(table.table_uri, storage_options), [schema.empty_table()]
-    for each in touched_files(table, keys, target):
-        rows, is_found = _rows_of(storage, each.path, keys, schema)
-        parts.append(rows.filter(pa.array(is_found)))
-    return pa.concat_tables(parts, promote_options="default")
+    files = touched_files(table, _keys_in(schema, key_rows), target)
+    return ReadRows(table.table_uri, storage_options, schema)(Item(files=tuple(files)), key_rows)
+
+
+def staged_over(
+    table: Any, batch: StagedOver, target: str, run: Runner, storage_options: Mapping[str, str] | None
+) -> Staged | None:
+    """Let tasks compute the changes of rows of a version.
+
+    Args:
+        table: of deltalake, as it was loaded.
+        batch: the changes.
+        target: names the table in messages.
+        run: runs tasks.
+        storage_options: of the package `deltalake`.
+
+    Returns:
+        None if the driver is quicker.
+
+    Raises:
+        MaterializeError: the table has a feature that own files cannot serve.
+    """
+    check_features(table, target)
+    schema = pa.schema(pa.schema(table.schema().to_arrow()))
+    files = list(touched_files(table, _keys_in(schema, batch.key_rows), target))
+    if batch.byte_count + sum(each.size_bytes for each in files) < DRIVER_BYTES:
+        return None
+    read = ReadRows(table.table_uri, storage_options, schema)
+    return batch.in_tasks(items_of(files, ()), read, run)
 
 
 def staged_actions(
@@ -219,7 +266,11 @@ def _actions_of(found: Iterable[Written]) -> list[Any]:
 
 def _keys_of(staged: Staged, schema: pa.Schema) -> Keys:
     """Return the keys of a batch in the types of the table."""
-    return Keys(staged.key_rows.cast(pa.schema([schema.field(name) for name in staged.keys])))
+    return _keys_in(schema, staged.key_rows)
+
+
+def _keys_in(schema: pa.Schema, key_rows: pa.Table) -> Keys:
+    return Keys(key_rows.cast(pa.schema([schema.field(name) for name in key_rows.column_names])))
 
 
 def touched_files(table: Any, keys: Keys, target: str) -> Iterable[DataFile]:

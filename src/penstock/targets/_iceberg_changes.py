@@ -9,7 +9,7 @@ new rows have rows of its keys.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
@@ -76,7 +76,9 @@ def changes_of(table: Any, batch: Batch, target: str) -> FileChanges:
     Raises:
         RowError: pyiceberg would change a null of a row.
     """
-    work = Work(table, keys_of(table, batch.keys, batch.rows))
+    # No file has to be searched for a row that is only appended.
+    rows = batch.rows.slice(0, 0) if batch.is_append else batch.rows
+    work = Work(table, keys_of(table, batch.keys, rows))
     upserted = batch.upserted()
     check_nulls(upserted, target)
     for task in touched_files(table, work.keys, batch.keys):
@@ -113,9 +115,20 @@ def rows_with(table: Any, key_rows: pa.Table) -> pa.Table:
         key_rows: the keys, in some columns of the table.
     """
     names = key_rows.column_names
-    keys, schema = keys_of(table, names, key_rows), table.schema().as_arrow()
-    parts = [schema.empty_table()]
-    for task in touched_files(table, keys, names):
+    return rows_of(table, touched_files(table, keys_of(table, names, key_rows), names), key_rows)
+
+
+def rows_of(table: Any, tasks: Iterable[Any], key_rows: pa.Table) -> pa.Table:
+    """Return the rows of some files of a table that have one of some keys.
+
+    Args:
+        table: of pyiceberg, as it was loaded.
+        tasks: of pyiceberg, one for each file.
+        key_rows: the keys, in some columns of the table.
+    """
+    names = key_rows.column_names
+    keys, parts = keys_of(table, names, key_rows), [table.schema().as_arrow().empty_table()]
+    for task in tasks:
         rows = _read(table, task)
         parts.append(rows.take(pa.array(keys.found_in(rows.select(names)))))
     return pa.concat_tables(parts)
@@ -146,11 +159,11 @@ class Work:
 
     Args:
         table: of pyiceberg.
-        keys: of the batch.
+        keys: of the batch; None if no file is changed.
     """
 
-    def __init__(self, table: Any, keys: Keys) -> None:
-        self.keys = keys
+    def __init__(self, table: Any, keys: Keys | None) -> None:
+        self.keys = keys or Keys(pa.table({}))
         self.changes = FileChanges()
         self._schema: pa.Schema = table.schema().as_arrow()
         self._table = table

@@ -1,7 +1,7 @@
 """The files of an Iceberg table that a batch in files changes, read and written by tasks.
 
-`staged_changes` runs on the driver, `TaskWork` in tasks. Invariant: every task reads one version of the
-table, the one that the commit requires.
+`staged_changes` and `staged_over` run on the driver, `TaskWork` and `ReadRows` in tasks. Invariant: every
+task reads one version of the table, the one that the commit requires.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.targets._iceberg_changes import (
@@ -19,12 +20,13 @@ from penstock.targets._iceberg_changes import (
     Work,
     keys_of,
     library,
+    rows_of,
     touched_files,
 )
 from penstock.targets._iceberg_nulls import check_nulls
 from penstock.targets._keys import Keys
 from penstock.targets.batch import DELETED
-from penstock.targets.staged import Runner, Staged
+from penstock.targets.staged import Runner, Staged, StagedOver
 
 _SMALL_TOGETHER_BYTES = 64 << 20
 
@@ -59,7 +61,8 @@ class TaskWork:
         Raises:
             RowError: pyiceberg would change a null of a row.
         """
-        work = Work(self._table, self._keys)
+        # Without a file of the table the keys are not needed, and they are in all files of the batch.
+        work = Work(self._table, self._keys if item.files else None)
         for each in item.files:
             work.change(each)
         for path in item.paths:
@@ -72,12 +75,47 @@ class TaskWork:
 
     @cached_property
     def _table(self) -> Any:
-        found = library("table").StaticTable
-        return found.from_metadata(self.metadata_location, dict(self.io_properties))
+        return _static(self.metadata_location, self.io_properties)
 
     @cached_property
     def _keys(self) -> Keys:
         return keys_of(self._table, self.staged.keys, self.staged.key_rows)
+
+
+@dataclass(frozen=True)
+class ReadRows:
+    """Reads rows of a version of the table. Pickled to tasks.
+
+    Attributes:
+        metadata_location: of the version of the table.
+        io_properties: how its files are opened.
+    """
+
+    metadata_location: str
+    io_properties: Mapping[str, str] = field(repr=False)
+
+    def __call__(self, item: Item, key_rows: pa.Table) -> pa.Table:
+        """Return the rows of the files of an item that have one of some keys."""
+        return rows_of(_static(self.metadata_location, self.io_properties), item.files, key_rows)
+
+
+def _static(metadata_location: str, io_properties: Mapping[str, str]) -> Any:
+    """Return a version of a table."""
+    return library("table").StaticTable.from_metadata(metadata_location, dict(io_properties))
+
+
+def staged_over(table: Any, batch: StagedOver, run: Runner) -> Staged:
+    """Let tasks compute the changes of rows of a version.
+
+    Args:
+        table: of pyiceberg, as it was loaded.
+        batch: the changes.
+        run: runs tasks.
+    """
+    names = batch.key_rows.column_names
+    files = touched_files(table, keys_of(table, names, batch.key_rows), names)
+    read = ReadRows(table.metadata_location, dict(table.io.properties))
+    return batch.in_tasks(items_of(files, ()), read, run)
 
 
 def staged_changes(table: Any, staged: Staged, target: str, run: Runner) -> FileChanges:

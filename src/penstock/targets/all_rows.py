@@ -1,7 +1,8 @@
 """A batch with all rows of each key in their order, for tables that keep every change.
 
-`AllRows` runs on executors, `AllChanges` on the driver. Invariants: rows of a key stand in the order in which
-they came; the digest depends on the order of the rows of a key, and not on that of the keys or tasks.
+`AllRows` runs on executors, `AllChanges` on the driver and on executors. Invariants: rows of a key stand in
+the order in which they came; the digest depends on the order of the rows of a key, and not on that of the
+keys or tasks.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ import pyarrow.compute as pc
 
 from penstock.changelog.row_kinds import ROW_KIND, Kinds, kind_column
 from penstock.state.columns import one_array
-from penstock.targets.batch import check_no_null_keys, digest_of, not_in_order, row_kinds, sums_of
+from penstock.targets.batch import Sums, check_no_null_keys, digest_of, not_in_order, row_kinds, sums_of
 
-_KIND, _TASK, _NUMBER = "#kind", "#task", "#number"
+TASK = "#task"
+"""The column that says which task gave a row."""
+_KIND, _NUMBER = "#kind", "#number"
 _ORDINAL = "#ordinal"
 _ROWS_OUT = 10_000
 
@@ -40,7 +43,7 @@ class AllRows:
 
     @property
     def schema(self) -> pa.Schema:
-        extra = [(_KIND, pa.int8()), (_TASK, pa.string()), (_NUMBER, pa.int64())]
+        extra = [(_KIND, pa.int8()), (TASK, pa.string()), (_NUMBER, pa.int64())]
         return pa.schema([*self.columns, *(pa.field(name, kind, nullable=False) for name, kind in extra)])
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -80,7 +83,7 @@ class AllChanges:
     @cached_property
     def rows(self) -> pa.Table:
         """The rows without what the tasks have added, those of a task in their order."""
-        return self._ordered.drop_columns([_KIND, _TASK, _NUMBER])
+        return self._ordered.drop_columns([_KIND, TASK, _NUMBER])
 
     @cached_property
     def kinds(self) -> Kinds:
@@ -90,11 +93,11 @@ class AllChanges:
 
     @cached_property
     def _ordered(self) -> pa.Table:
-        return self.received.sort_by([(_TASK, "ascending"), (_NUMBER, "ascending")]).combine_chunks()
+        return self.received.sort_by([(TASK, "ascending"), (_NUMBER, "ascending")]).combine_chunks()
 
     def check_keys(self) -> None:
         """Raise RowError if two tasks gave a row of the same key, because their order is unknown."""
-        tasks = codes_of(self._ordered.select([_TASK]))
+        tasks = codes_of(self._ordered.select([TASK]))
         pairs = np.unique(np.stack([self.key_numbers, tasks]), axis=1)
         count = pairs.shape[1] - np.unique(self.key_numbers).size
         if count:
@@ -107,11 +110,13 @@ class AllChanges:
 
     def digest(self) -> str:
         """Return a digest of the rows and of their order."""
+        return digest_of([self.sums()])
+
+    def sums(self) -> Sums:
+        """Return what a digest says of the rows. Those of the rows of other keys add to it."""
         ordinals = pa.array(ordinals_of(self.key_numbers), pa.int64())
         kinds = kind_column(self.kinds)
-        return digest_of(
-            [sums_of(self.rows.append_column(ROW_KIND, kinds).append_column(_ORDINAL, ordinals))]
-        )
+        return sums_of(self.rows.append_column(ROW_KIND, kinds).append_column(_ORDINAL, ordinals))
 
 
 def codes_of(rows: pa.Table) -> npt.NDArray[np.int64]:

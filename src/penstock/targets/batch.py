@@ -168,6 +168,11 @@ class Batch:
         """The columns of the table."""
         return columns_of(self.rows.schema)
 
+    @property
+    def is_append(self) -> bool:
+        """Whether no row of the table can have a key of the batch, so that none has to be searched for."""
+        return False
+
     def check_keys(self) -> None:
         """Raise RowError if two tasks gave a row of the same key, because their order is unknown."""
         check_keys(self.rows.select(self.keys), self.batch_id)

@@ -25,16 +25,16 @@ from penstock.errors import MaterializeError, SchemaError
 from penstock.extras import import_extra
 from penstock.security.location import without_secrets
 from penstock.targets._delta_log import check_commits
-from penstock.targets._delta_staged import rows_with, staged_actions
+from penstock.targets._delta_rows import STAGED_DELETED, append, merge
+from penstock.targets._delta_staged import rows_with, staged_actions, staged_over
 from penstock.targets._table_properties import QUERY, check_made_by_penstock, keys_of, new_properties
-from penstock.targets.batch import DELETED, Batch, Changes, ChangesOver
+from penstock.targets.batch import Batch, Changes, ChangesOver
 from penstock.targets.change import ColumnChange, refuse
 from penstock.targets.marker import Marker, is_applied, marker_of, other_columns, unless_free
-from penstock.targets.staged import Runner, Staged
+from penstock.targets.staged import Runner, Staged, StagedOver
 
 BATCH, DIGEST = "penstock.batch", "penstock.digest"
 """Names of the transaction identifiers."""
-_STAGED_DELETED = "penstock_deleted"
 _NO_BATCH = -1
 """The number of the batch of a table that a query has taken, before its first batch."""
 _ATTEMPTS = 10
@@ -66,7 +66,7 @@ class DeltaTable:
         """
         schema = _deltalake().Schema
         for one in columns:
-            if one.name == _STAGED_DELETED:
+            if one.name == STAGED_DELETED:
                 raise SchemaError(f"Column '{one.name}' has a name of penstock. Rename it.", column=one.name)
             try:
                 schema.from_arrow(pa.schema([one]))
@@ -135,15 +135,14 @@ class DeltaTable:
         Raises:
             MaterializeError: as of `apply`, or the table has a feature that files of tasks cannot serve.
         """
+        return self._apply(batch, lambda table, new: self._commit_staged(table, batch, run, new))
 
-        def commit(table: Any, new: Marker) -> None:
-            actions = staged_actions(table, batch, str(self), run, self.storage_options)
-            if actions is None:
-                _commit(table, batch.on_driver(), new)
-            else:
-                _commit_actions(table, actions, new)
-
-        return self._apply(batch, commit)
+    def _commit_staged(self, table: Any, batch: Staged, run: Runner, new: Marker) -> None:
+        actions = staged_actions(table, batch, str(self), run, self.storage_options)
+        if actions is None:
+            _commit(table, batch.on_driver(), new)
+        else:
+            _commit_actions(table, actions, new)
 
     def apply_over(self, batch: ChangesOver) -> bool:
         """Apply changes that depend on rows of the table, read from the version that the commit follows.
@@ -158,6 +157,28 @@ class DeltaTable:
         def commit(table: Any, new: Marker) -> None:
             rows = rows_with(table, batch.key_rows, str(self), self.storage_options)
             _commit(table, batch.over(rows), new)
+
+        return self._apply(batch, commit)
+
+    def apply_staged_over(self, batch: StagedOver, run: Runner) -> bool:
+        """Apply changes in files that depend on rows of the table, with tasks; see `apply_over`.
+
+        Args:
+            batch: the changes, such as those of a history.
+            run: runs tasks.
+
+        Raises:
+            MaterializeError: as of `apply_over`.
+        """
+
+        def commit(table: Any, new: Marker) -> None:
+            staged = staged_over(table, batch, str(self), run, self.storage_options)
+            if staged is not None:
+                self._commit_staged(table, staged, run, new)
+                return
+            changes = batch.on_driver()
+            rows = rows_with(table, changes.key_rows, str(self), self.storage_options)
+            _commit(table, changes.over(rows), new)
 
         return self._apply(batch, commit)
 
@@ -329,8 +350,10 @@ def _add_columns(table: Any, added: Sequence[pa.Field]) -> None:
 def _commit(table: Any, batch: Batch, new: Marker) -> None:
     """Commit the version after that of `table`, with the rows and the marker of the batch."""
     before, properties = table.version(), _properties_of(new)
-    if batch.rows.num_rows:
-        _merge(table, batch, properties)
+    if batch.rows.num_rows and batch.is_append:
+        append(table, batch, properties)
+    elif batch.rows.num_rows:
+        merge(table, batch, properties)
     if table.version() == before:  # no row has changed, and deltalake commits nothing then
         _commit_actions(table, [], new)
 
@@ -354,32 +377,11 @@ def _properties_of(new: Marker) -> Any:
     )
 
 
-def _merge(table: Any, batch: Batch, properties: Any) -> None:
-    names = [name for name in batch.rows.schema.names if name != DELETED]
-    # A deleted row has only its key, also in columns that are NOT NULL in the table.
-    fields = [one.with_nullable(True) for one in batch.rows.schema]
-    rows = pa.Table.from_arrays(batch.rows.columns, schema=pa.schema(fields))
-    rows = rows.rename_columns([*names, _STAGED_DELETED])
-    values = {_quoted(name): f"s.{_quoted(name)}" for name in names}
-    same = " AND ".join(f"t.{_quoted(key)} = s.{_quoted(key)}" for key in batch.keys)
-    merge = table.merge(
-        rows, predicate=same, source_alias="s", target_alias="t", commit_properties=properties
-    )
-    merge = merge.when_matched_delete(f"s.{_STAGED_DELETED}")
-    merge = merge.when_matched_update(values, f"NOT s.{_STAGED_DELETED}")
-    merge.when_not_matched_insert(values, f"NOT s.{_STAGED_DELETED}").execute()
-
-
 def _is_empty(table: Any) -> bool:
     """Return whether a version of the table has no rows. It reads files until it finds one with rows."""
     return not table.file_uris() or not any(
         each.count_rows() for each in table.to_pyarrow_dataset().get_fragments()
     )
-
-
-def _quoted(name: str) -> str:
-    doubled = name.replace("`", "``")
-    return f"`{doubled}`"
 
 
 def _number_of(digest: str) -> int:

@@ -1,33 +1,31 @@
 """Tables that keep every change of a changelog: the versions of each row, or the changes themselves.
 
-Runs on the driver. Each keeps its rows in another target, whose marker has the digest of all changes of the
-batch. Invariants: a log has every change once. The versions of a history depend on the changes, and not on
-how Spark divided them into batches, but for the three cases that `_versions.py` names.
+Runs on the driver, and with `staging` in tasks. Each keeps its rows in another target, whose marker has the
+digest of all changes of the batch. Invariants: a log has every change once. The versions of a history depend
+on the changes, and not on how Spark divided them into batches, but for the three cases that `_versions.py`
+names.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.types as kinds
 
-from penstock.changelog.row_kinds import ROW_KIND, kind_column
+from penstock.changelog.row_kinds import ROW_KIND
 from penstock.errors import OptionError, SchemaError
-from penstock.options.warn import warn_once
-from penstock.targets._versions import Names, changed_versions
+from penstock.targets._history_rows import Shape, StagedVersions, Versions
+from penstock.targets._log_rows import Appended, LogNames, staged_log
+from penstock.targets._versions import Names
 from penstock.targets.all_rows import AllChanges, AllRows
-from penstock.targets.batch import DELETED, Batch
-from penstock.targets.change import NO_CHANGE, ColumnChange
 from penstock.targets.delta import DeltaTable
 from penstock.targets.iceberg import IcebergTable
 from penstock.targets.sql import SqlTable
-
-_log = logging.getLogger(__name__)
+from penstock.targets.staged import Runner
+from penstock.targets.staged_changes import StagedChanges
 
 
 @dataclass(frozen=True)
@@ -95,62 +93,34 @@ class HistoryTable:
             MaterializeError: as of the table.
             RowError: a change has no time, or a delete has the time of the row that it deletes.
         """
-        names = Names(batch.keys, self.time, self.valid_from, self.valid_to, self.is_current)
-        columns, keys = self._shape(batch.rows.schema, batch.keys)
-        return self.table.apply_over(_Versions(batch, names, columns, keys, str(self)))
+        return self.table.apply_over(Versions(batch, self._in_table(batch.rows.schema, batch.keys)))
+
+    def apply_staged(self, batch: StagedChanges, run: Runner) -> bool:
+        """Apply all changes of a batch that are in files, with tasks.
+
+        Tasks find the versions of the keys of the batch, compute those that change, and write the files of
+        the table.
+
+        Args:
+            batch: the changes.
+            run: runs tasks.
+
+        Raises:
+            MaterializeError: as of the table.
+            RowError: as of `apply`.
+        """
+        versions = StagedVersions(batch, self._in_table(batch.columns, batch.keys))
+        return in_files(self.table).apply_staged_over(versions, run)
+
+    def _in_table(self, columns: pa.Schema, keys: Sequence[str]) -> Shape:
+        names = Names(tuple(keys), self.time, self.valid_from, self.valid_to, self.is_current)
+        return Shape(names, *self._shape(columns, keys), str(self))
 
     def _shape(self, columns: pa.Schema, keys: Sequence[str]) -> tuple[pa.Schema, tuple[str, ...]]:
         """Return the columns and the primary key of the table."""
         time = columns.field(self.time).type
         extra = [(self.valid_from, time), (self.valid_to, time), (self.is_current, pa.bool_())]
         return pa.schema([*columns, *(pa.field(*each) for each in extra)]), (*keys, self.valid_from)
-
-
-@dataclass(frozen=True)
-class _Versions:
-    """The changes of a batch, which become versions over those that the table has."""
-
-    changes: AllChanges
-    names: Names
-    columns: pa.Schema
-    keys: tuple[str, ...]
-    target: str
-
-    @property
-    def query_id(self) -> str:
-        return self.changes.query_id
-
-    @property
-    def batch_id(self) -> int:
-        return self.changes.batch_id
-
-    @property
-    def change(self) -> ColumnChange:
-        return NO_CHANGE
-
-    @property
-    def key_rows(self) -> pa.Table:
-        keys = list(self.names.keys)
-        return self.changes.rows.select(keys).group_by(keys).aggregate([]).select(keys)
-
-    def digest(self) -> str:
-        return self.changes.digest()
-
-    def over(self, rows: pa.Table) -> Batch:
-        before = rows.select(self.columns.names).cast(self.columns)
-        found = changed_versions(before, self.changes.rows, self.changes.kinds, self.names)
-        if found.forgotten:
-            warn_once(
-                _log,
-                f"A delete ends no version in {self.target}: no version of its key is valid at its time. The "
-                "table keeps nothing of such a delete. If an older row of the key comes in a later batch, "
-                "its version stays current. Read the topic from its beginning, and name a column as `time` "
-                f"that rises with the changes of a key; now it is '{self.names.time}'. This is logged once, "
-                "also if more such deletes follow.",
-            )
-        schema = self.columns.append(pa.field(DELETED, pa.bool_(), nullable=False))
-        versions = found.versions.select(schema.names).cast(schema)
-        return Batch(self.query_id, self.batch_id, self.keys, versions)
 
 
 @dataclass(frozen=True)
@@ -200,34 +170,42 @@ class ChangeLogTable:
         Raises:
             MaterializeError: as of the table.
         """
-        columns, keys = self._shape(batch.rows.schema)
-        count = batch.rows.num_rows
-        extra: list[Any] = [
-            kind_column(batch.kinds),
-            pa.array(np.full(count, batch.batch_id, np.int64)),
-            pa.array(np.arange(count, dtype=np.int64)),
-            pa.array(np.zeros(count, bool)),
-        ]
-        schema = columns.append(pa.field(DELETED, pa.bool_(), nullable=False))
-        rows = pa.Table.from_arrays([*batch.rows.columns, *extra], names=schema.names).cast(schema)
-        return self.table.apply(
-            _Appended(batch.query_id, batch.batch_id, keys, rows, of_changes=batch.digest())
-        )
+        names, digest = self._names, batch.digest()
+        rows = names.rows(batch)
+        return self.table.apply(Appended(batch.query_id, batch.batch_id, names.keys, rows, of_changes=digest))
+
+    def apply_staged(self, batch: StagedChanges, run: Runner) -> bool:
+        """Append all changes of a batch that are in files, with tasks that write the files of the table.
+
+        Args:
+            batch: the changes.
+            run: runs tasks.
+
+        Raises:
+            MaterializeError: as of the table.
+        """
+        return in_files(self.table).apply_staged(staged_log(batch, self._names), run)
+
+    @property
+    def _names(self) -> LogNames:
+        return LogNames(self.batch, self.number)
 
     def _shape(self, columns: pa.Schema) -> tuple[pa.Schema, tuple[str, ...]]:
         """Return the columns and the primary key of the table."""
-        extra = [(ROW_KIND, pa.string()), (self.batch, pa.int64()), (self.number, pa.int64())]
-        return pa.schema([*columns, *(pa.field(*each) for each in extra)]), (self.batch, self.number)
+        return self._names.columns(columns), self._names.keys
 
 
-@dataclass(frozen=True)
-class _Appended(Batch):
-    """Rows of a log of changes, with the digest of the changes: a repeated batch may have other numbers."""
+def in_files(table: DeltaTable | IcebergTable | SqlTable) -> DeltaTable | IcebergTable:
+    """Return a table whose files tasks can write.
 
-    of_changes: str = ""
-
-    def digest(self) -> str:
-        return self.of_changes
+    Raises:
+        OptionError: they cannot.
+    """
+    if isinstance(table, SqlTable):
+        raise OptionError(
+            f"`staging` is not for {table}. Nothing was written. Leave it out.", option="staging"
+        )
+    return table
 
 
 def _check_kept(table: Any) -> None:

@@ -22,12 +22,12 @@ from penstock.targets import _iceberg_changes
 from penstock.targets._iceberg_changes import FileChanges, library
 from penstock.targets._iceberg_columns import change_columns
 from penstock.targets._iceberg_snapshots import last_marker, owner_of, properties_of
-from penstock.targets._iceberg_staged import staged_changes
+from penstock.targets._iceberg_staged import staged_changes, staged_over
 from penstock.targets._table_properties import QUERY, check_made_by_penstock, keys_of, new_properties
 from penstock.targets.batch import Batch, Changes, ChangesOver
 from penstock.targets.change import ColumnChange, refuse
 from penstock.targets.marker import Marker, is_applied, marker_of, other_columns
-from penstock.targets.staged import Runner, Staged
+from penstock.targets.staged import Runner, Staged, StagedOver
 
 _RETRIES, _NO_RETRIES = "commit.retry.num-retries", "0"
 _ATTEMPTS = 10
@@ -139,6 +139,23 @@ class IcebergTable:
         def changes_of(table: Any) -> FileChanges:
             rows = _iceberg_changes.rows_with(table, batch.key_rows)
             return _iceberg_changes.changes_of(table, batch.over(rows), str(self))
+
+        return self._apply(batch, changes_of)
+
+    def apply_staged_over(self, batch: StagedOver, run: Runner) -> bool:
+        """Apply changes in files that depend on rows of the table, with tasks; see `apply_over`.
+
+        Args:
+            batch: the changes, such as those of a history.
+            run: runs tasks.
+
+        Raises:
+            MaterializeError: as of `apply`.
+            RowError: as of `apply`.
+        """
+
+        def changes_of(table: Any) -> FileChanges:
+            return staged_changes(table, staged_over(table, batch, run), str(self), run)
 
         return self._apply(batch, changes_of)
 

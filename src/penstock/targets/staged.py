@@ -12,13 +12,23 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import pyarrow as pa
 
 from penstock.errors import StagedRowsError
 from penstock.state.files import TEMPORARY, open_files
-from penstock.targets.batch import Batch, LastRows, Sums, check_keys, columns_of, digest_of, sums_of
+from penstock.targets.batch import (
+    Batch,
+    Changes,
+    ChangesOver,
+    LastRows,
+    Sums,
+    check_keys,
+    columns_of,
+    digest_of,
+    sums_of,
+)
 from penstock.targets.change import NO_CHANGE, ColumnChange
 
 RECEIPTS = (
@@ -53,8 +63,39 @@ class Runner(Protocol):
 class AppliesStaged(Protocol):
     """A target whose files can be written by tasks."""
 
-    def apply_staged(self, batch: Staged, run: Runner) -> bool:
+    def apply_staged(self, batch: Any, run: Runner) -> bool:
         """Apply a batch whose rows are in files; return False if it was applied before."""
+
+
+class ReadsRows(Protocol):
+    """Reads rows of a table in a task. Pickled to it."""
+
+    def __call__(self, item: Any, key_rows: pa.Table) -> pa.Table:
+        """Return the rows of some files of the table that have one of the keys."""
+
+
+class StagedOver(Changes, Protocol):
+    """Changes of a micro-batch in files that depend on rows which the table has."""
+
+    @property
+    def key_rows(self) -> pa.Table:
+        """Some key columns, with the values of the rows that have to be read. Each row once."""
+
+    @property
+    def byte_count(self) -> int:
+        """Of the changes in memory."""
+
+    def on_driver(self) -> ChangesOver:
+        """Return the changes with all rows."""
+
+    def in_tasks(self, items: Sequence[Any], read: ReadsRows, run: Runner) -> Staged:
+        """Let tasks compute the changes of rows.
+
+        Args:
+            items: the files of the table that may have rows with `key_rows`.
+            read: reads the rows of an item.
+            run: runs tasks.
+        """
 
 
 @dataclass(frozen=True)
@@ -91,6 +132,52 @@ class StagingFolder:
                 files.delete(f"{self.folder}/{name}")
 
 
+def receipt_of(rows: pa.Table, sums: Sums, files: StagingFolder) -> pa.RecordBatch:
+    """Return what a task says of its rows. Many rows are written into a file."""
+    few = _as_ipc(rows).to_pybytes() if rows.nbytes <= FEW_BYTES else None
+    path = None if few is not None else files.write(rows)
+    values = (path, few, sums.row_count, sums.high, sums.low, rows.nbytes)
+    return pa.RecordBatch.from_arrays(
+        [pa.array([value], kind.type) for value, kind in zip(values, _RECEIPTS, strict=True)],
+        schema=_RECEIPTS,
+    )
+
+
+class Received(NamedTuple):
+    """What all tasks said.
+
+    Attributes:
+        rows: of the tasks that wrote no file.
+        paths: of the files.
+        counts: of the rows in each file.
+        sums: of the rows of each task.
+        byte_count: of all rows in memory.
+    """
+
+    rows: pa.Table
+    paths: tuple[str, ...]
+    counts: tuple[int, ...]
+    sums: tuple[Sums, ...]
+    byte_count: int
+
+
+def received(receipts: pa.Table, schema: pa.Schema, files: StagingFolder) -> Received:
+    """Return what tasks said. Rows of tasks without a file join the files, if there is one."""
+    said = receipts.to_pylist()
+    few = [_from_ipc(each["rows"]).read_all() for each in said if each["rows"] is not None]
+    rows = pa.concat_tables([schema.empty_table(), *few])
+    written = [(each["path"], each["row_count"]) for each in said if each["path"] is not None]
+    if written and rows.num_rows:
+        written.append((files.write(rows), rows.num_rows))
+    return Received(
+        rows,
+        tuple(path for path, _ in written),
+        tuple(count for _, count in written),
+        tuple(Sums(each["row_count"], int(each["high"]), int(each["low"])) for each in said),
+        sum(each["byte_count"] for each in said),
+    )
+
+
 @dataclass(frozen=True)
 class Stage:
     """Writes the last rows of a task. Pickled to the tasks.
@@ -105,40 +192,19 @@ class Stage:
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the receipt of a task; nothing if it has no rows."""
-        received = list(batches)
-        if received:
-            rows = self.last_rows.last_rows(pa.Table.from_batches(received)).combine_chunks()
-            few = _as_ipc(rows).to_pybytes() if rows.nbytes <= FEW_BYTES else None
-            path = None if few is not None else self.files.write(rows)
-            sums = sums_of(rows)
-            values = (path, few, sums.row_count, sums.high, sums.low, rows.nbytes)
-            yield pa.RecordBatch.from_arrays(
-                [pa.array([value], kind.type) for value, kind in zip(values, _RECEIPTS, strict=True)],
-                schema=_RECEIPTS,
-            )
+        found = list(batches)
+        if found:
+            rows = self.last_rows.last_rows(pa.Table.from_batches(found)).combine_chunks()
+            yield receipt_of(rows, sums_of(rows), self.files)
 
     def batch(self, query_id: str, receipts: pa.Table) -> Batch | Staged:
         """Return the batch of what all tasks said: rows on the driver, or in files if a task wrote one."""
-        schema = self.last_rows.schema
-        few = [_from_ipc(one).read_all() for one in receipts.column("rows").to_pylist() if one is not None]
-        rows = pa.concat_tables([schema.empty_table(), *few])
-        paths = [one for one in receipts.column("path").to_pylist() if one is not None]
-        if not paths:
-            return Batch(query_id, self.files.batch_id, self.last_rows.keys, rows)
-        if rows.num_rows:
-            paths.append(self.files.write(rows))
-        columns = (receipts.column(name).to_pylist() for name in ("row_count", "high", "low"))
-        sums = tuple(Sums(count, int(high), int(low)) for count, high, low in zip(*columns, strict=True))
-        return Staged(
-            query_id,
-            self.files.batch_id,
-            self.last_rows.keys,
-            schema,
-            self.files.location,
-            tuple(paths),
-            sums,
-            sum(receipts.column("byte_count").to_pylist()),
-        )
+        schema, keys, batch_id = self.last_rows.schema, self.last_rows.keys, self.files.batch_id
+        found = received(receipts, schema, self.files)
+        if not found.paths:
+            return Batch(query_id, batch_id, keys, found.rows)
+        location = self.files.location
+        return Staged(query_id, batch_id, keys, schema, location, found.paths, found.sums, found.byte_count)
 
 
 @dataclass(frozen=True)
@@ -183,7 +249,8 @@ class Staged:
     @cached_property
     def key_rows(self) -> pa.Table:
         """The key columns of all rows."""
-        return pa.concat_tables([self.keys_in(path) for path in self.paths])
+        none = self.schema.empty_table().select(list(self.keys))
+        return pa.concat_tables([none, *(self.keys_in(path) for path in self.paths)])
 
     def __getstate__(self) -> dict[str, Any]:
         # Tasks read the keys from the files: a plan of Spark Connect may not be large.
@@ -201,33 +268,49 @@ class Staged:
 
     def on_driver(self) -> Batch:
         """Return the batch with all rows."""
-        rows = pa.concat_tables([self.rows(path) for path in self.paths])
+        rows = pa.concat_tables([self.schema.empty_table(), *(self.rows(path) for path in self.paths)])
         return Batch(self.query_id, self.batch_id, self.keys, rows, self.change)
 
     def _read(self, path: str, options: Any) -> pa.Table:
-        try:
-            content = open_files(self.location).read(path)
-        except FileNotFoundError as error:
-            raise StagedRowsError(
-                f"The file {path} with rows of batch {self.batch_id} of query {self.query_id} is not in the "
-                "staging folder any more. Another driver of the query has applied this batch or a later one "
-                "and has deleted the files, or a program has emptied the folder. This driver wrote nothing "
-                "of the batch into the table, and it stops. If another driver runs, let it run alone. "
-                "Otherwise start the query again: Spark repeats the batch, and the marker of the table says "
-                "if it was applied.",
-                query_id=self.query_id,
-                batch_id=self.batch_id,
-            ) from error
-        except Exception as error:  # each library of a store has its own
-            raise StagedRowsError(
-                f"The file {path} with rows of batch {self.batch_id} of query {self.query_id} cannot be read "
-                f"from the staging folder: {error}. This driver wrote nothing of the batch into the table, "
-                "and it stops. See that the folder can be reached and that its credentials are valid. Then "
-                "start the query again: Spark repeats the batch.",
-                query_id=self.query_id,
-                batch_id=self.batch_id,
-            ) from error
-        return _from_ipc(content, options).read_all()
+        return read_file(self.location, path, options, query_id=self.query_id, batch_id=self.batch_id)
+
+
+def read_file(location: str, path: str, options: Any, *, query_id: str, batch_id: int) -> pa.Table:
+    """Return the rows of a file.
+
+    Args:
+        location: of the folder for all queries.
+        path: in it.
+        options: of pyarrow, about the columns to read; None for all.
+        query_id: for the message.
+        batch_id: for the message.
+
+    Raises:
+        StagedRowsError: the file cannot be read.
+    """
+    try:
+        content = open_files(location).read(path)
+    except FileNotFoundError as error:
+        raise StagedRowsError(
+            f"The file {path} with rows of batch {batch_id} of query {query_id} is not in the "
+            "staging folder any more. Another driver of the query has applied this batch or a later one "
+            "and has deleted the files, or a program has emptied the folder. This driver wrote nothing "
+            "of the batch into the table, and it stops. If another driver runs, let it run alone. "
+            "Otherwise start the query again: Spark repeats the batch, and the marker of the table says "
+            "if it was applied.",
+            query_id=query_id,
+            batch_id=batch_id,
+        ) from error
+    except Exception as error:  # each library of a store has its own
+        raise StagedRowsError(
+            f"The file {path} with rows of batch {batch_id} of query {query_id} cannot be read "
+            f"from the staging folder: {error}. This driver wrote nothing of the batch into the table, "
+            "and it stops. See that the folder can be reached and that its credentials are valid. Then "
+            "start the query again: Spark repeats the batch.",
+            query_id=query_id,
+            batch_id=batch_id,
+        ) from error
+    return _from_ipc(content, options).read_all()
 
 
 def _as_ipc(rows: pa.Table) -> pa.Buffer:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from penstock.targets import staged
 from penstock.targets.all_rows import AllChanges, AllRows
+from penstock.targets.staged import StagingFolder
+from penstock.targets.staged_changes import StageChanges, StagedChanges
 from tests.unit.targets.changes import QUERY
+from tests.unit.targets.in_files import run_here
 
 COLUMNS = pa.schema([("id", pa.int64()), ("name", pa.string()), ("at", pa.timestamp("us", "UTC"))])
 ROWS = AllRows(("id",), COLUMNS)
@@ -52,14 +57,37 @@ def time_of(at: int | None) -> datetime | None:
 def batch(number: int, changes: Sequence[Change], tasks: int = 2, query_id: str = QUERY) -> AllChanges:
     """Return a batch of which each task has all rows of some keys."""
     received = [ROWS.schema.empty_table()]
+    for table in _of_tasks(changes, tasks):
+        received += [pa.Table.from_batches(list(ROWS.run(table.to_batches())), ROWS.schema)]
+    return AllChanges(query_id, number, ("id",), pa.concat_tables(received))
+
+
+def in_files(
+    folder: Path, number: int, changes: Sequence[Change], tasks: int = 2
+) -> AllChanges | StagedChanges:
+    """Return a batch of which each task has all rows of some keys, in files if they are many."""
+    stage = StageChanges(ROWS, StagingFolder(str(folder / "staging"), QUERY, number))
+    receipts = [each for table in _of_tasks(changes, tasks) for each in stage.run(table.to_batches())]
+    found = stage.batch(QUERY, pa.Table.from_batches(receipts, staged._RECEIPTS))
+    found.check_keys()
+    return found
+
+
+def _of_tasks(changes: Sequence[Change], tasks: int) -> Iterator[pa.Table]:
+    """Yield the rows of each task, in batches of three rows."""
+    schema = COLUMNS.append(pa.field("row_kind", pa.string()))
     for task in range(tasks):
         rows = [one for one in changes if one.key % tasks == task]
         values = [
             {"id": one.key, "name": one.name, "at": time_of(one.at), "row_kind": one.kind} for one in rows
         ]
-        table = pa.Table.from_pylist(values, COLUMNS.append(pa.field("row_kind", pa.string())))
-        received += [pa.Table.from_batches(list(ROWS.run(table.to_batches())), ROWS.schema)]
-    return AllChanges(query_id, number, ("id",), pa.concat_tables(received))
+        yield pa.Table.from_batches(pa.Table.from_pylist(values, schema).to_batches(3), schema)
+
+
+def apply(target: Any, found: AllChanges | StagedChanges, run: Any = run_here) -> bool:
+    """Apply a batch in the way that it has come."""
+    is_staged = isinstance(found, StagedChanges)
+    return bool(target.apply_staged(found, run) if is_staged else target.apply(found))
 
 
 class Oracle:

@@ -123,7 +123,7 @@ def test_a_driver_that_died_after_it_had_added_the_column_goes_on(
     copy.target.apply(batch(0, FIRST, {"id": 1, "name": "a"}))
     second = batch(1, WIDER, {"id": 1, "name": "b", "size": 5}, change=ADDED)
     with monkeypatch.context() as dying:
-        for name in ("delta._merge", "iceberg._commit", "sql._Apply._merge"):
+        for name in ("delta.merge", "iceberg._commit", "sql._Apply._merge"):
             dying.setattr(f"penstock.targets.{name}", _die)
         with pytest.raises(DeathError):
             copy.target.apply(second)

@@ -19,6 +19,7 @@ from penstock.errors import MaterializeError, OptionError, SchemaError
 from penstock.targets import DeltaTable
 from penstock.targets import delta as ours
 from penstock.targets._delta_log import check_commits
+from penstock.targets._delta_rows import merge
 from penstock.targets.batch import Batch, LastRows
 from penstock.targets.marker import Marker
 from tests.examples import examples
@@ -142,7 +143,7 @@ def test_another_driver_may_create_the_table_first(
 
 
 def test_another_writer_may_compact_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    target, merge = DeltaTable(str(tmp_path)), ours._merge
+    target = DeltaTable(str(tmp_path))
     target.apply(batch(0, [(1, "a", "+I")]))
     target.apply(batch(1, [(2, "b", "+I")]))
     moves = [1]
@@ -153,7 +154,7 @@ def test_another_writer_may_compact_the_table(tmp_path: Path, monkeypatch: pytes
             deltalake.DeltaTable(str(tmp_path)).optimize.compact()
         merge(table, mine, properties)
 
-    monkeypatch.setattr(ours, "_merge", moved)
+    monkeypatch.setattr(ours, "merge", moved)
     assert target.apply(batch(2, [(1, "a", "-D")]))
     assert stored(tmp_path) == {2: "b"}
     table = deltalake.DeltaTable(str(tmp_path))
@@ -162,7 +163,7 @@ def test_another_writer_may_compact_the_table(tmp_path: Path, monkeypatch: pytes
 
 
 def test_writers_that_never_stop_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    target, merge = DeltaTable(str(tmp_path)), ours._merge
+    target = DeltaTable(str(tmp_path))
     target.apply(batch(0, [(1, "a", "+I")]))
 
     def moved(table: Any, mine: Batch, properties: Any) -> None:
@@ -170,7 +171,7 @@ def test_writers_that_never_stop_are_an_error(tmp_path: Path, monkeypatch: pytes
         newest.alter.set_table_properties({"delta.appendOnly": "false"})
         merge(table, mine, properties)
 
-    monkeypatch.setattr(ours, "_merge", moved)
+    monkeypatch.setattr(ours, "merge", moved)
     with pytest.raises(MaterializeError, match="changed by other writers in each of 10 attempts"):
         target.apply(batch(1, [(1, "b", "+U")]))
     assert stored(tmp_path) == {1: "a"}

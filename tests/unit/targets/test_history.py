@@ -57,6 +57,11 @@ def read_sqlite(folder: Path, columns: pa.Schema) -> pa.Table:
         return as_arrow(connection.execute("SELECT * FROM t").fetchall(), columns)
 
 
+def read_delta(folder: Path, columns: pa.Schema) -> pa.Table:
+    rows = pa.table(deltalake.DeltaTable(str(folder / "t")).to_pyarrow_table())
+    return rows.select(columns.names).cast(columns)
+
+
 def read_iceberg(folder: Path, columns: pa.Schema) -> pa.Table:
     with opened(folder) as table:
         return table.scan().to_arrow().cast(columns)
@@ -68,9 +73,7 @@ STORED = {
     ),
     "delta": Stored(
         lambda folder: DeltaTable(str(folder / "t")),
-        lambda folder, columns: pa.table(deltalake.DeltaTable(str(folder / "t")).to_pyarrow_table()).cast(
-            columns
-        ),
+        read_delta,
     ),
     "iceberg": Stored(target_in, read_iceberg),
 }
