@@ -16,6 +16,7 @@ from unittest.mock import patch
 from penstock.client.produce.spans import WrittenSpan
 from penstock.client.transactions.markers import Witness
 from penstock.client.transactions.steps import TransactionIdentity, TransactionProtocol
+from penstock.observe.shadow_note import NAME, ShadowNote, read_note
 from penstock.relay.messages import Totals
 from penstock.relay.notes import TaskNote, query_of, task_note_of, topic_id_of
 from penstock.sink.dead_letters.found import DeadLetter, Origin
@@ -23,7 +24,15 @@ from penstock.sink.dead_letters.notes import decode_note, encode_note, key_of_no
 from penstock.sink.exactly_once import _log_records as records
 from penstock.sink.exactly_once import receipt
 from penstock.sink.exactly_once.committable import Committable, TargetTopic, TaskSpan
-from penstock.sink.exactly_once.decision import DecidedTransaction, Decision, DecisionStatus, Outcome
+from penstock.sink.exactly_once.decision import (
+    Begun,
+    DecidedTransaction,
+    Decision,
+    DecisionStatus,
+    Ended,
+    EndReason,
+    Outcome,
+)
 from penstock.sink.exactly_once.digest import RecordDigest
 from penstock.sink.exactly_once.names import TransactionNames
 from penstock.source.checkpoint_offset import Markers, SourceOffset
@@ -91,7 +100,45 @@ DECISIONS = {
         1,
     ),
     "withdrawn": Decision(_QUERY, 41, DecisionStatus.WITHDRAWN, 2, 10, (), _AT_MS),
+    "handed over": Decision(
+        _QUERY,
+        41,
+        DecisionStatus.FINISHED,
+        2,
+        10,
+        (),
+        _AT_MS,
+        str(RecordDigest(10, 0x12AB, 0x34CD)),
+        _TOPICS,
+        ended=Ended(EndReason.HANDED_OVER, "heir", "/checkpoints/heir"),
+    ),
+    "begun by promote": Decision(
+        _QUERY,
+        0,
+        DecisionStatus.FINISHED,
+        0,
+        0,
+        (),
+        _AT_MS,
+        str(RecordDigest()),
+        _TOPICS,
+        begun=Begun("older", 41, "/checkpoints/heir", {"metadata": '{"id":"heir"}', "commits/0": "v1\n{}"}),
+    ),
+    "shadow": Decision(
+        _QUERY,
+        0,
+        DecisionStatus.FINISHED,
+        0,
+        0,
+        (),
+        _AT_MS,
+        topics=(TargetTopic("orders"),),
+        ended=Ended(EndReason.SHADOW, "live", "/checkpoints/shadow"),
+    ),
 }
+SHADOW_NOTE = ShadowNote(
+    "live", "app", "orders", 41, 50, "app-shadow", "orders-shadow", {"source": {"0": 17}}, "all-decisions"
+)
 RECEIPT = receipt.Receipt(
     _QUERY,
     41,
@@ -131,6 +178,7 @@ _NOTE = "note of a dead letter"
 _TASK_NOTE = TaskNote(7, 2, 1, 3, Totals(1_000, 990, 41, 64_000, 21_000, 6, 3, 1))
 _TASK = "note of a continuous task"
 _OF_SPARK, _MERGE = "properties of a table of Spark", "commit of a MERGE"
+_SHADOW = "note of a shadow"
 _SEAL = Seal(0x10000002A, "0123456789abcdef", 7, frozenset([(5, "aa"), (6, "bb")]))
 
 Texts = dict[str, str]
@@ -164,6 +212,7 @@ def made() -> Texts:
         **{f"offset: {name}": json.dumps(each.to_json()) for name, each in (OFFSETS | MADE_OFFSETS).items()},
         **{name: text.decode() for name, text in log.items()},
         "seal of a state": _SEAL.to_json().decode(),
+        _SHADOW: SHADOW_NOTE.text(),
         _TASK: _TASK_NOTE.text(_IDS["a"], "0123456789ab"),
         "query.json": _note(),
         "id of a transaction": _NAMES.data_id(3, 1),
@@ -198,6 +247,12 @@ def _read_task(text: str) -> Any:
     return task_note_of(text), topic_id_of(text), query_of(text)
 
 
+def _read_shadow(text: str) -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / NAME).write_text(text, encoding="utf-8")
+        return read_note(folder)
+
+
 def _read_others(texts: Texts) -> dict[str, Any]:
     value = {name: text.encode() for name, text in texts.items()}
     return {
@@ -219,6 +274,7 @@ def _read_others(texts: Texts) -> dict[str, Any]:
             if _OF_SPARK in texts
             else {}
         ),
+        **({_SHADOW: _read_shadow(texts[_SHADOW])} if _SHADOW in texts else {}),
         "seal of a state": parse_seal(value["seal of a state"], "seal"),
         "id of a transaction": _NAMES.parse(texts["id of a transaction"]),
     }
