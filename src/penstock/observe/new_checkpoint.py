@@ -315,7 +315,7 @@ def _at_its_start(source: _Source) -> _Source:
     if start is None:
         raise CheckpointError(
             "The checkpoint does not say where batch 0 begins, because Spark's own source planned it. "
-            "Nothing was changed. Begin after it, with --from-batch 1 or later."
+            "Nothing was changed. Let the query finish that batch, and begin after it."
         )
     return source._replace(offset=replace(source.offset, positions=start))
 

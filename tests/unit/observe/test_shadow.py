@@ -204,6 +204,17 @@ def test_what_cannot_be_read_again_is_not_called_equal() -> None:
     assert _compared(cluster).outcome is Outcome.NOT_COMPARED
 
 
+def test_a_side_that_is_cut_is_not_called_equal() -> None:
+    cluster = SinkCluster()
+    for prefix in ("app", "beside"):
+        _write(cluster, prefix, 1, (0, 2), [["a", "b"]])
+    assert _compared(cluster).outcome is Outcome.EQUAL
+    _write(cluster, "app", 3, (4, 5), [["c"]])  # nothing says what batch 2 has read
+    found = _compared(cluster)
+    assert ([each.outcome for each in found.groups], found.outcome) == ([Outcome.EQUAL], Outcome.NOT_COMPARED)
+    assert "it is unknown what the batches between 1 and 3 have read" in found.notes[0]
+
+
 def test_a_receipt_that_says_too_little_is_not_compared() -> None:
     cluster = SinkCluster()
     for prefix in ("app", "beside"):

@@ -130,18 +130,26 @@ class Compared:
 
 @dataclass
 class Comparison:
-    """All groups, and what has no counterpart yet. `notes`: sentences about that."""
+    """All groups, and what has no counterpart yet.
+
+    Attributes:
+        groups: in order.
+        notes: sentences about the rest.
+        is_cut: it is unknown what later batches have read or written.
+    """
 
     groups: list[Compared]
     notes: list[str]
+    is_cut: bool = False
 
     @property
     def outcome(self) -> Outcome:
-        """Return EQUAL if there are groups and all are equal. What has no counterpart does not count."""
+        """Return EQUAL if there are groups and all are equal. What has no counterpart yet does not count."""
         outcomes = {each.outcome for each in self.groups}
         if Outcome.DIFFERS in outcomes:
             return Outcome.DIFFERS
-        return Outcome.EQUAL if outcomes == {Outcome.EQUAL} else Outcome.NOT_COMPARED
+        is_equal = outcomes == {Outcome.EQUAL} and not self.is_cut
+        return Outcome.EQUAL if is_equal else Outcome.NOT_COMPARED
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values, for programs."""
@@ -176,7 +184,8 @@ def compare(
     differing = [each for each in found if each.outcome is Outcome.DIFFERS]
     for each in differing[:_GROUPS_WITH_ROWS]:
         _add_rows(connections, each, columns)
-    return Comparison(found, list(_notes(found, live, shadow)))
+    is_cut = live.stopped is not None or shadow.stopped is not None
+    return Comparison(found, list(_notes(found, live, shadow)), is_cut)
 
 
 def _notes(found: Sequence[Compared], live: Side, shadow: Side) -> Iterator[str]:
