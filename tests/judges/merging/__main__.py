@@ -94,6 +94,8 @@ class Scene:
         if found != list(range(found[0], -2, -1)):
             raise AssertionError(f"expected each batch once, got {found}")
         compactions = answer["compactions"]
+        if self._given.format == "delta" and not compactions:
+            raise AssertionError("expected that Delta compacts the table after a MERGE, and it did not")
         say(
             f"{len(self.rows)} rows equal, {found[0] + 1} batches in a commit each, {compactions} of them "
             "compacted by Delta in a commit with the same metadata"
