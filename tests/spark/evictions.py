@@ -10,12 +10,15 @@ import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
+from penstock.sql.language.source import Source
+from penstock.sql.language.statements import Fragment
 from penstock.sql.run.session import Session
 from penstock.testing.tables import rows_left
 from tests.spark.queries import RowsOfBatches
@@ -53,6 +56,7 @@ def tables_left(
     queries: Mapping[str, str],
     steps: Iterable[list[Event]],
     restarts: Collection[int] = (),
+    inserts: Collection[str] = (),
 ) -> dict[str, Table]:
     """Return the table that each query leaves.
 
@@ -62,8 +66,14 @@ def tables_left(
         queries: by their names.
         steps: the rows of each micro-batch. Spark may add micro-batches without rows.
         restarts: the numbers of steps after which each query is stopped and continues from its checkpoint.
+        inserts: the names of the queries that are planned as those of INSERT.
     """
-    running = {name: _Running(session.sql(query), folder / f"of-{name}") for name, query in queries.items()}
+    running = {
+        name: _Running(
+            _frame_of_insert(session, query) if name in inserts else session.sql(query), folder / f"of-{name}"
+        )
+        for name, query in queries.items()
+    }
     with ExitStack() as stack:
         for each in running.values():
             each.start()
@@ -76,6 +86,12 @@ def tables_left(
                 each.stop()
                 each.start()
     return {name: each.table() for name, each in running.items()}
+
+
+def _frame_of_insert(session: Session, query: str) -> DataFrame:
+    planned = partial(session._queries.query, Fragment(query), Source(query), is_insert=True)
+    frame: DataFrame = session._for_user(session._queries.in_its_zone(planned))
+    return frame
 
 
 class _Running:

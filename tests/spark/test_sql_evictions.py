@@ -46,10 +46,15 @@ QUERIES = {
     "over": f"SELECT r.id, r.n, b.id FROM running AS r JOIN b ON r.k = b.k AND b.ts {WITHIN.format('r.ts')}",
     "sessions": "SELECT COUNT(*), MIN(id) FROM visits GROUP BY e",
     "joined windows": "SELECT x.k, y.k FROM of_a AS x FULL JOIN of_b AS y ON x.k = y.k AND x.s = y.s AND x.e = y.e",
+    "windows of both": "SELECT 'both' FROM of_a AS x JOIN of_b AS y ON x.e = y.e WHERE x.k = 1 AND y.k = 1",
     "most of windows": "SELECT x.k, x.n FROM counts AS x JOIN (SELECT MAX(n) AS m, s, e FROM counts GROUP BY s, e) AS y "
     "ON x.s = y.s AND x.e = y.e AND x.n >= y.m",
 }
-JOINS_OF_WINDOWS = {"joined windows": "WindowJoin(", "most of windows": "WindowTotals("}
+JOINS_OF_WINDOWS = {
+    "joined windows": "WindowJoin(",
+    "windows of both": "WindowJoin(",
+    "most of windows": "WindowTotals(",
+}
 MORE = {
     "windows of over": f"SELECT COUNT(*), SUM(n) FROM {TUMBLE.format('running')} {BY_WINDOW}",
     "windows of left": f"SELECT COUNT(*), COUNT(other) FROM {TUMBLE.format('pairs')} {BY_WINDOW}",
@@ -137,6 +142,11 @@ def joined_windows() -> Table:
     return found
 
 
+def windows_of_both() -> Table:
+    ones, others = ({row[2] // SIZE_S for row in of(name) if row[1] == 1} for name in "ab")
+    return Counter({("both",): len(ones & others)})
+
+
 def most_of_windows() -> Table:
     counts: dict[int, Counter[int | None]] = {}
     for _, k, second in of("a"):
@@ -154,6 +164,7 @@ ORACLES: dict[str, Callable[[], Table]] = {
     "full of a list": full,
     "full by using": joined_windows,
     "joined windows": joined_windows,
+    "windows of both": windows_of_both,
     "most of windows": most_of_windows,
 }
 
@@ -178,15 +189,21 @@ def tables(script: Script, tmp_path: Path) -> Script:
 def test_groups_of_windows_that_end_together_are_joined_without_a_state(
     tables: Script, name: str, operator: str
 ) -> None:
-    shown = "\n".join(row[0] for row in tables(f"EXPLAIN {QUERIES[name]}")[0].rows)
+    columns = {"windows of both": "x STRING", "most of windows": "k INT, n BIGINT"}.get(
+        name, "k INT, other INT"
+    )
+    tables(f"CREATE TABLE target ({columns}) WITH ('connector' = 'blackhole')")
+    shown = "\n".join(row[0] for row in tables(f"EXPLAIN INSERT INTO target {QUERIES[name]}")[0].rows)
     assert operator in shown
+    of_user = "\n".join(row[0] for row in tables(f"EXPLAIN {QUERIES[name]}")[0].rows)
+    assert operator not in of_user, "the user may start it in update mode"
     assert "SymmetricHashJoin" not in shown
 
 
 @pytest.mark.usefixtures("reuse")
 def test_a_table_does_not_depend_on_short_micro_batches(tables: Script, tmp_path: Path) -> None:
     steps = [*steps_of(EVENTS, 1), CLOSING]
-    found = tables_left(tables.session, tmp_path, QUERIES, steps, restarts=[5])
+    found = tables_left(tables.session, tmp_path, QUERIES, steps, [5], inserts=JOINS_OF_WINDOWS)
     assert found == {name: ORACLES[name]() for name in QUERIES}
 
 
@@ -197,7 +214,8 @@ def test_a_table_does_not_depend_on_micro_batches_and_restarts(
     tables: Script, tmp_path: Path, size: int, restarts: Any
 ) -> None:
     queries = {**QUERIES, **MORE}
-    found = tables_left(tables.session, tmp_path, queries, [*steps_of(EVENTS, size), CLOSING], restarts)
+    steps = [*steps_of(EVENTS, size), CLOSING]
+    found = tables_left(tables.session, tmp_path, queries, steps, restarts, inserts=JOINS_OF_WINDOWS)
     assert found == {name: ORACLES[name]() for name in queries}
 
 

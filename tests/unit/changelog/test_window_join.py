@@ -81,6 +81,11 @@ def test_a_task_without_rows_gives_none(how: How) -> None:
     assert joined(how, table([], []), 1) == []
 
 
+def test_a_join_without_a_column_is_refused() -> None:
+    with pytest.raises(ValueError, match="has to show a column"):
+        WindowJoin(COLUMNS, "inner", ())
+
+
 def test_a_column_of_one_key_that_does_not_fit_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     def overflow(*_: object) -> None:
         raise pa.ArrowInvalid("offset overflow while concatenating arrays")

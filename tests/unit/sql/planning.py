@@ -210,6 +210,7 @@ class How:
     free: tuple[bool, ...] = ()
     wants_offsets: bool = False
     accepts_varying: bool = False
+    is_insert: bool = False
 
 
 STREAM, BATCH = How(), How(is_batch=True)
@@ -226,7 +227,9 @@ def planned(query: str, how: How = STREAM, part: Fragment | None = None) -> Plan
     planner.made_of = []
     traits, script = TraitsOf(), Source(query)
     fragment = part or Fragment(query)
-    plan = planner.plan(fragment, script, traits, wants_offsets=how.wants_offsets, free=how.free)
+    plan = planner.plan(
+        fragment, script, traits, wants_offsets=how.wants_offsets, free=how.free, is_insert=how.is_insert
+    )
     sql = planner.text(plan, traits)
     return Planned(plan, traits, sql, tuple(planner.made_of), tuple(planner.reads), tuple(warnings))
 

@@ -4,7 +4,8 @@ A line `# ...` says what the next queries are for. A query is a line, and its pl
 that refuses it are the lines behind it, with four blanks before them. A line `@ batch sql zone=Europe/Berlin` says
 how the queries behind it are planned and that their SQL is shown, up to the next such line:
 
-- `batch`, `sql`, `not-utc`, `offsets` (the rows are wanted with their offsets), `accepted` (varying values are).
+- `batch`, `sql`, `not-utc`, `offsets` (the rows are wanted with their offsets), `accepted` (varying values are),
+  `insert` (SQL starts the query, in append mode).
 - `zone=` the zone of a session whose queries run in UTC, `ttl=` of states, `free=` a digit for each column, which
   is 1 if a clock may stand in it.
 
@@ -49,6 +50,7 @@ class Case:
             free=tuple(each == "1" for each in words.get("free", "")),
             wants_offsets="offsets" in words,
             accepts_varying="accepted" in words,
+            is_insert="insert" in words,
         )
         try:
             made = planned(self.query, how)

@@ -32,12 +32,16 @@ class WindowJoin:
     Attributes:
         columns: as those of `Join`.
         how: the kind of join: inner, left, right or full.
-        names: as those of `Join`.
+        names: as those of `Join`, one at least, because a batch without a column has no number of rows.
     """
 
     columns: pa.Schema
     how: How
     names: Names
+
+    def __post_init__(self) -> None:
+        if not self.names:
+            raise ValueError("a join of windows has to show a column.")
 
     @property
     def keys(self) -> tuple[str, ...]:

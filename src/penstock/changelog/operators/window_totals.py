@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.changelog.operators.base import with_nullable
 from penstock.changelog.operators.calls import Call
 
 _MOST_BYTES = 64 << 20
@@ -42,7 +43,9 @@ class WindowTotals:
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task."""
-        held = [each.select(self.columns.names).cast(self.columns) for each in _tables(batches)]
+        held = [
+            each.select(self.columns.names).cast(with_nullable(self.columns)) for each in _tables(batches)
+        ]
         if not held:
             return
         how = [(each.name, _MERGED[each.function]) for each in self.calls]

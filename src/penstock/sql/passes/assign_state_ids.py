@@ -1,7 +1,8 @@
 """Each operator with a state gets an id from its position in the tree of such operators.
 
 Runs on the driver. Invariant: projections, conditions and names do not count, so a change of them leaves the
-ids. The operator nearest to the output is `1`, the operators that it reads are `1.1`, `1.2` and so on.
+ids, but where they choose the operator, as in a join of windows. The operator nearest to the output is `1`,
+the operators that it reads are `1.1`, `1.2` and so on.
 """
 
 from __future__ import annotations
@@ -55,8 +56,9 @@ def has_operators(states: Iterable[str]) -> bool:
 def states_of(plan: Output, traits: TraitsOf) -> dict[str, str]:
     """Return for each node with a state what it does, and the tables that it reads.
 
-    Projections, conditions and names do not count, so a change of them leaves the answer. The operators of
-    penstock have their ids. The nodes of Spark have numbers in the order of the plan.
+    Projections, conditions and names do not count, so a change of them leaves the answer, but where they
+    choose the operator. The operators of penstock have their ids. The nodes of Spark have numbers in the
+    order of the plan.
     """
     found, numbers = {}, itertools.count(1)
     for each in nodes_in(plan):

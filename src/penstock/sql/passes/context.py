@@ -33,6 +33,7 @@ class PassContext:
         wants_offsets: whether the rows are put in order by the offsets of their records.
         keeps_varying: whether the time of a batch is kept with rows that change.
         accepts_varying: whether a value that may vary is accepted; it gets a warning.
+        is_insert: whether SQL starts the query, in append mode. A user may start a DataFrame in another one.
     """
 
     script: Source
@@ -44,6 +45,7 @@ class PassContext:
     wants_offsets: bool = False
     keeps_varying: bool = True
     accepts_varying: Callable[[str], bool] = lambda _: False
+    is_insert: bool = False
     traits: TraitsOf = field(default_factory=TraitsOf)
 
     def refuse(self, offset: int, message: str) -> NoReturn:

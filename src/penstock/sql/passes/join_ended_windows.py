@@ -43,7 +43,12 @@ _KINDS = (JoinKind.INNER, JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FULL)
 
 
 def join_ended_windows(plan: Output, context: PassContext) -> Output:
-    """Return a plan whose uppermost join keeps no rows if it is one of windows that are over."""
+    """Return a plan whose uppermost join keeps no rows if it is one of windows that are over.
+
+    Only in append mode a group comes once, when its window is over.
+    """
+    if not context.is_insert:
+        return plan
     return replace(plan, input=_below(plan.input, frozenset(plan.columns), context))
 
 
@@ -62,7 +67,7 @@ def _joined(node: Join, wanted: frozenset[Column], context: PassContext) -> Node
     if node.kind is not JoinKind.INNER:  # a row with a null in its keys has no partner
         checked = {value for one, other, _ in equal for value in (one, other)}
         rest = tuple(each for each in rest if not _says_not_null(each, checked))
-    wanted = wanted.union(*map(columns_in, rest))
+    wanted = wanted.union(*map(columns_in, rest)) or frozenset(columns_of(node.left)[:1])
     shown = [each for side in (node.left, node.right) for each in columns_of(side) if each in wanted]
     is_taken = (
         any(_end_together(one, other, node, context) for one, other, _ in equal)

@@ -133,7 +133,12 @@ class Inserts:
             free = of_no_key(table, targets)
             with self._changes_first(insert, key, folder, source):
                 found = self._queries.query(
-                    insert.query, source, checkpoint=folder, wants_offsets=wants_offsets, free=free
+                    insert.query,
+                    source,
+                    checkpoint=folder,
+                    wants_offsets=wants_offsets,
+                    free=free,
+                    is_insert=True,
                 )
             check_updates(table, found.rows, changes)
             if self._queries.views.foreign_zone is not None:

@@ -203,6 +203,7 @@ class Planner:
         *,
         wants_offsets: bool = False,
         free: tuple[bool, ...] = (),
+        is_insert: bool = False,
     ) -> Output:
         """Return the plan of a query.
 
@@ -212,6 +213,7 @@ class Planner:
             traits: of its nodes.
             wants_offsets: whether the rows are wanted with the offsets of their records, if they have some.
             free: for each column, whether a clock may stand in it although the rows change.
+            is_insert: whether SQL starts the query, and not the user.
         """
         self._script, self._offset, self._database = script, fragment.offset, self.catalog.database
         context = Context(self, script)
@@ -227,6 +229,7 @@ class Planner:
             keeps_varying=not self.settings.ignores_varying,
             accepts_varying=self._accepts_varying,
             traits=traits,
+            is_insert=is_insert,
         )
         if wants_offsets:
             bound = _with_offsets(bound, passes)

@@ -102,6 +102,7 @@ class Queries:
         checkpoint: str | None = None,
         wants_offsets: bool = False,
         free: tuple[bool, ...] = (),
+        is_insert: bool = False,
     ) -> QueryRows:
         """Return the rows of a query, checked; see `Planner.plan`.
 
@@ -114,6 +115,7 @@ class Queries:
             checkpoint: its folder of checkpoints. Without one, states are in a temporary folder.
             wants_offsets: see `Planner.plan`.
             free: see `Planner.plan`.
+            is_insert: see `Planner.plan`.
 
         Raises:
             SqlError: the query is wrong or not served.
@@ -125,7 +127,9 @@ class Queries:
         )
         try:
             with left_to_the_start():
-                plan = planner.plan(fragment, source, traits, wants_offsets=wants_offsets, free=free)
+                plan = planner.plan(
+                    fragment, source, traits, wants_offsets=wants_offsets, free=free, is_insert=is_insert
+                )
                 sql = planner.text(plan, traits)
         except (OptionError, SchemaError, WrongOptionError) as error:  # of a hint
             raise located(error, (source, fragment.offset)) from None

@@ -120,7 +120,7 @@ def pass_context() -> PassContext:
         assert function.type, f"Spark would be asked for the type of {function.text}"
         return args[0].type if function.type == "{0}" else from_spark(function.type)
 
-    return PassContext(Script(" "), lambda name, kind: Column(next(ids), name, kind), type_of)
+    return PassContext(Script(" "), lambda name, kind: Column(next(ids), name, kind), type_of, is_insert=True)
 
 
 class Parts:
