@@ -8,15 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from penstock.errors import MaterializeError, StagedRowsError, TableOrderError
+from penstock.errors import (
+    MaterializeError,
+    OptionError,
+    PenstockError,
+    StagedRowsError,
+    TableOrderError,
+)
 from penstock.targets.batch import Batch
 from penstock.targets.staged import AppliesStaged, Runner, Staged
 
-_NOT_OF_THE_TABLE = (StagedRowsError, TableOrderError, MemoryError)
+_NOT_OF_THE_TABLE = (OptionError, StagedRowsError, TableOrderError, MemoryError)
+
+
+@runtime_checkable
+class RunsJobs(Protocol):
+    """A table that Spark changes. Its job fails also because the query is stopped or an executor is lost."""
+
+    runs_jobs: Literal[True]
 
 
 class Target(Protocol):
@@ -36,7 +49,7 @@ class Failure(NamedTuple):
         error: of the table, of Spark or of the staging folder.
         stops: whether the query has to stop, because the cause is perhaps not the table: it has other
             batches, a job of Spark has failed, perhaps because the query is being stopped, the files of the
-            batch cannot be read, or the driver lacks memory.
+            batch cannot be read, the driver lacks memory, or a setting of the session is wrong.
     """
 
     error: Exception
@@ -77,10 +90,12 @@ def apply_all(
 
     def apply(topic: str) -> Failure | None:
         noting = _Noting(run)
+        target: Target | None = None
         try:
-            _apply(target_of(topic), batches[topic], noting)
+            target = target_of(topic)
+            _apply(target, batches[topic], noting)
         except Exception as error:  # noqa: BLE001 - each library of a target has its own
-            return Failure(error, noting.has_failed or isinstance(error, _NOT_OF_THE_TABLE))
+            return Failure(error, noting.has_failed or _may_be_of_the_query(error, target))
         return None
 
     if len(batches) <= 1:
@@ -88,6 +103,11 @@ def apply_all(
     with ThreadPoolExecutor(min(threads, len(batches)), "penstock-replicate") as pool:
         found = dict(zip(batches, pool.map(apply, batches), strict=True))
     return {topic: failure for topic, failure in found.items() if failure is not None}
+
+
+def _may_be_of_the_query(error: Exception, target: object) -> bool:
+    is_of_a_job = isinstance(target, RunsJobs) and not isinstance(error, PenstockError)
+    return is_of_a_job or isinstance(error, _NOT_OF_THE_TABLE)
 
 
 def _apply(target: Target, batch: Batch | Staged, run: Runner) -> None:

@@ -12,7 +12,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, cast, runtime_checkable
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
@@ -101,6 +101,8 @@ class WithSpark:
     table: Any
     session: Any = field(repr=False)
     call: Any = field(repr=False)
+    runs_jobs: ClassVar[Literal[True]] = True
+    """So an error of Spark ends a query of many tables, and does not leave the table out."""
 
     def __str__(self) -> str:
         return str(self.table)

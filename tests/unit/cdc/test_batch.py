@@ -24,6 +24,7 @@ from penstock.errors import (
     DecodeError,
     MaterializeError,
     MissingOptionError,
+    OptionError,
     PenstockError,
     SchemaError,
     SchemaRegistryError,
@@ -239,6 +240,28 @@ def test_a_table_that_is_left_out_stays_as_it_was(world: World, caplog: pytest.L
         "The table of topic goods is left out in batch 1 of query query and after it, because it failed: "
         "ValueError: disk full"
     ]
+
+
+def test_a_job_of_spark_that_fails_leaves_no_table_out(world: World) -> None:
+    """The query may be stopping, or an executor may be lost. The next start gives the table its rows."""
+    world.run(0, [goods(0, id=1, name="a")])
+    table: Any = world.tables["goods"]
+    table.runs_jobs = True
+    changes = [goods(1, id=1, name="b"), goods(1, topic="people", id=1, name="x")]
+    for error in (RuntimeError("Job 7 cancelled"), OptionError("spark.wap.branch is set", option="x")):
+        table.error = error
+        with pytest.raises(MaterializeError, match=str(error)):
+            world.run(1, changes, on_table_error="leave-out")
+    table.error = None
+    world.run(1, changes, on_table_error="leave-out")
+    assert table.rows == {1: {"id": 1, "name": "b"}}
+
+
+def test_a_setting_that_is_wrong_leaves_no_table_out(world: World) -> None:
+    world.run(0, [goods(0, id=1, name="a")])
+    world.tables["goods"].error = OptionError("wrong", option="x")
+    with pytest.raises(OptionError, match="wrong"):
+        world.run(1, [goods(1, id=1, name="b")], on_table_error="leave-out")
 
 
 def test_a_topic_whose_messages_are_bad_is_left_out_with_its_place(

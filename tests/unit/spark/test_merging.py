@@ -10,8 +10,9 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql.types import ArrayType, ByteType, IntegerType, MapType, StringType, StructField, StructType
 
+from penstock.cdc.commits import RunsJobs
 from penstock.spark import merging
-from penstock.spark.merging import SparkSessionOfTable, own_session, sql_type
+from penstock.spark.merging import SparkSessionOfTable, WithSpark, own_session, sql_type
 
 STALE = "spark.databricks.delta.stalenessLimit"
 STATIC = {"spark.sql.warehouse.dir": "/w"}
@@ -163,3 +164,7 @@ def test_each_read_has_an_option_of_its_own_so_that_no_cached_plan_is_equal() ->
     assert own.read("`a`.`b`", ["1 AS one"]) == [{"table": "`a`.`b`"}] * 3
     assert own.read("`a`.`b`", ["1 AS one"], limit=1) == [{"table": "`a`.`b`"}]
     assert len(set(seen)) == 2
+
+
+def test_replicate_knows_that_the_table_runs_jobs() -> None:
+    assert isinstance(WithSpark(None, None, None), RunsJobs)
