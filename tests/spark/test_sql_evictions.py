@@ -46,7 +46,7 @@ QUERIES = {
     "over": f"SELECT r.id, r.n, b.id FROM running AS r JOIN b ON r.k = b.k AND b.ts {WITHIN.format('r.ts')}",
     "sessions": "SELECT COUNT(*), MIN(id) FROM visits GROUP BY e",
     "joined windows": "SELECT x.k, y.k FROM of_a AS x FULL JOIN of_b AS y ON x.k = y.k AND x.s = y.s AND x.e = y.e",
-    "windows of both": "SELECT 'both' FROM of_a AS x JOIN of_b AS y ON x.e = y.e WHERE x.k = 1 AND y.k = 1",
+    "windows of both": "SELECT 'both' FROM of_a AS x JOIN of_b AS y ON x.k = y.k AND x.s = y.s AND x.e = y.e",
     "most of windows": "SELECT x.k, x.n FROM counts AS x JOIN (SELECT MAX(n) AS m, s, e FROM counts GROUP BY s, e) AS y "
     "ON x.s = y.s AND x.e = y.e AND x.n >= y.m",
 }
@@ -143,8 +143,7 @@ def joined_windows() -> Table:
 
 
 def windows_of_both() -> Table:
-    ones, others = ({row[2] // SIZE_S for row in of(name) if row[1] == 1} for name in "ab")
-    return Counter({("both",): len(ones & others)})
+    return Counter({("both",): sum(n for pair, n in joined_windows().items() if None not in pair)})
 
 
 def most_of_windows() -> Table:
