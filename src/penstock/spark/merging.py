@@ -156,12 +156,16 @@ def own_session(session: Any) -> Iterator[SparkSessionOfTable]:
 def _copy_settings(wanted: Mapping[str, str], own: Any) -> None:
     """Copy settings into a new session, also those that Spark does not know, such as of a catalog."""
     found = own.conf.getAll
-    for name, value in {**wanted, **_OF_A_SESSION}.items():
+    kept = {**wanted, **_OF_A_SESSION}
+    for name, value in kept.items():
         if found.get(name) != value and name not in _OF_A_STREAM:
             with contextlib.suppress(
                 AnalysisException
             ):  # one of the whole application, which all sessions have
                 own.conf.set(name, value)
+    for name in found.keys() - kept.keys() - _OF_A_STREAM:
+        with contextlib.suppress(AnalysisException):
+            own.conf.unset(name)
 
 
 def _copy_current(session: Any, own: Any) -> None:

@@ -142,8 +142,9 @@ def _changed(other: Commit, ours: Commit, target: str, when: str) -> Materialize
         f"Another writer has committed the operation {other.operation} to {target} (version "
         f"{other.version}). The last commit of penstock is version {ours.version} ({last}), and the other "
         f"one came {when}. It may have changed rows, and the marker does not tell. Nothing more was written. "
-        "Stop the query. Build the table again with a new checkpoint, or restore the table, the checkpoint "
-        "and the state from the same time.",
+        "Stop the query. Build the table again with a new checkpoint, or copy the whole table back, with its "
+        "log, and the checkpoint and the state from the same time. RESTORE of Delta does not help: it is one "
+        "more commit of another writer.",
         operation=other.operation,
         batch_id=batch_id,
     )
@@ -153,6 +154,7 @@ def _no_commit(target: str, ours: Commit | None = None) -> MaterializeError:
     what = "of its last batch" if ours is None else f"that came under batch {ours.marker.batch_id}"
     return MaterializeError(
         f"The log of {target} does not have the commit {what} any more, so penstock cannot tell whether "
-        "other writers have changed rows. Nothing more was written. Start with a new table and a new "
-        "checkpoint."
+        "other writers have changed rows. Expired snapshots or a cleaned log are the usual cause, after a "
+        "pause that was longer than they are kept. Nothing more was written. Start with a new table and a "
+        "new checkpoint, and keep snapshots and log longer than the longest pause between two batches."
     )

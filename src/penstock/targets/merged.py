@@ -30,6 +30,8 @@ STAGED_DELETED = "penstock_deleted"
 """The column of the source of a MERGE that says that a row is deleted."""
 _NO_BATCH = -1
 _ATTEMPTS = 10
+_LOST_RACE = "CommitFailedException"
+"""Iceberg says it also if the other commit has no snapshot, such as a change of properties."""
 
 
 class Session(Protocol):
@@ -164,7 +166,7 @@ class MergedTable:
             except PenstockError:
                 raise
             except Exception as error:
-                if self._opened(batch).version == log.version:
+                if self._opened(batch).version == log.version and _LOST_RACE not in str(error):
                     raise
                 failed = error  # another commit has come between: read the marker again
                 continue

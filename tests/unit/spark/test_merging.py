@@ -29,6 +29,11 @@ class FakeConf:
             raise AnalysisException(f"cannot modify {name}", messageParameters={})
         self.getAll[name] = value
 
+    def unset(self, name: str) -> None:
+        if name in STATIC:
+            raise AnalysisException(f"cannot modify {name}", messageParameters={})
+        self.getAll.pop(name, None)
+
     def get(self, name: str, default: str | None) -> str | None:
         return self.getAll.get(name, default)
 
@@ -91,6 +96,10 @@ def test_settings_that_spark_does_not_know_are_copied_and_static_ones_are_left()
         "spark.sql.warehouse.dir": "/w",
         STALE: "0",
     }
+
+
+def test_a_setting_of_the_application_that_the_user_has_unset_is_unset() -> None:
+    assert used(session(a="1")).conf.getAll == {"a": "1", "spark.sql.warehouse.dir": "/w", STALE: "0"}
 
 
 def test_a_stale_read_of_delta_is_not_taken_over() -> None:

@@ -199,6 +199,21 @@ def test_a_merge_that_fails_alone_ends_with_its_error(kind: str) -> None:
     assert scene.apply(batch(1, TWO))
 
 
+def test_a_commit_that_loses_to_one_without_a_snapshot_is_repeated() -> None:
+    """A change of properties of Iceberg makes no snapshot."""
+    scene = Scene("iceberg")
+    scene.apply(batch(0, ONE))
+    failing = [RuntimeError("org.apache.iceberg.exceptions.CommitFailedException: version 3 exists")]
+
+    def fail() -> None:
+        if failing:
+            raise failing.pop()
+
+    scene.spark.before_merge = fail
+    assert scene.apply(batch(1, TWO))
+    assert scene.table.rows == {1: "a", 2: "b"}
+
+
 @both
 def test_writers_that_commit_all_the_time_are_an_error(kind: str) -> None:
     scene = Scene(kind)
