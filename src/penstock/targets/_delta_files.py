@@ -60,7 +60,7 @@ def check_features(table: Any, target: str) -> None:
         raise MaterializeError(
             f"{target} has {', '.join(found)}, which files that penstock reads and writes by itself cannot "
             "serve. Nothing of the batch was written. Take it from the table. Or leave out `staging`, if you "
-            "use it: the driver then writes by the package deltalake. This table cannot keep a history.",
+            "use it: the driver then writes by the package deltalake. This table cannot keep a HistoryTable.",
             found=found,
         )
 

@@ -185,7 +185,7 @@ COMPACTED: dict[str, Callable[[Path], Any]] = {
 def test_a_compaction_meanwhile_is_a_conflict_and_the_rows_are_appended_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, way: str
 ) -> None:
-    target, waiting = log_in(tmp_path, kind), [1]
+    target, waiting, tries = log_in(tmp_path, kind), [1], []
     for number in range(2):
         assert apply(target, in_files(tmp_path, number, FIRST))
 
@@ -199,20 +199,39 @@ def test_a_compaction_meanwhile_is_a_conflict_and_the_rows_are_appended_once(
         compact_once()
         return found
 
-    if way == "files":
-        assert apply(target, in_files(tmp_path, 2, SECOND), run)
-    else:
-        owner = our_delta if kind == "delta" else our_iceberg
-        commit = owner._commit
+    owner, name = COMMITS[kind] if way == "files" else (COMMITS[kind][0], "_commit")
+    commit = getattr(owner, name)
 
-        def compacted(*arguments: Any) -> None:
+    def committed(*arguments: Any) -> Any:
+        tries.append(1)
+        if way == "driver":
             compact_once()
-            commit(*arguments)
+        return commit(*arguments)
 
-        monkeypatch.setattr(owner, "_commit", compacted)
-        assert apply(target, batch(2, SECOND))
+    monkeypatch.setattr(owner, name, committed)
+    made = in_files(tmp_path, 2, SECOND) if way == "files" else batch(2, SECOND)
+    assert apply(target, made, run)
     assert not waiting
+    assert len(tries) == 2, "the commit went on top of the compaction"
     check(tmp_path, kind, [FIRST, FIRST, SECOND])
+
+
+@EACH
+def test_of_two_drivers_that_append_one_applies_the_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    target, owner = log_in(tmp_path, kind), COMMITS[kind][0]
+    assert apply(target, batch(0, FIRST))
+    commit, waiting = owner._commit, [batch(1, SECOND)]
+
+    def other_first(*arguments: Any) -> Any:
+        if waiting:
+            assert apply(target, waiting.pop())
+        return commit(*arguments)
+
+    monkeypatch.setattr(owner, "_commit", other_first)
+    assert not apply(target, batch(1, SECOND))
+    check(tmp_path, kind, [FIRST, SECOND])
 
 
 @EACH
