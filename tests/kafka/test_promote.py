@@ -15,10 +15,14 @@ from penstock.client.settings import ConnectionSettings
 from penstock.errors import QueryEndedError
 from penstock.observe.new_checkpoint import OldCheckpoint
 from penstock.sink.exactly_once._probes import Step, observe
+from penstock.sink.exactly_once.receipt import Facts
+from penstock.types import OffsetRange, TopicPartition
 from tests.deaths import Death, die_at
 from tests.fix_broker import MakeTopic
 from tests.kafka.promote_job import AFTER, BEFORE, LAST, killed_at
 from tests.kafka.sink_driver import SinkUnderTest, assert_none_open, assert_seen, expected, rows_of
+
+SOURCE = TopicPartition("source", 0)
 
 
 @pytest.fixture
@@ -55,7 +59,7 @@ class Query:
         with self.sink.driver() as side:
             mandate = side.recover(stream_id=old.query_id)
             reports = [self.sink.task(mandate, batch_id, at, values=rows_of(rows, at)) for at in range(3)]
-            side.commit(reports)
+            side.commit(reports, facts=Facts("0.1.0", "4.2.1", (OffsetRange(SOURCE, rows, rows + 1),)))
         if is_noted:
             (self.folder / "commits" / str(batch_id)).write_text("v1\n{}")
 

@@ -21,17 +21,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.cli._last_batch import NOTHING, last_batch
 from penstock.client.net.connection import KafkaConnections
-from penstock.errors import CheckpointError, DecisionLogError, ExactlyOnceError, OptionError
-from penstock.observe.checkpoint import read_query_id, read_ranges
+from penstock.errors import CheckpointError, OptionError
+from penstock.observe.checkpoint import read_query_id
 from penstock.observe.new_checkpoint import OldCheckpoint, local_folder, make_folder, open_old
 from penstock.observe.shadow_note import read_note
 from penstock.sink.exactly_once.by_hand import TransactionTools, logs_of, transaction_tools
-from penstock.sink.exactly_once.decision import Begun, Decision, DecisionStatus, Ended, EndReason
+from penstock.sink.exactly_once.decision import Begun, Decision, Ended, EndReason
 from penstock.sink.exactly_once.driver_side import ExactlyOnceSettings
-from penstock.sink.exactly_once.receipt import Receipt
-
-_NOTHING = "Nothing was handed over."
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +90,7 @@ def hand_over(
         CheckpointError: the checkpoint cannot be taken over, or the new one cannot be made. Then
             the prefix is handed over, and another call makes the checkpoint.
         PrefixTakenError: a driver has taken the prefix at the same time. Nothing was handed over.
-        ExactlyOnceError: a batch is in doubt. Nothing was handed over.
+        ExactlyOnceError: a batch is in doubt, or not finished. Nothing was handed over.
     """
     folder, old = local_folder(wanted.to, "--to").absolute(), open_old(wanted.checkpoint)
     query_id = old.query_id
@@ -105,14 +103,13 @@ def hand_over(
         return _resume(decisions, decision, decision.ended, folder, is_sure=is_sure, reached=reached)
     _check(connections, wanted, old, folder, decisions)
     if not is_sure:
-        return HandedOver(query_id, None, _last_batch(old, decision), folder)
+        return HandedOver(query_id, None, last_batch(tools, old, decision), folder)
     session, decision = tools.settle_query(query_id)
     reached("taken")
     if decision.ended is not None:  # an earlier call had no answer about its step 3, and it was done
         found = {each.query_id: each for each in tools.decisions()}
         return _resume(found, decision, decision.ended, folder, is_sure=True, reached=reached)
-    after = _last_batch(old, decision)
-    _check_receipt(old, [each for each in tools.receipts() if each.query_id == query_id], decision)
+    after = last_batch(tools, old, decision)
     heir = str(uuid.uuid4())
     begun = Begun(query_id, after, str(folder), old.beginning(heir, after))
     reached("read")
@@ -141,7 +138,7 @@ def _decision(
         tools.check_not_continuous()
         raise OptionError(
             f"The decision log {tools.log_topic} has no batch of query {query_id}, to which the checkpoint "
-            f"{wanted.checkpoint} belongs. {_NOTHING} Give the query's sink.transactional-id-prefix, and "
+            f"{wanted.checkpoint} belongs. {NOTHING} Give the query's sink.transactional-id-prefix, and "
             "--log-topic if it has a sink.commit-log.topic.",
             option="--prefix",
             value=wanted.prefix,
@@ -149,7 +146,7 @@ def _decision(
     if decision.ended is not None and decision.ended.reason is EndReason.SHADOW:
         raise OptionError(
             f"The checkpoint {wanted.checkpoint} is that of a shadow of query {decision.ended.heir}. "
-            f"{_NOTHING} Give the checkpoint of the running job: the changed job continues where that one "
+            f"{NOTHING} Give the checkpoint of the running job: the changed job continues where that one "
             "stops.",
             option="--checkpoint",
             value=wanted.checkpoint,
@@ -211,22 +208,24 @@ def _check(
     query_id = old.query_id
     if folder.exists():
         raise OptionError(
-            f"Expected a new folder for --to, but {folder} exists. {_NOTHING} Choose another name.",
+            f"Expected a new folder for --to, but {folder} exists. {NOTHING} Choose another name.",
             option="--to",
             value=str(folder),
         )
     if read_note(old.folder) is not None:
         raise OptionError(
-            f"The checkpoint {wanted.checkpoint} is that of a shadow. {_NOTHING} Give the checkpoint of the "
+            f"The checkpoint {wanted.checkpoint} is that of a shadow. {NOTHING} Give the checkpoint of the "
             "running job: the changed job continues where that one stops.",
             option="--checkpoint",
             value=wanted.checkpoint,
         )
-    heirs = {each.ended.heir for each in decisions.values() if each.ended is not None}
+    ended = [each.ended for each in decisions.values() if each.ended is not None]
+    # The heir of a shadow is the query that it repeats.
+    heirs = {each.heir for each in ended if each.reason is EndReason.HANDED_OVER}
     if wanted.is_rollback and query_id not in heirs:
         raise OptionError(
             f"Query {query_id} was not promoted: no query has handed over the prefix {wanted.prefix} to it. "
-            f"{_NOTHING} Give the checkpoint of the promoted job. To promote a changed job, use "
+            f"{NOTHING} Give the checkpoint of the promoted job. To promote a changed job, use "
             "penstock promote.",
             option="--checkpoint",
             value=wanted.checkpoint,
@@ -238,64 +237,9 @@ def _check(
         found = transaction_tools(settings, connections).decisions()
         if any(one.query_id == query_id for one in found):
             raise OptionError(
-                f"Query {query_id} has written under the prefix {each.prefix}, too. {_NOTHING} A query that "
+                f"Query {query_id} has written under the prefix {each.prefix}, too. {NOTHING} A query that "
                 "writes under several prefixes in foreachBatch, or has changed its prefix, cannot be handed "
                 "over.",
                 option="--prefix",
                 value=wanted.prefix,
             )
-
-
-def _last_batch(old: OldCheckpoint, decision: Decision) -> int:
-    """Return the last batch of a query that counts; -1: none.
-
-    Raises:
-        CheckpointError: the checkpoint is older than the target.
-        ExactlyOnceError: a part of a batch is lost, or a replay was different.
-    """
-    done, planned = old.done(), old.planned()
-    newest, last_done = planned[-1] if planned else -1, done[-1] if done else -1
-    if decision.is_in_doubt:
-        raise ExactlyOnceError(
-            f"{decision.where[0].upper()}{decision.where[1:]} is not whole: it is {decision.status.value}"
-            f"{'' if decision.doubt is None else f', and a replay was different ({decision.doubt})'}. "
-            f"{_NOTHING} Start the old job once with the trigger availableNow=True: it finishes the batch. "
-            "Or resolve it: docs/exactly-once-repair.md says how. Then run this command again.",
-            query_id=decision.query_id,
-            batch_id=decision.batch_id,
-        )
-    if decision.batch_id > newest:
-        raise CheckpointError(
-            f"Batch {decision.batch_id} of query {decision.query_id} is written, and the newest batch of the "
-            f"checkpoint {old.folder} is {newest}. The checkpoint is older than the target. {_NOTHING} Give "
-            "the newest checkpoint.",
-            batch_id=decision.batch_id,
-        )
-    # Without --yes it may be decided only. With it, it is finished by now.
-    is_written = decision.status in (DecisionStatus.FINISHED, DecisionStatus.DECIDED)
-    if not is_written and decision.batch_id <= last_done:
-        raise DecisionLogError(
-            f"The checkpoint {old.folder} says that batch {decision.batch_id} is done, and the decision log "
-            f"that it does not count as written. {_NOTHING} Compare the target with the source.",
-            batch_id=decision.batch_id,
-        )
-    # A planned batch that is not decided has written nothing, and now it never will.
-    return max(last_done, decision.batch_id) if is_written else last_done
-
-
-def _check_receipt(old: OldCheckpoint, receipts: list[Receipt], decision: Decision) -> None:
-    """Raise CheckpointError if the last batch has read something else than the checkpoint says."""
-    found = next((each for each in receipts if each.batch_id == decision.batch_id), None)
-    if found is None or found.read is None or decision.batch_id not in old.planned():
-        return
-    if decision.batch_id - 1 not in old.planned() and decision.batch_id:
-        return
-    _, ranges = read_ranges(old.folder, decision.batch_id)
-    if set(ranges) != set(found.read):
-        raise CheckpointError(
-            f"Batch {decision.batch_id} of query {decision.query_id} has read "
-            f"{', '.join(map(str, found.read))} when it was written, and the checkpoint {old.folder} says "
-            f"{', '.join(map(str, ranges))}. Its files were changed or restored since. {_NOTHING} Give the "
-            "newest checkpoint.",
-            batch_id=decision.batch_id,
-        )

@@ -16,6 +16,7 @@ from penstock.cli.receipts import Json, LogTopic
 from penstock.cli.verify import DIFFERS, NOT_ALL_PROVABLE, PROVEN, columns_of, errors_as_exit_codes
 
 if TYPE_CHECKING:
+    from penstock.observe.shadow_note import ShadowNote
     from penstock.observe.verify.shadow.compare import Comparison
 
 shadow_app = typer.Typer(
@@ -90,17 +91,19 @@ def create(  # noqa: PLR0913, PLR0917 - each is an option of the command
         f"Made {shadow_checkpoint}. Its first batch repeats the batches {note.first_batch} to "
         f"{note.last_batch} of query {note.live_query_id}."
     )
-    typer.echo(
-        "Start the changed job with this checkpointLocation, another group id and, for a short run, the"
-    )
-    typer.echo(
-        f"trigger availableNow=True. Leave its other options as they are: it writes to {note.topic} in place "
-        f"of {note.live_topic},"
-    )
-    typer.echo(
+    for line in _what_to_do(note, shadow_checkpoint):
+        typer.echo(line)
+
+
+def _what_to_do(note: ShadowNote, checkpoint: str) -> list[str]:
+    return [
+        "Start the changed job with this checkpointLocation, another group id and, for a short run, the",
+        "trigger availableNow=True. If its source has scan.dead-letter.topic, give it another topic there:",
+        "dead letters of the shadow among those of the running job would be requeued twice.",
+        f"Leave its other options as they are: it writes to {note.topic} in place of {note.live_topic},",
         f"under the prefix {note.prefix}. Then run `penstock shadow compare --shadow-checkpoint "
-        f"{shadow_checkpoint}`."
-    )
+        f"{checkpoint}`.",
+    ]
 
 
 @shadow_app.command("compare")

@@ -6,6 +6,7 @@ import json
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,8 @@ from penstock.errors import (
 from penstock.observe.new_checkpoint import OldCheckpoint
 from penstock.sink.exactly_once._log_records import decode, encode
 from penstock.sink.exactly_once._probes import Step, observe
-from penstock.sink.exactly_once.by_hand import TransactionTools
+from penstock.sink.exactly_once.by_hand import Resolution, TransactionTools
+from penstock.sink.exactly_once.committable import TargetTopic
 from penstock.sink.exactly_once.decision import Begun, EndReason
 from penstock.sink.exactly_once.decision import hand_over as decided_hand_over
 from penstock.sink.exactly_once.log import DecisionLog
@@ -353,7 +355,8 @@ def test_a_batch_that_lost_a_part_is_finished_by_the_old_job_first(tmp_path: Pat
     assert not new.folder.exists()
     side = driver(cluster)
     mandate = side.recover()
-    side.commit([run_task(cluster, mandate, 1, at, query_id=query_id, rows=[str(2 + at)]) for at in range(2)])
+    reports = [run_task(cluster, mandate, 1, at, query_id=query_id, rows=[str(2 + at)]) for at in range(2)]
+    side.commit(reports, facts=Facts("0.1.0", "4.2.1", (OffsetRange(SOURCE, 2, 4),)))
     assert Command(cluster, old, new).run().after == 1
     new.run()
     _check(cluster)
@@ -386,3 +389,99 @@ def test_the_records_of_a_hand_over_are_read_as_they_were_written() -> None:
 def _stored(decision: Any) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(encode(decision))
     return found
+
+
+# ----- batches that are not done
+
+
+def _write_in_function(cluster: SinkCluster, batch_id: int, rows: list[str], query_id: str) -> None:
+    """Write a batch as foreachBatch does: its receipt does not say what it has read."""
+    side = driver(cluster)
+    report = run_task(cluster, side.recover(), batch_id, 0, query_id=query_id, rows=rows)
+    side.commit(with_spans([report]), facts=Facts("0.1.0", "4.2.1"))
+
+
+@pytest.mark.parametrize("is_sure", [False, True])
+@pytest.mark.parametrize("is_decided", [False, True])
+def test_a_batch_that_is_not_done_in_foreach_batch_is_finished_by_the_old_job_first(
+    tmp_path: Path, *, is_decided: bool, is_sure: bool
+) -> None:
+    cluster, old, new = _jobs(tmp_path)
+    old.begin()
+    query_id = OldCheckpoint(old.folder).query_id
+    first = SourceOffset({SOURCE: 2}, Markers(whole_start={SOURCE: 0}))
+    old._log("offsets", 0, json.dumps(first.to_json()))
+    _write_in_function(cluster, 0, ["0", "1"], query_id)
+    old._log("commits", 0, "{}")
+    assert Command(cluster, old, new).run(is_sure=False).after == 0
+    old._log("offsets", 1, json.dumps(SourceOffset({SOURCE: 4}).to_json()))
+    if is_decided:
+        _write_in_function(cluster, 1, ["2", "3"], query_id)  # and then it dies before it writes elsewhere
+    with pytest.raises(ExactlyOnceError, match=r"Batch 1 of query .* do not say what it reads.*availableNow"):
+        Command(cluster, old, new).run(is_sure=is_sure)
+    assert not new.folder.exists()
+    old.run(1)
+    assert Command(cluster, old, new).run().after == 1
+    new.run()
+    _check(cluster)
+
+
+def test_a_promoted_job_that_fails_in_its_first_batch_is_rolled_back(tmp_path: Path) -> None:
+    cluster, old, new = _jobs(tmp_path)
+    third = Job(cluster, tmp_path / "third")
+    old.run(2)
+    Command(cluster, old, new).run()
+    new.dies(Step.BEFORE_DECISION)
+    assert Command(cluster, new, third, is_rollback=True).run().after == 0
+    third.run()
+    _check(cluster)
+
+
+@pytest.mark.parametrize("is_sure", [False, True])
+def test_a_batch_whose_topic_was_created_again_before_it_was_done_is_not_taken_as_written(
+    tmp_path: Path, *, is_sure: bool
+) -> None:
+    cluster, old, new = _jobs(tmp_path)
+    old.run(1)
+    old.dies(Step.FINISHED)
+    cluster.recreate_target()
+    with pytest.raises(ExactlyOnceError, match=r"is written and not done, and since then .* created again"):
+        Command(cluster, old, new).run(is_sure=is_sure)
+    assert not new.folder.exists()
+    with pytest.raises(ExactlyOnceError, match="write-again"):
+        old.run(1)
+    tools = TransactionTools(TransactionNames(PREFIX), cluster.transactions, cluster.log_store)
+    tools.resolve(OldCheckpoint(old.folder).query_id, Resolution.WRITE_AGAIN)
+    assert Command(cluster, old, new).run().after == 0
+    new.run()
+    assert cluster.committed == [str(each) for each in range(BATCH, RECORDS)]
+
+
+def test_without_yes_it_is_seen_that_the_checkpoint_was_changed(tmp_path: Path) -> None:
+    cluster, old, new = _jobs(tmp_path)
+    old.run(2)
+    (old.folder / "offsets" / "1").write_text(f"v1\n{{}}\n{json.dumps(SourceOffset({SOURCE: 3}).to_json())}")
+    with pytest.raises(CheckpointError, match="Its files were changed or restored since"):
+        Command(cluster, old, new).run(is_sure=False)
+
+
+def test_an_old_job_under_another_prefix_writes_no_topic_of_its_earlier_batches(tmp_path: Path) -> None:
+    cluster, old, new = _jobs(tmp_path)
+    cluster.kafka.create_topic("earlier")
+    old.run(2)  # the last batch went into `target` alone, as the topic of each row may say
+    Command(cluster, old, new).run()
+    query_id, side = OldCheckpoint(old.folder).query_id, driver(cluster, "another")
+    report = run_task(cluster, side.recover(), 2, 0, query_id=query_id, rows=["4"])
+    with pytest.raises(QueryEndedError, match="has handed over"):
+        side.commit([replace(report, topics=(TargetTopic("earlier"),))])
+    new.run()
+    _check(cluster)
+
+
+def test_the_query_of_a_shadow_was_not_promoted(tmp_path: Path) -> None:
+    cluster, old, new = _jobs(tmp_path)
+    old.run(2)
+    tools = TransactionTools(TransactionNames(PREFIX), cluster.transactions, cluster.log_store)
+    tools.refuse_shadow("a shadow", OldCheckpoint(old.folder).query_id, "/shadow", ["target"])
+    with pytest.raises(OptionError, match="was not promoted"):
+        Command(cluster, old, new, is_rollback=True).run()

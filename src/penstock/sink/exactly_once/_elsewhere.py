@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 from penstock.errors import DecisionLogError, PrefixChangedError, QueryEndedError
 from penstock.sink.exactly_once._log_records import LogLocation
-from penstock.sink.exactly_once.decision import Decision, DecisionStatus
+from penstock.sink.exactly_once.decision import Decision, DecisionStatus, EndReason
 from penstock.sink.exactly_once.ended import query_ended_error
 from penstock.sink.exactly_once.log import DecisionLog
 
@@ -42,8 +42,15 @@ class Elsewhere:
     decision: Decision | None
 
     def concerns(self, batch: Decision) -> bool:
-        """Return whether it may have written into a topic of the batch; 0.1.0 did not store topics."""
-        return self.decision is None or _may_share_topics(self.decision, batch)
+        """Return whether it may have written into a topic of the batch; 0.1.0 did not store topics.
+
+        Each batch of a query that has handed over its prefix is written by its heir. Its decision names only
+        the topics of its last batch.
+        """
+        decision = self.decision
+        if decision is None or _may_share_topics(decision, batch):
+            return True
+        return decision.ended is not None and decision.ended.reason is EndReason.HANDED_OVER
 
     def holds(self, batch: Decision) -> bool:
         """Return whether it has written this batch or a later one."""

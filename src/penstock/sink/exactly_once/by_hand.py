@@ -35,6 +35,7 @@ from penstock.sink.exactly_once._recovery import (
     is_prefix_new,
 )
 from penstock.sink.exactly_once._strays import abort_strays, stray_transactions
+from penstock.sink.exactly_once._target_topics import gone_topics
 from penstock.sink.exactly_once.decision import Begun, Decision, DecisionStatus, Outcome, hand_over, shadow
 from penstock.sink.exactly_once.driver_side import ExactlyOnceSettings, log_topic_of
 from penstock.sink.exactly_once.kafka import KafkaSinkTransactions, SinkTransactions
@@ -150,6 +151,10 @@ class TransactionTools:
             for name, description in sorted(described.items())
             if description is not None and description.state.is_open
         ]
+
+    def gone_topics(self, decision: Decision) -> list[str]:
+        """Return, for messages, the topics that a batch has written into and that were deleted since."""
+        return gone_topics(self._kafka, decision.topics)
 
     # ----- changing
 
