@@ -58,6 +58,34 @@ COLUMNS: dict[str, tuple[str, pa.DataType, list[Any]]] = {
             None,
         ],
     ),
+    "k": (
+        "STRING",
+        pa.string(),
+        [
+            "12",
+            " 7 ",
+            "+7",
+            "-0",
+            "1.9",
+            "-.5",
+            "1.",
+            ".",
+            "+",
+            "127",
+            "128",
+            "2147483648",
+            "1e3",
+            "1_0",
+            "\x017\x7f",
+            "\u00a07",
+            "1.5\u2028",
+            "1.5\n",
+            "\u0661",
+            "9223372036854775808",
+            "x",
+            None,
+        ],
+    ),
     "x": (
         "DOUBLE",
         pa.float64(),
@@ -138,6 +166,42 @@ EXPRESSIONS = [
     "x1 = x1", "x1 > x1", "x1 > 1.5", "1.5 > x1", "x1 = 1.5", "x1 <> 1.5", "x1 < 1", "x1 IN (1.5, 2)", "f1 > 1.5",
     "1", "'x'", "TRUE", "CAST(NULL AS STRING)", "1.25", "p1", "w1", "z1", "ts1",
 ]  # fmt: skip
+MORE = [
+    "LTRIM(s1)", "RTRIM(s1)", "BTRIM(s1)", "BTRIM(s1, s2)", "TRIM(BOTH 'a' FROM s1)", "TRIM(LEADING s2 FROM s1)",
+    "TRIM(TRAILING ' ' FROM s1)", "POSITION(s2 IN s1)", "LOCATE('a', s1)", "INSTR(s1, s2)", "LEFT(s1, 2)",
+    "LEFT(s1, t1)", "RIGHT(s1, i1)", "RIGHT(s1, 1)", "REVERSE(s1)", "STARTSWITH(s1, s2)", "ENDSWITH(s1, 'a')",
+    "MD5(s1)", "SHA1(s1)", "SHA256(s1)", "HEX(s1)", "CONCAT_WS('-', s1, s2)", "CONCAT_WS(s1, s2, 'x')",
+    "REPLACE(s1, 'a', s2)", "REPLACE(s1, 'Σ', '')", "SPLIT_INDEX(s1, 'a', 0)", "SPLIT_INDEX(s1, ' ', 1)",
+    "SPLIT_INDEX(k1, '.', 1)", "SPLIT_INDEX(s1, '\\t', 2)",
+    *(f"{name}({each}1, {each}2)" for name in ("GREATEST", "LEAST") for each in ("s", "t", "i", "l", "p", "d", "ts")),
+    "ABS(x1)", "ABS(f1)", "ABS(p1)", "CASE WHEN i1 > -2147483648 THEN ABS(i1) END", "-p1",
+    "CEIL(x1)", "FLOOR(x1)", "CASE WHEN i2 <> 0 THEN i1 % i2 END", "MOD(l1, 7)", "t1 % 3", "l1 % -1",
+    "p1 + q1", "p1 - q1", "p1 * q1", "p1 * i1", "p1 + l1", "q1 - t1", "p1 * q2 + p2",
+    "CAST(p1 AS DECIMAL(20, 4))", "CAST(p1 AS DECIMAL(10, 1))", "CAST(q1 AS DECIMAL(9, 0))", "ROUND(p1, 1)", "ROUND(q1, 2)",
+    "CAST(i1 AS DECIMAL(10, 0))", "CAST(l1 AS DECIMAL(20, 1))", "CAST(t1 AS DECIMAL(5, 2))", "CAST(p1 AS DOUBLE)",
+    "CAST(w1 AS DOUBLE)", "CAST(p1 AS INT)", "CAST(q1 AS BIGINT)", "CAST(p1 AS STRING)", "CAST(w1 AS STRING)",
+    "CAST(d1 AS STRING)", "CAST(ts1 AS STRING)", "CAST(ts1 AS DATE)", "CAST(d1 AS TIMESTAMP(6))",
+    "CAST(b1 AS INT)", "CAST(b1 AS BIGINT)", "CAST(i1 AS BOOLEAN)", "CASE WHEN ABS(x1) < 3 THEN CAST(x1 AS INT) END",
+    "CASE WHEN l1 BETWEEN -100 AND 100 THEN CAST(l1 AS TINYINT) END", "TRY_CAST(k1 AS INT)", "TRY_CAST(k1 AS BIGINT)",
+    "TRY_CAST(k1 AS TINYINT)", "TRY_CAST(s1 AS INT)",
+    *(f"{part}({each}1)" for part in ("YEAR", "MONTH", "DAYOFMONTH", "DAYOFWEEK", "DAYOFYEAR", "QUARTER", "WEEK")
+      for each in ("d", "ts")),
+    "EXTRACT(YEAR FROM ts1)", "HOUR(ts1)", "MINUTE(ts1)", "SECOND(ts1)", "EXTRACT(MILLISECOND FROM ts1)",
+    "FLOOR(ts1 TO DAY)", "DATE_FORMAT(ts1, 'yyyy-MM-dd HH:mm:ss.SSS')", "DATE_FORMAT(ts1, 'dd.MM.yyyy')",
+    "CASE WHEN ABS(l1 / 1000) < 100000000000 THEN TO_TIMESTAMP_LTZ(l1, 3) END", "TO_TIMESTAMP_LTZ(i1, 0)",
+]  # fmt: skip
+FAILING = [
+    ("i1 % (i2 - i2)", "BY_ZERO", "is divided by 0"),
+    ("ABS(i1)", "ARITHMETIC_OVERFLOW", "does not fit its type int32"),
+    ("CAST(l1 AS INT)", "CAST_OVERFLOW", "does not fit its type int32"),
+    ("CAST(x1 AS INT)", "CAST_OVERFLOW", "does not fit its type int32"),
+    ("CAST(p1 AS TINYINT)", "CAST_OVERFLOW", "does not fit its type int8"),
+    ("CAST(p1 AS DECIMAL(3, 2))", "NUMERIC_VALUE_OUT_OF_RANGE", "does not fit its type decimal"),
+    ("CAST(i1 AS DECIMAL(3, 2))", "NUMERIC_VALUE_OUT_OF_RANGE", "does not fit its type decimal"),
+    ("CAST(k1 AS INT)", "CAST_INVALID_INPUT", "expected a text with a number of the type int32, got another"),
+    ("TO_TIMESTAMP_LTZ(l1, 3)", "overflow", "does not fit its type timestamp"),
+]
+"""Expressions, and what the errors of Spark and ours say."""
 DIVIDED_BY_ZERO = ["i1 / (i2 - i2)", "l1 / 0", "x1 / x2", "x1 / i2", "i1 / 0", "x1 / 0"]
 OVERFLOWING = ["i1 + i2", "l1 - l2", "i1 * i2", "t1 + t2", "l1 * l2", "-i1", "-l1", "t1 - i2"]
 TABLE = "t"
@@ -199,7 +263,8 @@ def exact(columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
 def test_each_function_has_the_values_of_spark(spark: SparkSession) -> None:
     rows = extreme_rows()
     show_rows(spark, rows)
-    selected = ", ".join(f"{each} AS c{index}" for index, each in enumerate(EXPRESSIONS))
+    expressions = [*EXPRESSIONS, *MORE]
+    selected = ", ".join(f"{each} AS c{index}" for index, each in enumerate(expressions))
     sql, function = both(spark, f"SELECT n, {selected} FROM {TABLE} WHERE n >= 0 AND n < 1000")
     # Types as Arrow has them, also those of times and decimals.
     of_spark, ours = spark.sql(sql).orderBy("n").toArrow(), function(rows)
@@ -212,7 +277,7 @@ def test_each_function_has_the_values_of_spark(spark: SparkSession) -> None:
             for row, (one, other) in enumerate(zip(made[f"c{index}"], wanted[f"c{index}"], strict=True))
             if one != other
         ][:3]
-        for index, each in enumerate(EXPRESSIONS)
+        for index, each in enumerate(expressions)
         if made[f"c{index}"] != wanted[f"c{index}"]
     }
     assert wrong == {}
@@ -239,6 +304,17 @@ def test_case_is_mapped_as_by_spark_for_each_letter(spark: SparkSession) -> None
                 wrong.append((text, found, of_spark[name][index]))
     assert wrong == []
     assert refused <= {"\u019b", "\u0264", "\ua7d3", "\ua7d5"}
+
+
+def test_what_has_no_value_in_spark_is_an_error(spark: SparkSession) -> None:
+    rows = extreme_rows()
+    show_rows(spark, rows)
+    for text, of_spark, ours in FAILING:
+        sql, function = both(spark, f"SELECT {text} AS x FROM {TABLE}")
+        with pytest.raises(PySparkException, match=of_spark):
+            spark.sql(sql).collect()
+        with pytest.raises(RowError, match=ours):
+            function(rows)
 
 
 def test_an_overflow_is_an_error_where_it_is_one_in_spark(spark: SparkSession) -> None:
@@ -428,7 +504,7 @@ def test_what_a_continuous_insert_does_not_serve_is_named_before_it_starts(
 
 REFUSED = [
     ("ids SELECT id FROM lone", "'properties.group.id' is required"),
-    ("ids SELECT CHAR_LENGTH(REVERSE(shop)) FROM orders", "column 36: the query has REVERSE of (STRING)"),
+    ("ids SELECT CHAR_LENGTH(INITCAP(shop)) FROM orders", "column 36: the query has INITCAP of (STRING)"),
     ("ids SELECT id FROM orders WHERE shop LIKE shop", "LIKE of a pattern that is not a constant"),
     ("ids SELECT id FROM orders WHERE amount / 2 > 1", "the query has / of (DECIMAL, INT)"),
     ("ids SELECT o.id FROM orders AS o JOIN lone AS l ON o.id = l.id", "which a continuous query does not"),

@@ -29,15 +29,23 @@ from tests.unit.sql.planning import How, RecordedViews, catalog_of, planned
 ANYTHING = How(views=RecordedViews(knows_all=False))
 REFUSED: dict[str, str] = json.loads((DATA / "refused.json").read_text())
 """What fails in Spark and not in Flink."""
-AS_IN_SPARK = ("UPPER('stra\u00dfe')", "LOWER('\u0130')")
+AS_IN_SPARK = (
+    "UPPER('stra\u00dfe')", "LOWER('\u0130')", "EXTRACT(SECOND FROM TIMESTAMP '1900-01-01 12:30:15.123')",
+    "EXTRACT(MILLISECOND FROM TIMESTAMP '1900-01-01 12:30:15.123')",
+    "EXTRACT(DOW FROM TIMESTAMP '1969-12-31 23:59:59.5')",
+)  # fmt: skip
 """Expressions with Spark's value, which differs from Flink's in micro-batches, too: see `test_sql_flink.py`."""
-LEAST_JUDGED = 58
+LEAST_JUDGED = 290
 """How many of Flink's answers are compared at least. Raise it with the functions that are served."""
 SERVED = {
     "=", "<>", "<", "<=", ">", ">=", "AND", "OR", "NOT", "IS NULL", "IS TRUE", "IS FALSE", "IS DISTINCT FROM",
     "BETWEEN", "IN", "COALESCE", "IFNULL", "NULLIF", "IF", "CASE", "||", "CONCAT", "CHAR_LENGTH",
     "CHARACTER_LENGTH", "TRIM", "CAST", "TRY_CAST", "+", "-", "*",
     "/", "UPPER", "LOWER", "LIKE", "NOT LIKE", "SUBSTRING", "SUBSTR", "SUBSTRING_FROM", "SUBSTRING_FROM_FOR",
+    "%", "MOD", "ABS", "BTRIM", "CONCAT_WS", "DAYOFMONTH", "DAYOFWEEK", "DAYOFYEAR", "ENDSWITH", "EXTRACT(MILLISECOND)",
+    "FLOOR_TO", "GREATEST", "HEX", "HOUR", "INSTR", "LEAST", "LEFT", "LOCATE", "LTRIM", "MD5", "MINUTE", "MONTH",
+    "POSITION_IN", "QUARTER", "REPLACE", "REVERSE", "RIGHT", "RTRIM", "SECOND", "SHA1", "SHA256", "STARTSWITH",
+    "TO_TIMESTAMP_LTZ", "TRIM_BOTH", "TRIM_LEADING", "TRIM_TRAILING", "WEEK", "YEAR",
 }  # fmt: skip
 
 
@@ -109,7 +117,7 @@ def over_columns(expression: Expression) -> tuple[Value, pa.RecordBatch] | None:
 
     try:
         value = ArrowPlan().value(rewritten(expression, replaced))
-    except NotServedError:  # it wants a constant
+    except ValueError:  # it wants a constant
         return None
     return (value, pa.RecordBatch.from_pydict(columns)) if columns else None
 
@@ -119,7 +127,7 @@ def test_what_is_served_has_the_value_that_flink_gave() -> None:
     for text, wanted, error, expression, value in served():
         names |= {each.name for each in walk(expression) if isinstance(each, Call)}
         if error is not None or text in REFUSED:  # an overflow, which is an error in Spark, too
-            with pytest.raises(RowError, match=r"does not fit its type|is divided by 0"):
+            with pytest.raises(RowError, match=r"does not fit its type|is divided by 0|got another text"):
                 value.of(ONE_ROW)
             continue
         found = value.of(ONE_ROW)
@@ -140,9 +148,11 @@ def test_what_is_served_has_the_value_that_flink_gave() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "REVERSE('a')", "'a' LIKE UPPER('a%')", "'a' LIKE 'a!%' ESCAPE '!'", "7 % 2", "CAST('1' AS INT)",
-        "CAST(300 AS TINYINT)", "RAND()", "SUBSTRING('abc', CAST(2 AS BIGINT))",
-        "CAST('a' AS CHAR(3))", "CAST('abc' AS VARCHAR(2))", "CURRENT_TIMESTAMP", "ABS(-1)",
+        "INITCAP('a')", "'a' LIKE UPPER('a%')", "'a' LIKE 'a!%' ESCAPE '!'", "REGEXP('a', 'a')", "LPAD('a', 2, 'x')",
+        "CAST('1' AS DOUBLE)", "CAST('2026-01-01' AS DATE)", "REPLACE('a', '', 'b')", "REPEAT('a', 2)", "RAND()", "SUBSTRING('abc', CAST(2 AS BIGINT))",
+        "CAST('a' AS CHAR(3))", "CAST('abc' AS VARCHAR(2))", "CURRENT_TIMESTAMP",
+        "JSON_EXISTS('{}', '$.a')", "CAST(1.5 AS FLOAT)",
+        "-CAST(NULL AS DECIMAL(38, 18))",
     ],
 )  # fmt: skip
 def test_what_could_differ_is_refused_by_its_name(text: str) -> None:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.sql.emit import arrow_functions as functions
+from penstock.sql.emit import arrow_more as more
 from penstock.sql.emit import arrow_values as values
 from penstock.sql.emit.arrow_types import (
     INTEGERS,
@@ -266,7 +267,7 @@ class ArrowPlan:
             pieces = [TypedSql(f"{{{index}}}", spark_text(each.type)) for index, each in enumerate(args)]
             text = call.function.apply(pieces)
         except ValueError:  # it wants a constant, or Spark has no such type
-            return None
+            return self._more(call, None)
         numbered = ", ".join(each.text for each in pieces)
         if (operator := _OPERATOR.fullmatch(text)) is not None:
             if operator[1] in _COMPARISONS:
@@ -329,7 +330,21 @@ class ArrowPlan:
         if text == "(- {0})" and kinds[0] in INTEGERS:
             return Applied(pc.negate_checked, (self.value(args[0]),), self._type(call), self._at(call))
         cast = _CAST.fullmatch(text)
-        return None if cast is None else self._cast(args[0], cast[1].lower())
+        made = None if cast is None else self._cast(args[0], cast[1].lower())
+        return made or self._more(call, text)
+
+    def _more(self, call: Call, text: str | None) -> Value | None:
+        """Return one of the functions of `arrow_more`. Without a text it wants constants."""
+        try:
+            wanted = arrow_type(call.type)
+        except ValueError:
+            return None
+        found = None if text is None else more.found(call, text, wanted)
+        found = found or more.found_with_constants(call, wanted)
+        if found is None:
+            return None
+        args = tuple(self.value(call.args[index]) for index in found.args)
+        return Applied(found.function, args, found.type, self._at(call))
 
     def _like(self, call: Call, *, is_negated: bool) -> Value:
         pattern = call.args[1]
@@ -360,7 +375,7 @@ class ArrowPlan:
             doubles = tuple(self._to(each, pa.float64()) for each in call.args)
             return Applied(_OF_DOUBLES[sign], doubles, pa.float64(), place)
         if not set(kinds) <= {*INTEGERS} or sign not in _ARITHMETIC:
-            return None
+            return self._more(call, f"({{0}} {sign} {{1}})")
         given = [each for each in (self._as(each, call.type) for each in call.args) if each is not None]
         if len(given) < len(call.args):
             return None

@@ -33,7 +33,7 @@ TYPES: Mapping[str, pa.DataType] = {
 }
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _COMPARED = ("string", "boolean", "date", "timestamp_ntz", "timestamp")
-_INTEGER_DIGITS, _DIGITS_MAX = 20, 38
+_INTEGER_DIGITS, DIGITS_MAX = 20, 38
 """The digits that Spark gives to a BIGINT beside a DECIMAL, and the most that a DECIMAL has."""
 _TIME = re.compile(r"TIMESTAMP_NTZ '(.*)'")
 
@@ -97,7 +97,15 @@ def common_type(kinds: set[str]) -> pa.DataType | None:
     whole = max(precision - scale for precision, scale in decimals)
     if len(decimals) < len(kinds):
         whole = max(whole, _INTEGER_DIGITS)
-    return pa.decimal128(_DIGITS_MAX, scale) if whole + scale <= _DIGITS_MAX else None
+    return pa.decimal128(DIGITS_MAX, scale) if whole + scale <= DIGITS_MAX else None
+
+
+def digits_of(kind: str | pa.DataType) -> tuple[int, int]:
+    """Return the precision and the scale of a DECIMAL."""
+    if isinstance(kind, str):
+        precision, scale = map(int, re.findall(r"\d+", kind))
+        return precision, scale
+    return kind.precision, kind.scale
 
 
 def constant(literal: Literal) -> Constant:

@@ -106,6 +106,8 @@ class Applied:
             return (
                 f"{self.place}: a number is divided by 0. {nothing} Write NULLIF(x, 0), or filter such rows."
             )
+        if "got another text" in problem:
+            return f"{self.place}: {problem}. {nothing} Write TRY_CAST, or filter such rows."
         if pa.types.is_string(self.type):
             return f"{self.place}: {problem}. {nothing} Filter such rows, or run the INSERT in micro-batches."
         what = f"a number does not fit its type {self.type}: {problem}"

@@ -1,0 +1,274 @@
+"""Functions of arrays and of rows for `arrow_more`: what a continuous query computes in its tasks.
+
+Runs on executors. Invariant: a value is the one that Spark's SQL gives, or an error that says why there is
+none (`ArrowInvalid`, which becomes a RowError with its place).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Context, Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_TRIMMED = "".join(map(chr, range(0x21))) + "\x7f"
+"""What Spark cuts off from a text before it reads a number: white space and control characters of ASCII."""
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_WITH_FRACTION = re.compile(r"(\s*[+-]?\d+)\.\d*\s*", re.ASCII)
+_FRACTION = re.compile(r"\s*[+-]?\.\d+\s*", re.ASCII)
+_CONTEXT = Context(prec=80)
+
+
+@dataclass(frozen=True)
+class ByRow:
+    """Returns a function of the values of each row; NULL if one of them is NULL."""
+
+    function: Callable[..., Any]
+    type: pa.DataType
+
+    def __call__(self, *arrays: pa.Array) -> pa.Array:
+        try:
+            given = zip(*(each.to_pylist() for each in arrays), strict=True)
+            made = [None if any(each is None for each in row) else self.function(*row) for row in given]
+        except (ValueError, OverflowError) as error:  # a year after 9999
+            raise pa.ArrowInvalid(str(error)) from None
+        return pa.array(made, self.type)
+
+
+# ----- texts
+
+
+def left_trimmed(text: pa.Array) -> pa.Array:
+    return pc.utf8_ltrim(text, characters=" ")
+
+
+def right_trimmed(text: pa.Array) -> pa.Array:
+    return pc.utf8_rtrim(text, characters=" ")
+
+
+def position(part: str, text: str) -> int:
+    return text.find(part) + 1
+
+
+def position_in(text: str, part: str) -> int:
+    return text.find(part) + 1
+
+
+def turned(text: str) -> str:
+    return text[::-1]
+
+
+def first(text: str, count: int) -> str:
+    return text[: max(0, count)]
+
+
+def last(text: str, count: int) -> str:
+    return text[-count:] if count > 0 else ""
+
+
+def md5(text: str) -> str:
+    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+
+
+def sha1(text: str) -> str:
+    return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+
+def sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def in_hex(text: str) -> str:
+    return text.encode().hex().upper()
+
+
+def joined_with(separator: pa.Array, *texts: pa.Array) -> pa.Array:
+    """Return texts joined. NULL is left out, and a NULL separator gives NULL.
+
+    Arrow's own join loses the rows that have only NULLs (pyarrow 26, `null_handling="skip"`).
+    """
+    rows = zip(separator.to_pylist(), *(each.to_pylist() for each in texts), strict=True)
+    made = [
+        None if between is None else between.join(each for each in parts if each is not None)
+        for between, *parts in rows
+    ]
+    return pa.array(made, pa.string())
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Returns a piece of a text between separators; NULL if there are not so many, or the text is empty."""
+
+    separator: str
+    index: int
+
+    def __call__(self, text: str) -> str | None:
+        pieces = text.split(self.separator) if text else []
+        return pieces[self.index] if self.index < len(pieces) else None
+
+
+# ----- numbers
+
+
+def greatest(*arrays: pa.Array) -> pa.Array:
+    """Return the greatest value of each row; NULL if one of them is NULL."""
+    return pc.max_element_wise(*arrays, skip_nulls=False)
+
+
+def least(*arrays: pa.Array) -> pa.Array:
+    """Return the least value of each row; NULL if one of them is NULL."""
+    return pc.min_element_wise(*arrays, skip_nulls=False)
+
+
+def up(number: pa.Array) -> pa.Array:
+    """Return the next whole number above. It is never -0.0, because Spark takes an integer for it."""
+    return pc.add(pc.ceil(number), 0.0)
+
+
+def down(number: pa.Array) -> pa.Array:
+    """Return the next whole number below. It is never -0.0, because Spark takes an integer for it."""
+    return pc.add(pc.floor(number), 0.0)
+
+
+def is_not_zero(number: pa.Array) -> pa.Array:
+    return pc.not_equal(number, pa.scalar(0, number.type))
+
+
+@dataclass(frozen=True)
+class Remainder:
+    """Returns the remainder of a division of integers, with the sign of the dividend."""
+
+    type: pa.DataType
+
+    def __call__(self, one: pa.Array, other: pa.Array) -> pa.Array:
+        if pc.any(pc.and_(pc.equal(other, pa.scalar(0, other.type)), pc.is_valid(one))).as_py():
+            raise pa.ArrowInvalid("divide by zero")
+        is_valid = pc.and_(pc.is_valid(one), pc.is_valid(other)).to_numpy(zero_copy_only=False)
+        dividend, divisor = (each.cast(pa.int64()).fill_null(1).to_numpy() for each in (one, other))
+        # The smallest number has no quotient by -1, and its remainder is 0.
+        safe = np.where(is_valid & (divisor != -1) & (divisor != 0), divisor, 1)
+        return pa.array(np.fmod(dividend, safe), pa.int64(), mask=~is_valid).cast(self.type)
+
+
+@dataclass(frozen=True)
+class OfDecimals:
+    """Returns an operation of decimals, or of integers beside them."""
+
+    operation: Callable[..., pa.Array]
+    types: tuple[pa.DataType, pa.DataType]
+
+    def __call__(self, one: pa.Array, other: pa.Array) -> pa.Array:
+        return self.operation(one.cast(self.types[0]), other.cast(self.types[1]))
+
+
+@dataclass(frozen=True)
+class CutTo:
+    """Returns numbers as integers, without their fraction. What does not fit is an error."""
+
+    type: pa.DataType
+
+    def __call__(self, number: pa.Array) -> pa.Array:
+        if pc.any(pc.is_nan(number)).as_py() if pa.types.is_floating(number.type) else False:
+            raise pa.ArrowInvalid("NaN is not an integer")
+        return pc.trunc(number).cast(self.type)
+
+
+@dataclass(frozen=True)
+class ToDecimal:
+    """Returns numbers as decimals, rounded half away from zero. What does not fit is an error."""
+
+    type: pa.DataType
+
+    def __call__(self, number: pa.Array) -> pa.Array:
+        if pa.types.is_integer(number.type):
+            made = [None if each is None else Decimal(each) for each in number.to_pylist()]
+            return self._fitted(made)
+        if number.type.scale <= self.type.scale:
+            return number.cast(self.type)
+        cut = Decimal(1).scaleb(-self.type.scale)
+        return self._fitted([None if each is None else _rounded(each, cut) for each in number.to_pylist()])
+
+    def _fitted(self, made: list[Decimal | None]) -> pa.Array:
+        limit = Decimal(10) ** (self.type.precision - self.type.scale)
+        for each in made:
+            if each is not None and abs(each) >= limit:
+                raise pa.ArrowInvalid(f"{each} has too many digits")
+        return pa.array(made, self.type)
+
+
+def _rounded(number: Decimal, cut: Decimal) -> Decimal:
+    return number.quantize(cut, rounding="ROUND_HALF_UP", context=_CONTEXT)
+
+
+@dataclass(frozen=True)
+class ToInteger:
+    """Returns texts as integers, without a fraction. Another text is an error, or NULL."""
+
+    type: pa.DataType
+    is_null_if_wrong: bool
+
+    def __call__(self, text: pa.Array) -> pa.Array:
+        made = [None if each is None else self._read(each) for each in text.to_pylist()]
+        return pa.array(made, self.type)
+
+    def _read(self, text: str) -> int | None:
+        found = "0" if _FRACTION.fullmatch(text) else text
+        if (match := _WITH_FRACTION.fullmatch(text)) is not None:
+            found = match[1]
+        found = found.strip(_TRIMMED)
+        bits = self.type.bit_width - 1
+        if _WHOLE.fullmatch(found) is not None and -(2**bits) <= int(found) < 2**bits:
+            return int(found)
+        if self.is_null_if_wrong:
+            return None
+        raise pa.ArrowInvalid(f"expected a text with a number of the type {self.type}, got another text")
+
+
+# ----- times
+
+
+def day_of_week(time: pa.Array) -> pa.Array:
+    """Return the day of the week: 1 is Sunday."""
+    return pc.day_of_week(time, count_from_zero=False, week_start=7)
+
+
+def begin_of_day(time: pa.Array) -> pa.Array:
+    return pc.floor_temporal(time, unit="day")
+
+
+def to_date(time: pa.Array) -> pa.Array:
+    return pc.floor_temporal(time, unit="day").cast(pa.date32())
+
+
+@dataclass(frozen=True)
+class SinceEpoch:
+    """Returns counts of time since 1970 as times."""
+
+    microseconds: int
+
+    def __call__(self, count: pa.Array) -> pa.Array:
+        made = pc.multiply_checked(count.cast(pa.int64()), pa.scalar(self.microseconds, pa.int64()))
+        return made.cast(pa.timestamp("us", tz="UTC"))
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Returns a time as text, joined from pieces of `2026-11-27 13:05:09.123456` and texts between them."""
+
+    parts: tuple[str | tuple[int, int], ...]
+
+    def __call__(self, time: datetime) -> str:
+        text = time.isoformat(sep=" ", timespec="microseconds")
+        return "".join(each if isinstance(each, str) else text[slice(*each)] for each in self.parts)
+
+
+def plain_text(value: date | Decimal) -> str:
+    """Return a date as 2026-11-27, a decimal with all digits of its scale and without an exponent."""
+    return f"{value:f}" if isinstance(value, Decimal) else value.isoformat()
