@@ -124,8 +124,9 @@ def _make_folder(folder: Path, begun: Begun, heir: str, reached: Callable[[str],
         make_folder(folder, begun.files, reached)
     except CheckpointError as error:
         raise CheckpointError(
-            f"{error.message} Query {heir} has the prefix already, so neither job writes now, and no record "
-            "is lost. Mend what the error says, and run this command again with the same options.",
+            f"{error.message} Query {heir} has the prefix already, so the old job writes nothing any more, "
+            "and no record is lost. Mend what the error says, and run this command again with the same "
+            "options: it makes the folder if it does not exist.",
             **error.facts,
         ) from error
 
@@ -164,6 +165,7 @@ def _resume(
     reached: Callable[[str], None],
 ) -> HandedOver:
     """Make the checkpoint of a query that has the prefix already, if an earlier call did not."""
+    _check_has_prefix(decisions, decision.query_id, ended)
     if ended.checkpoint != str(folder):
         raise OptionError(
             f"Query {decision.query_id} has handed over its prefix to query {ended.heir} already, whose "
@@ -195,6 +197,22 @@ def _resume(
     if is_sure:
         _make_folder(folder, begun, ended.heir, reached)
     return done
+
+
+def _check_has_prefix(decisions: dict[str, Decision], query_id: str, ended: Ended) -> None:
+    """Raise OptionError if the heir of a query has handed over the prefix itself."""
+    now = ended
+    while (heir := decisions.get(now.heir)) is not None and heir.ended is not None:
+        now = heir.ended
+    if now is not ended:
+        raise OptionError(
+            f"Query {query_id} has handed over its prefix to query {ended.heir}, which has handed it over, "
+            f"too. Query {now.heir} has it now, whose checkpoint is {now.checkpoint}. Nothing was changed. "
+            "Start the job with that checkpoint. To hand the prefix over once more, give that checkpoint in "
+            "--checkpoint.",
+            option="--checkpoint",
+            value=query_id,
+        )
 
 
 def _check(

@@ -115,8 +115,8 @@ class OldCheckpoint:
         if after < 0:
             before = before._replace(sources=tuple(map(_at_its_start, before.sources)))
         begun = before._replace(sources=tuple(map(_begun, before.sources)))
-        done = self.done()
-        committed = self._read(f"commits/{after if after in done else done[0]}") if done else "v1\n{}"
+        done = [each for each in self.done() if each <= after]  # the newest has the watermark
+        committed = self._read(f"commits/{done[-1]}") if done else "v1\n{}"
         return {
             "metadata": json.dumps({"id": query_id}, separators=(",", ":")),
             "offsets/0": begun.text(),
@@ -222,13 +222,20 @@ def make_folder(folder: Path, files: Files, reached: Callable[[str], None] = lam
         if folder.exists():
             raise FileExistsError(f"{folder} exists")
         beside.rename(folder)  # fails if somebody has made a folder with files there since
-        _flush(folder.parent)
-        reached("renamed")
     except OSError as error:
         shutil.rmtree(beside, ignore_errors=True)
         raise CheckpointError(
-            f"Cannot make the checkpoint {folder}: {error}. No folder was made.", folder=str(folder)
+            f"Cannot make the checkpoint {folder}: {error}. This call has made no folder.", folder=str(folder)
         ) from error
+    try:
+        _flush(folder.parent)
+    except OSError as error:
+        raise CheckpointError(
+            f"Made the checkpoint {folder}, but cannot make sure that it is there after a crash of this "
+            f"machine: {error}.",
+            folder=str(folder),
+        ) from error
+    reached("renamed")
 
 
 def _write(path: Path, text: str) -> None:

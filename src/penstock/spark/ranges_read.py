@@ -57,4 +57,4 @@ def query_id_of(location: str) -> str | None:
 
 def _local(location: str) -> str | None:
     is_local = "://" not in location or location.startswith("file://")
-    return location.removeprefix("file://") if is_local else None
+    return location.removeprefix("file://").removeprefix("file:") if is_local else None

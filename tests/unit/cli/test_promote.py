@@ -292,7 +292,7 @@ def test_a_folder_that_cannot_be_made_is_made_by_the_next_call(tmp_path: Path) -
     old.run(2)
     new.folder = tmp_path / "file" / "new"
     (tmp_path / "file").write_text("in its way")
-    _refused(Command(cluster, old, new), CheckpointError, "neither job writes now, and no record is lost")
+    _refused(Command(cluster, old, new), CheckpointError, "the old job writes nothing any more")
     (tmp_path / "file").unlink()
     assert Command(cluster, old, new).run().was_done
     new.run()
@@ -485,3 +485,19 @@ def test_the_query_of_a_shadow_was_not_promoted(tmp_path: Path) -> None:
     tools.refuse_shadow("a shadow", OldCheckpoint(old.folder).query_id, "/shadow", ["target"])
     with pytest.raises(OptionError, match="was not promoted"):
         Command(cluster, old, new, is_rollback=True).run()
+
+
+def test_a_repeated_promote_after_a_rollback_names_the_query_that_has_the_prefix_now(tmp_path: Path) -> None:
+    cluster, old, new = _jobs(tmp_path)
+    third = Job(cluster, tmp_path / "third")
+    old.run(1)
+    Command(cluster, old, new).run()
+    new.run(1)
+    heir = Command(cluster, new, third, is_rollback=True).run().heir
+    for is_sure in (False, True):
+        for to in (new, Job(cluster, tmp_path / "more")):
+            with pytest.raises(OptionError, match=f"Query {heir} has it now, whose checkpoint is .*third"):
+                Command(cluster, old, to).run(is_sure=is_sure)
+    assert Command(cluster, new, third, is_rollback=True).run().was_done
+    third.run()
+    _check(cluster)

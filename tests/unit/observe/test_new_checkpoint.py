@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import CheckpointError, OptionError
+from penstock.observe import new_checkpoint
 from penstock.observe.checkpoint import read_checkpoint, read_ranges
 from penstock.observe.new_checkpoint import OldCheckpoint, local_folder, make_folder, open_old
 from penstock.source.checkpoint_offset import Markers, SourceOffset
@@ -44,6 +45,19 @@ def test_a_query_with_the_new_folder_continues_after_a_batch(tmp_path: Path) -> 
     assert (state.query_id, state.batch_id, state.planned_batch_id) == ("heir", 0, None)
     assert (state.positions, state.topic_ids) == ({ONE: 5, TWO: 3}, {"orders": "an id"})
     assert read_ranges(tmp_path / "new", 0) == ("heir", []), "its batch 0 has read nothing"
+
+
+@pytest.mark.parametrize(("after", "watermark"), [(2, 20), (1, 20), (0, 10), (-1, None)])
+def test_the_watermark_is_that_of_the_newest_batch_that_was_done_by_then(
+    tmp_path: Path, after: int, watermark: int | None
+) -> None:
+    old = _batches(tmp_path / "old")
+    (tmp_path / "old" / "commits" / "2").unlink()  # decided, and not done
+    for batch_id in (0, 1):
+        text = f'v1\n{{"nextBatchWatermarkMs":{batch_id * 10 + 10}}}'
+        (tmp_path / "old" / "commits" / str(batch_id)).write_text(text)
+    _, line = old.beginning("heir", after)["commits/0"].split("\n")
+    assert json.loads(line).get("nextBatchWatermarkMs") == watermark
 
 
 @pytest.mark.parametrize(
@@ -150,5 +164,20 @@ def test_a_folder_is_there_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
         assert not folder.exists()
         make_folder(folder, files)
         assert json.loads((folder / "metadata").read_text()) == {"id": "heir"}
-    with pytest.raises(CheckpointError, match="exists"):
+    with pytest.raises(CheckpointError, match=r"exists\. This call has made no folder"):
         make_folder(tmp_path / "first", files)
+
+
+def test_a_folder_that_is_there_is_not_called_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = _batches(tmp_path / "old").beginning("heir", after=1)
+
+    def flush(folder: Path) -> None:
+        if folder == tmp_path:
+            raise OSError("no flush of folders here")
+
+    monkeypatch.setattr(new_checkpoint, "_flush", flush)
+    with pytest.raises(CheckpointError, match=r"Made the checkpoint .* after a crash of this machine"):
+        make_folder(tmp_path / "new", files)
+    assert read_checkpoint(tmp_path / "new").query_id == "heir"

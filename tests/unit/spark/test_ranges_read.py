@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from penstock.spark.ranges_read import ranges_between, ranges_read
+from penstock.spark.ranges_read import query_id_of, ranges_between, ranges_read
 from penstock.types import OffsetRange, TopicPartition
 from tests.checkpoint_files import write_checkpoint
 
@@ -24,6 +24,9 @@ def test_the_ranges_of_several_batches_are_joined(tmp_path: Path) -> None:
     assert ranges_between(location, "query", 0, 2) == (OffsetRange(_A, 2, 5),)
     assert ranges_between(location, "query", 2, 5) == (OffsetRange(_A, 5, 9), OffsetRange(_B, 0, 7))
     assert ranges_between(location, "query", 3, 4) == ()
+    for written in (f"file:{location}", f"file://{location}"):
+        assert ranges_between(written, "query", 0, 2) == (OffsetRange(_A, 2, 5),)
+        assert query_id_of(written) == "query"
 
 
 def test_they_are_unknown_if_one_of_them_is(tmp_path: Path) -> None:
