@@ -15,7 +15,8 @@ from penstock.cli.receipts import unfinished_of
 from penstock.client.cluster.log_offsets import describe_topics
 from penstock.client.net.connection import KafkaConnections
 from penstock.errors import CheckpointError, OptionError, UnknownTopicOrPartitionError
-from penstock.observe.new_checkpoint import OldCheckpoint, local_folder, make_folder, open_old
+from penstock.observe.checkpoint import read_ranges
+from penstock.observe.new_checkpoint import FIRST_BATCH, OldCheckpoint, local_folder, make_folder, open_old
 from penstock.observe.shadow_note import NAME, ShadowNote, read_note
 from penstock.observe.verify.shadow.compare import Comparison, compare
 from penstock.observe.verify.shadow.ranges import History, Side, side_of
@@ -104,7 +105,13 @@ def _batches(old: OldCheckpoint, first: int | None, last: int | None) -> tuple[i
             f"The query of {old.folder} has finished no batch yet, so there is nothing to repeat. {_NOTHING}",
             folder=str(old.folder),
         )
-    possible = range(planned[0] + 1 if planned[0] else 0, done[-1] + 1)
+    possible = range(_first_possible(old, planned[0]), done[-1] + 1)
+    if not possible:
+        raise CheckpointError(
+            f"The query of {old.folder} has finished no batch yet that has read something. {_NOTHING} Let it "
+            "run, and run this command again.",
+            folder=str(old.folder),
+        )
     last = done[-1] if last is None else last
     first = max(possible.start, last - _BATCHES + 1) if first is None else first
     if first not in possible or last not in possible or first > last:
@@ -115,6 +122,18 @@ def _batches(old: OldCheckpoint, first: int | None, last: int | None) -> tuple[i
             value=first,
         )
     return first, last
+
+
+def _first_possible(old: OldCheckpoint, planned: int) -> int:
+    """Return the first batch of which the checkpoint says where it begins, and that may have written."""
+    if planned:
+        return planned + 1
+    try:
+        _, ranges = read_ranges(old.folder, 0)
+    except CheckpointError:  # Spark's own source has planned it
+        return 0
+    # Batch 0 of a promoted job has no receipt: it stands for what the job before has done.
+    return 0 if ranges else FIRST_BATCH
 
 
 def _live_topic(tools: TransactionTools, wanted: Wanted, query_id: str) -> str:
@@ -201,7 +220,7 @@ def compare_shadow(
     sides, unfinished = list[Side](), dict[tuple[str, int], str]()
     places = (
         (note.live_prefix, None if live is None else open_old(live), note.live_query_id, note.first_batch),
-        (note.prefix, OldCheckpoint(folder), None, 1),
+        (note.prefix, OldCheckpoint(folder), None, FIRST_BATCH),
     )
     for prefix, old, known_id, first in places:
         query_id = known_id or (old.query_id if old is not None else "")

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.observe.verify.shadow import compare as compare_module
 from penstock.observe.verify.shadow.compare import Comparison, Outcome, compare
-from penstock.observe.verify.shadow.ranges import History, Side, groups, side_of
+from penstock.observe.verify.shadow.ranges import History, Side, groups, side_of, without_counterpart
 from penstock.sink.exactly_once.log import DecisionLog
 from penstock.sink.exactly_once.receipt import Facts, Receipt
 from penstock.types import OffsetRange, TopicPartition
@@ -133,6 +135,30 @@ def test_batches_that_wrote_nothing_are_known_by_the_checkpoint_unless_one_was_d
     assert [batch_id for batch_id, _ in side.batches] == [1, 2]
 
 
+def test_batches_before_a_return_from_another_prefix_are_unknown() -> None:
+    positions = {number: {ONE: number, TWO: 0} for number in (1, 2, 3)}
+    receipts = [_receipt(1, {ONE: (0, 1)}, 0), _receipt(3, {ONE: (2, 3)}, None)]
+    side = side_of(START, History(receipts, positions, decided=3, first=1))
+    assert (side.stopped, len(side.batches)) == ("batch 2 has no receipt", 1)
+    # The receipt before it may be older than what is compared.
+    idle = (OffsetRange(ONE, 0, 2),)
+    receipts = [_receipt(1, {ONE: (0, 1)}, 0), _receipt(4, {ONE: (2, 3)}, None, idle)]
+    side = side_of({ONE: 1}, _history(receipts, first=2))
+    assert side.stopped == "it is unknown what the batches between 1 and 4 have read"
+    side = side_of({ONE: 2}, _history(receipts, first=4))
+    assert (side.stopped, len(side.batches)) == (None, 1)
+    side = side_of({ONE: 0}, _history(receipts[1:], first=0))
+    assert (side.stopped, len(side.batches)) == (None, 1), "it has never written before"
+
+
+def test_batches_after_the_last_group_that_did_nothing_are_not_called_without_a_counterpart() -> None:
+    positions = {number: {ONE: end, TWO: 0} for number, end in ((1, 2), (2, 2), (3, 2), (4, 5))}
+    side = side_of(START, History([_receipt(1, {ONE: (0, 2)}, None)], positions, decided=1, first=1))
+    assert without_counterpart(side, 1) == [4]
+    assert without_counterpart(side, 4) == []
+    assert without_counterpart(side, -1) == [1, 2, 3, 4]
+
+
 # ----- what was written
 
 
@@ -171,7 +197,13 @@ def test_equal_rows_in_other_batches_and_tasks_are_equal_and_others_are_named() 
     found = _compared(cluster)
     assert [each.outcome for each in found.groups] == [Outcome.EQUAL, Outcome.DIFFERS]
     rows = sorted((row.kind, _value_at(cluster, row.live or row.shadow)) for row in found.groups[1].rows)
-    assert rows == [("only-live", "e"), ("only-live", "f"), ("only-shadow", "g")]
+    assert rows == [("more-often", "f"), ("only-live", "e"), ("only-shadow", "g")]
+    (often,) = (row for row in found.groups[1].rows if row.kind == "more-often")
+    assert often.text.startswith(
+        "The running job has written the record without a key 2 times, and the shadow 1 times: the last one "
+        "of the running job is at offset"
+    )
+    assert often.to_json()["times"] == {"live": 2, "shadow": 1}
     (shadow,) = (row for row in found.groups[1].rows if row.shadow)
     assert shadow.shadow is not None
     assert shadow.shadow.batch_id == 2
@@ -202,6 +234,23 @@ def test_what_cannot_be_read_again_is_not_called_equal() -> None:
     assert group.why is not None
     assert "of the running job, batch 1 has written 2 records, and 1 can be read now: retention" in group.why
     assert _compared(cluster).outcome is Outcome.NOT_COMPARED
+
+
+def test_a_record_that_is_deleted_between_two_readings_is_not_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = SinkCluster()
+    _write(cluster, "app", 1, (0, 2), [["a", "b"]])
+    _write(cluster, "beside", 1, (0, 2), [["a", "c"]])
+    keys_of = compare_module._keys
+
+    def keys(*arguments: Any) -> Any:
+        with cluster.kafka.log(TARGET.topic) as log:
+            log.delete_before(2)  # those of the running job
+        return keys_of(*arguments)
+
+    monkeypatch.setattr(compare_module, "_keys", keys)
+    (group,) = _compared(cluster).groups
+    assert (group.outcome, group.more_rows) == (Outcome.DIFFERS, True)
+    assert [row.kind for row in group.rows] == ["only-shadow"]
 
 
 def test_a_side_that_is_cut_is_not_called_equal() -> None:

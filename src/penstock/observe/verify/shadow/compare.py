@@ -17,7 +17,7 @@ from penstock.client.net.connection import KafkaConnections
 from penstock.observe.verify._read import Hole, Part, Producer, read_pieces
 from penstock.observe.verify._rows import RowDifference, differences
 from penstock.observe.verify._written import copied_content
-from penstock.observe.verify.shadow.ranges import Group, Side, groups
+from penstock.observe.verify.shadow.ranges import Group, Side, groups, without_counterpart
 from penstock.sink.exactly_once.digest import NO_RECORDS, RecordDigest
 from penstock.sink.exactly_once.receipt import Receipt
 from penstock.types import OffsetRange, TopicPartition
@@ -51,15 +51,17 @@ class RowPlace(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A record that only one of the two has written, or a pair of records with one key.
+    """A record that only one of the two has written, or more often, or a pair of records with one key.
 
-    `kind`: "only-live", "only-shadow" or "changed".
+    `kind`: "only-live", "only-shadow", "more-often" or "changed". `times`: how often the running job and the
+    shadow have written it; None if it is changed.
     """
 
     kind: str
     key: bytes | None
     live: RowPlace | None
     shadow: RowPlace | None
+    times: tuple[int, int] | None = None
 
     @property
     def text(self) -> str:
@@ -71,14 +73,21 @@ class Row(NamedTuple):
         )
         if self.kind == "changed":
             return f"The record {key} differs: {live} of the running job, {shadow} of the shadow."
-        who = "running job" if self.kind == "only-live" else "shadow"
+        who = "shadow" if self.live is None else "running job"
+        if self.kind == "more-often" and self.times is not None:
+            return (
+                f"The running job has written the record {key} {self.times[0]} times, and the shadow "
+                f"{self.times[1]} times: the last one of the {who} is at {live or shadow}."
+            )
         return f"Only the {who} has written the record {key} at {live or shadow}."
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values, for programs."""
         places = {"live": self.live, "shadow": self.shadow}
         shown = {name: None if one is None else one.to_json() for name, one in places.items()}
-        return {"kind": self.kind, "key": None if self.key is None else _shown(self.key), **shown}
+        key = None if self.key is None else _shown(self.key)
+        times = None if self.times is None else dict(zip(places, self.times, strict=True))
+        return {"kind": self.kind, "key": key, **shown, "times": times}
 
 
 @dataclass
@@ -194,7 +203,7 @@ def _notes(found: Sequence[Compared], live: Side, shadow: Side) -> Iterator[str]
         ("the shadow", shadow, [each.group.shadow for each in found]),
     ):
         last = numbers[-1][1] if numbers else -1
-        rest = [batch_id for batch_id, _ in side.batches if batch_id > last]
+        rest = without_counterpart(side, last)
         if rest:
             yield (
                 f"Batches {rest[0]} to {rest[-1]} of {name} were not compared: no batches of the other one "
@@ -285,13 +294,18 @@ def _add_rows(connections: KafkaConnections, compared: Compared, columns: Sequen
     wanted = [each for pair in rows[:_ROWS_MAX] for each in pair if each is not None]
     keys = _keys(connections, (*live, *shadow), {each.place for each in wanted})
     for pair in rows[:_ROWS_MAX]:
-        compared.rows.append(_row(*pair, keys))
+        if all(each is None or each.place in keys for each in pair):
+            compared.rows.append(_row(*pair, keys))
+        else:  # retention has deleted it since it was compared
+            compared.more_rows = True
 
 
 class _Found(NamedTuple):
     """A row of one side that the other side has less often."""
 
     place: tuple[TopicPartition, int]
+    times: tuple[int, int]
+    """How often the running job has it, and the shadow."""
 
 
 def _rows(found: Sequence[RowDifference]) -> Iterator[tuple[_Found | None, _Found | None]]:
@@ -299,7 +313,7 @@ def _rows(found: Sequence[RowDifference]) -> Iterator[tuple[_Found | None, _Foun
     for each in found:
         place = each.place
         by_key.setdefault(each.key, ([], []))[0 if each.is_lost else 1].append(
-            _Found((place.topic_partition, place.offset))
+            _Found((place.topic_partition, place.offset), (each.read.count, each.written.count))
         )
     for live, shadow in by_key.values():
         paired = min(len(live), len(shadow))
@@ -327,10 +341,13 @@ def _row(
     shadow: _Found | None,
     keys: Mapping[tuple[TopicPartition, int], tuple[bytes | None, int]],
 ) -> Row:
-    kind = "changed" if live and shadow else "only-live" if live else "only-shadow"
+    times = None if live and shadow else next(one.times for one in (live, shadow) if one is not None)
+    kind = (
+        "changed" if times is None else "more-often" if all(times) else "only-live" if live else "only-shadow"
+    )
     places = [None if one is None else RowPlace(*one.place, keys[one.place][1]) for one in (live, shadow)]
     key = next(keys[one.place][0] for one in (live, shadow) if one is not None)
-    return Row(kind, key, *places)
+    return Row(kind, key, places[0], places[1], times)
 
 
 def _shown(key: bytes) -> str:

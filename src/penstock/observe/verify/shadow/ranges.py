@@ -98,8 +98,12 @@ def _why_unknown(
     receipt = receipts.get(batch_id)
     if receipt is None:
         after = min((each for each in receipts if each > batch_id), default=None)
-        told = history.decided <= last_receipt if after is None else _wrote_nothing(receipts[after], batch_id)
-        return None if told else f"batch {batch_id} has no receipt"
+        is_told = (
+            history.decided <= last_receipt
+            if after is None
+            else _wrote_nothing(history, receipts[after], batch_id)
+        )
+        return None if is_told else f"batch {batch_id} has no receipt"
     before = max((each for each in receipts if each < batch_id), default=None)
     floor = history.first - 1 if before is None else before
     if receipt.previous is not None and receipt.previous > floor:
@@ -107,15 +111,20 @@ def _why_unknown(
     if before is not None and receipt.previous != before:
         return f"batches between {before} and {batch_id} have no receipt"
     is_next = batch_id == floor + 1 or batch_id - 1 in history.positions
-    if not is_next and receipt.idle is None:
+    is_told = receipt.idle is not None and _wrote_nothing(history, receipt, batch_id)
+    if not is_next and not is_told:
         return f"it is unknown what the batches between {floor} and {batch_id} have read"
     if receipt.read is None and batch_id not in history.positions:
         return f"neither its receipt nor the checkpoint says what batch {batch_id} has read"
     return None
 
 
-def _wrote_nothing(after: Receipt, batch_id: int) -> bool:
-    return after.previous is None or after.previous < batch_id
+def _wrote_nothing(history: History, after: Receipt, batch_id: int) -> bool:
+    """Return whether a receipt says that a batch before it, and those between, wrote nothing."""
+    if after.previous is not None:
+        return after.previous < batch_id
+    # A query that came back from another prefix may have written them there.
+    return not any(each.batch_id < batch_id for each in history.receipts)
 
 
 def _move(side: Side, now: dict[TopicPartition, int], receipt: Receipt) -> str | None:
@@ -169,6 +178,16 @@ def _without_idle(side: Side, end: int) -> int:
     while end > 1 and side.cuts[end] == side.cuts[end - 1] and side.batches[end - 1][1] is None:
         end -= 1
     return end
+
+
+def without_counterpart(side: Side, last: int) -> list[int]:
+    """Return the batches after one, but not those right after it that have read and written nothing."""
+    found = list[int]()
+    for number, (batch_id, receipt) in enumerate(side.batches):
+        is_idle = receipt is None and side.cuts[number + 1] == side.cuts[number]
+        if batch_id > last and (found or not is_idle):
+            found.append(batch_id)
+    return found
 
 
 def _frozen(cut: Mapping[TopicPartition, int]) -> frozenset[tuple[TopicPartition, int]]:
