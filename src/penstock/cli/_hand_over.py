@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.cli._last_batch import NOTHING, last_batch
+from penstock.cli._queries import decision_of
 from penstock.client.net.connection import KafkaConnections
 from penstock.errors import CheckpointError, OptionError
 from penstock.observe.checkpoint import read_query_id
@@ -134,16 +135,8 @@ def _make_folder(folder: Path, begun: Begun, heir: str, reached: Callable[[str],
 def _decision(
     tools: TransactionTools, wanted: Wanted, decisions: dict[str, Decision], query_id: str
 ) -> Decision:
-    decision = decisions.get(query_id)
-    if decision is None:
-        tools.check_not_continuous()
-        raise OptionError(
-            f"The decision log {tools.log_topic} has no batch of query {query_id}, to which the checkpoint "
-            f"{wanted.checkpoint} belongs. {NOTHING} Give the query's sink.transactional-id-prefix, and "
-            "--log-topic if it has a sink.commit-log.topic.",
-            option="--prefix",
-            value=wanted.prefix,
-        )
+    place = {"prefix": wanted.prefix, "checkpoint": wanted.checkpoint}
+    decision = decision_of(tools, decisions.values(), query_id, **place, nothing=NOTHING)
     if decision.ended is not None and decision.ended.reason is EndReason.SHADOW:
         raise OptionError(
             f"The checkpoint {wanted.checkpoint} is that of a shadow of query {decision.ended.heir}. "

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from penstock.cli._queries import decision_of
 from penstock.cli.receipts import unfinished_of
 from penstock.client.cluster.log_offsets import describe_topics
 from penstock.client.net.connection import KafkaConnections
@@ -138,16 +139,8 @@ def _first_possible(old: OldCheckpoint, planned: int) -> int:
 
 def _live_topic(tools: TransactionTools, wanted: Wanted, query_id: str) -> str:
     """Return the topic that a query writes under a prefix."""
-    decision = next((each for each in tools.decisions() if each.query_id == query_id), None)
-    if decision is None:
-        tools.check_not_continuous()
-        raise OptionError(
-            f"The decision log {tools.log_topic} has no batch of query {query_id}, to which the checkpoint "
-            f"{wanted.live} belongs. {_NOTHING} Give the query's sink.transactional-id-prefix, and "
-            "--log-topic if it has a sink.commit-log.topic.",
-            option="--prefix",
-            value=wanted.prefix,
-        )
+    place = {"prefix": wanted.prefix, "checkpoint": wanted.live}
+    decision = decision_of(tools, tools.decisions(), query_id, **place, nothing=_NOTHING)
     if decision.sibling_count:
         raise OptionError(
             f"The query writes each batch under {decision.sibling_count + 1} prefixes, in a function of "

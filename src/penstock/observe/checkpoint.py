@@ -19,12 +19,12 @@ from typing import Any
 from penstock.errors import CheckpointError, OptionError
 from penstock.observe._folders import Folder, open_folder
 from penstock.observe.health import Sample
+from penstock.observe.offset_log import NOT_READ_YET, kafka_offset, parse_planned
 from penstock.security.location import without_secrets
 from penstock.source.checkpoint_offset import Positions, SourceOffset
 from penstock.types import OffsetRange, TopicPartition
 
 _HISTORY_BATCHES = 10
-_NOT_READ_YET = "-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,7 @@ def _kafka_offsets(folder: Folder, batch_id: int, source: int | None) -> list[So
     path = f"offsets/{batch_id}"
     lines = _lines(folder, path)
     if source is None:
-        found = [offset for line in lines if (offset := _kafka_offset(line)) is not None]
+        found = [offset for line in lines if (offset := kafka_offset(line)) is not None]
     elif source < len(lines):
         found = [SourceOffset.from_json(_json_of(lines[source], path))]
     else:
@@ -225,36 +225,15 @@ def _kafka_offsets(folder: Folder, batch_id: int, source: int | None) -> list[So
 
 def _lines(folder: Folder, path: str) -> list[str]:
     try:
-        version, *lines = folder.text(path).split("\n")
+        text = folder.text(path)
     except (OSError, ValueError, NotImplementedError) as error:
         raise CheckpointError(f"Cannot read {path} of a checkpoint: {error}", path=path) from error
-    if version not in ("v1", "v2"):
-        raise CheckpointError(
-            f"Expected version v1 or v2 of Spark's offset log in {path}, found {version[:20]!r}. "
-            "A newer Spark wrote it.",
-            path=path,
-        )
-    lines = lines[1:]  # without the metadata
-    if version == "v2":  # "name:{...}"
-        lines = [line.partition(":")[2] for line in lines]
-    return [line for line in lines if line]
-
-
-def _kafka_offset(line: str) -> SourceOffset | None:
-    """Return the offset of a source; None if it is not of Kafka, or has read nothing."""
-    if line == _NOT_READ_YET:
-        return None
-    try:
-        raw = json.loads(line)
-    except ValueError:
-        return None
-    is_of_kafka = isinstance(raw, dict) and bool(raw) and all(isinstance(each, dict) for each in raw.values())
-    return SourceOffset.from_json(raw) if is_of_kafka else None
+    return [each.text for each in parse_planned(text, path).sources]
 
 
 def _json_of(line: str, path: str) -> Any:
     try:
-        return {} if line == _NOT_READ_YET else json.loads(line)
+        return {} if line == NOT_READ_YET else json.loads(line)
     except ValueError as error:
         raise CheckpointError(f"Expected JSON in {path}: {error}", path=path) from error
 

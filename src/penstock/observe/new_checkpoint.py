@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from penstock.errors import CheckpointError, OptionError
 from penstock.observe.checkpoint import read_ranges
+from penstock.observe.offset_log import NAMED, NOT_READ_YET, SourceLine, kafka_offset, parse_planned
 from penstock.source.checkpoint_offset import Positions, SourceOffset
 from penstock.types import TopicPartition
 
@@ -28,7 +29,6 @@ Files = Mapping[str, str]
 """The texts of files, by their names in the folder."""
 FIRST_BATCH = 1
 """The number of the first batch that a query runs with a new checkpoint."""
-_NOT_READ_YET = "-"
 _SQL_NOTE = "penstock-sql"
 
 
@@ -52,14 +52,14 @@ class _Planned(NamedTuple):
 
     def text(self) -> str:
         lines = [
-            f"{each.name}:{_line(each)}" if self.version == "v2" else _line(each) for each in self.sources
+            f"{each.name}:{_line(each)}" if self.version == NAMED else _line(each) for each in self.sources
         ]
         return "\n".join([self.version, self.metadata, *lines])
 
 
 def _line(source: _Source) -> str:
     return (
-        _NOT_READ_YET if source.offset is None else json.dumps(source.offset.to_json(), separators=(",", ":"))
+        NOT_READ_YET if source.offset is None else json.dumps(source.offset.to_json(), separators=(",", ":"))
     )
 
 
@@ -285,33 +285,19 @@ def _more_than_positions(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def _planned_of(text: str, path: str) -> _Planned:
-    version, *lines = text.split("\n")
-    if version not in ("v1", "v2") or not lines:
-        raise CheckpointError(
-            f"Expected version v1 or v2 of Spark's offset log in {path}, got {version[:20]!r}. Nothing was "
-            "changed. A newer Spark wrote it.",
-            path=path,
-        )
-    sources = []
-    for line in lines[1:]:
-        name, _, rest = line.partition(":") if version == "v2" else ("", "", line)
-        if rest:
-            sources.append(_Source(name, None if rest == _NOT_READ_YET else _kafka_offset(rest, path)))
-    return _Planned(version, lines[0], tuple(sources))
+    version, metadata, lines = parse_planned(text, path)
+    return _Planned(version, metadata, tuple(_source(each, path) for each in lines))
 
 
-def _kafka_offset(text: str, path: str) -> SourceOffset:
-    try:
-        raw = json.loads(text)
-    except ValueError:
-        raw = None
-    if not (isinstance(raw, dict) and raw and all(isinstance(each, dict) for each in raw.values())):
+def _source(line: SourceLine, path: str) -> _Source:
+    offset = kafka_offset(line.text)
+    if offset is None and line.text != NOT_READ_YET:
         raise CheckpointError(
-            f"A source in {path} does not read Kafka: its position is {text[:100]!r}. Only positions of "
+            f"A source in {path} does not read Kafka: its position is {line.text[:100]!r}. Only positions of "
             "Kafka topics can be taken over. Nothing was changed.",
             path=path,
         )
-    return SourceOffset.from_json(raw)
+    return _Source(line.name, offset)
 
 
 def _at_its_start(source: _Source) -> _Source:

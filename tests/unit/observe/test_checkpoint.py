@@ -116,7 +116,7 @@ def test_two_sources_of_one_topic_have_to_be_told_apart(tmp_path: Path) -> None:
         ("", "version v1 or v2"),
         ('v1\n{}\n{"logOffset":3}', "has the offsets of Kafka topics"),
         ('v1\n{}\n{"t":{"0":-3}}', "expected a number of at least 0"),
-        ("v1", "has the offsets of Kafka topics"),
+        ("v1", "Expected a line for each source in offsets/0"),
     ],
 )
 def test_a_file_of_another_form_is_an_error(tmp_path: Path, text: str, message: str) -> None:
