@@ -480,7 +480,7 @@ def _cut(value: Value, kind: FlinkType, name: str) -> Value:
         return value
     if digits not in units:
         raise NotServedError(f"the column '{name}' is {kind.name}({digits}), and not of 0, 3 or 6 digits")
-    return Applied(values.CutTime(units[digits]), (value,), value.type)
+    return Applied(values.CutTime(units[digits]), (value,), value.type, f"The column '{name}'")
 
 
 def _is_decimal(expression: Expression) -> bool:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.sql.emit import arrow_rows as rows
-from penstock.sql.emit.arrow_types import DIGITS_MAX, INTEGERS, TYPES, digits_of
+from penstock.sql.emit.arrow_types import DIGITS_MAX, INTEGERS, TYPES, NotServedError, digits_of
 from penstock.sql.emit.arrow_values import CastTo, trimmed
 from penstock.sql.plan.expressions import Call, Literal, TypedSql
 from penstock.sql.plan.types import spark_text
@@ -22,6 +22,7 @@ from penstock.sql.plan.types import spark_text
 _Function = Callable[..., pa.Array]
 _STRING, _DATE, _TIME, _LOCAL = "string", "date", "timestamp_ntz", "timestamp"
 _SHORT = frozenset(("tinyint", "smallint", "int"))
+_INT_MAX = 2**31 - 1
 _STRINGS: Mapping[str, _Function] = {
     "trim(LEADING ' ' FROM {0})": rows.left_trimmed,
     "trim(TRAILING ' ' FROM {0})": rows.right_trimmed,
@@ -42,13 +43,13 @@ _STRINGS: Mapping[str, _Function] = {
 }
 """Functions of texts."""
 _OF_TIME: Mapping[str, _Function] = {
-    "year": pc.year,
-    "quarter": pc.quarter,
-    "month": pc.month,
-    "weekofyear": pc.iso_week,
-    "dayofyear": pc.day_of_year,
-    "dayofmonth": pc.day,
-    "day": pc.day,
+    "year": rows.PartOfDate(pc.year),
+    "quarter": rows.PartOfDate(pc.quarter),
+    "month": rows.PartOfDate(pc.month),
+    "weekofyear": rows.PartOfDate(pc.iso_week),
+    "dayofyear": rows.PartOfDate(pc.day_of_year),
+    "dayofmonth": rows.PartOfDate(pc.day),
+    "day": rows.PartOfDate(pc.day),
     "dayofweek": rows.day_of_week,
     "hour": pc.hour,
     "minute": pc.minute,
@@ -123,7 +124,11 @@ def found(  # noqa: PLR0911 - one for each kind
 
 
 def found_with_constants(call: Call, wanted: pa.DataType) -> Found | None:
-    """Return the function that a call is, whose constants stand in its text; None if it is not served."""
+    """Return the function that a call is, whose constants stand in its text; None if it is not served.
+
+    Raises:
+        NotServedError: one of its constants is not served.
+    """
     pieces = [
         TypedSql(each.text if isinstance(each, Literal) else f"{{{index}}}", spark_text(each.type))
         for index, each in enumerate(call.args)
@@ -136,19 +141,24 @@ def found_with_constants(call: Call, wanted: pa.DataType) -> Found | None:
     if text in _EPOCHS and kinds[0] in INTEGERS:
         return Found(rows.SinceEpoch(_EPOCHS[text]), TYPES[_LOCAL])
     if (split := _SPLIT.fullmatch(text)) is not None and kinds[0] == _STRING:
-        separator = call.args[1]
-        assert isinstance(separator, Literal)  # noqa: S101 - its text is there
-        index = int(split[1])
-        is_known = isinstance(separator.value, str) and separator.value != ""
-        return (
-            Found(rows.ByRow(rows.Piece(str(separator.value), index), wanted), wanted) if is_known else None
-        )
+        return _piece(call, int(split[1]), wanted)
     if (digits := _ROUNDED.fullmatch(text)) is not None and _is_decimal(kinds[0]):
         return Found(rows.ToDecimal(wanted), wanted) if digits_of(wanted)[1] == int(digits[1]) else None
     if text.startswith("concat(") and kinds[0] == _TIME:
         parts = _clock_parts(text.removeprefix("concat(").removesuffix(")"))
         return None if parts is None else Found(rows.ByRow(rows.Clock(parts), pa.string()), pa.string())
     return None
+
+
+def _piece(call: Call, index: int, wanted: pa.DataType) -> Found | None:
+    separator = call.args[1]
+    assert isinstance(separator, Literal)  # noqa: S101 - its text is there
+    between = separator.value
+    if not isinstance(between, str) or between == "" or index > _INT_MAX:
+        return None
+    if r"\E" in between:  # Spark's text has it between \Q and \E
+        raise NotServedError(r"the query has SPLIT_INDEX with \E in its separator", call.offset)
+    return Found(rows.ByRow(rows.Piece(between, index), wanted), wanted)
 
 
 def _clock_parts(text: str) -> tuple[str | tuple[int, int], ...] | None:

@@ -18,12 +18,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.sql.emit.arrow_values import floored
+
 _TRIMMED = "".join(map(chr, range(0x21))) + "\x7f"
 """What Spark cuts off from a text before it reads a number: white space and control characters of ASCII."""
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _WITH_FRACTION = re.compile(r"(\s*[+-]?\d+)\.\d*\s*", re.ASCII)
 _FRACTION = re.compile(r"\s*[+-]?\.\d+\s*", re.ASCII)
 _CONTEXT = Context(prec=80)
+_BIGINT_DIGITS = 19
 
 
 @dataclass(frozen=True)
@@ -177,6 +180,12 @@ class CutTo:
     def __call__(self, number: pa.Array) -> pa.Array:
         if pc.any(pc.is_nan(number)).as_py() if pa.types.is_floating(number.type) else False:
             raise pa.ArrowInvalid("NaN is not an integer")
+        if pa.types.is_decimal(number.type) and number.type.precision == number.type.scale:
+            # Arrow finds no room for the digit 0 of such a number, which is between -1 and 1.
+            return pc.if_else(pc.is_valid(number), pa.scalar(0, self.type), pa.scalar(None, self.type))
+        if pa.types.is_float32(number.type):
+            # As a FLOAT, the largest INT is the number after it, so Arrow may take that one for an INT.
+            number = number.cast(pa.float64())
         return pc.trunc(number).cast(self.type)
 
 
@@ -198,7 +207,7 @@ class ToDecimal:
     def _fitted(self, made: list[Decimal | None]) -> pa.Array:
         limit = Decimal(10) ** (self.type.precision - self.type.scale)
         for each in made:
-            if each is not None and abs(each) >= limit:
+            if each is not None and each.copy_abs() >= limit:
                 raise pa.ArrowInvalid(f"{each} has too many digits")
         return pa.array(made, self.type)
 
@@ -223,15 +232,54 @@ class ToInteger:
         if (match := _WITH_FRACTION.fullmatch(text)) is not None:
             found = match[1]
         found = found.strip(_TRIMMED)
-        bits = self.type.bit_width - 1
-        if _WHOLE.fullmatch(found) is not None and -(2**bits) <= int(found) < 2**bits:
-            return int(found)
+        if (made := _whole(found)) is not None:
+            limit = 2 ** (self.type.bit_width - 1)
+            if -limit <= made < limit:
+                return made
         if self.is_null_if_wrong:
             return None
         raise pa.ArrowInvalid(f"expected a text with a number of the type {self.type}, got another text")
 
 
+def _whole(text: str) -> int | None:
+    """Return the number; None for another text, and for more digits than a BIGINT (Python reads 4300)."""
+    if _WHOLE.fullmatch(text) is None:
+        return None
+    digits = text.lstrip("+-").lstrip("0") or "0"
+    if len(digits) > _BIGINT_DIGITS:
+        return None
+    return -int(digits) if text.startswith("-") else int(digits)
+
+
 # ----- times
+
+_FIRST_YEAR, _LAST_YEAR = -32766, 32767
+"""Arrow keeps the year of a time in 16 bits, and asks the year before for its weeks."""
+_FIRST_DAY, _END_DAY = (
+    int(np.datetime64(f"{year}-01-01", "D").astype(np.int64)) for year in (_FIRST_YEAR, _LAST_YEAR + 1)
+)
+_DAY = 86_400_000_000
+"""A day in microseconds."""
+
+
+@dataclass(frozen=True)
+class PartOfDate:
+    """Returns a part of dates or times such as the year. One outside of the years of Arrow is an error."""
+
+    part: Callable[[pa.Array], pa.Array]
+
+    def __call__(self, time: pa.Array) -> pa.Array:
+        is_date = pa.types.is_date32(time.type)
+        unit = 1 if is_date else _DAY
+        bounds = pc.min_max(time.view(pa.int32() if is_date else pa.int64())).as_py()
+        # Both are None if each value is NULL.
+        if bounds["min"] is not None and (
+            bounds["min"] < _FIRST_DAY * unit or bounds["max"] >= _END_DAY * unit
+        ):
+            raise pa.ArrowInvalid(
+                f"expected a time of the years {_FIRST_YEAR} to {_LAST_YEAR}, got one of another year"
+            )
+        return self.part(time)
 
 
 def day_of_week(time: pa.Array) -> pa.Array:
@@ -240,11 +288,11 @@ def day_of_week(time: pa.Array) -> pa.Array:
 
 
 def begin_of_day(time: pa.Array) -> pa.Array:
-    return pc.floor_temporal(time, unit="day")
+    return floored(time, "day")
 
 
 def to_date(time: pa.Array) -> pa.Array:
-    return pc.floor_temporal(time, unit="day").cast(pa.date32())
+    return floored(time, "day").cast(pa.date32())
 
 
 @dataclass(frozen=True)

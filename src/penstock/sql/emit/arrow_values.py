@@ -108,7 +108,7 @@ class Applied:
             )
         if "got another text" in problem:
             return f"{self.place}: {problem}. {nothing} Write TRY_CAST, or filter such rows."
-        if pa.types.is_string(self.type):
+        if pa.types.is_string(self.type) or "expected a time" in problem:
             return f"{self.place}: {problem}. {nothing} Filter such rows, or run the INSERT in micro-batches."
         what = f"a number does not fit its type {self.type}: {problem}"
         return f"{self.place}: {what}. {nothing} Write a CAST to a wider type."
@@ -243,7 +243,19 @@ class CutTime:
     """`second` or `millisecond`."""
 
     def __call__(self, times: pa.Array) -> pa.Array:
-        return pc.floor_temporal(times, unit=self.unit)
+        return floored(times, self.unit)
+
+
+def floored(times: pa.Array, unit: str) -> pa.Array:
+    """Return times without what is less than a unit, such as a `day`.
+
+    Raises:
+        pa.ArrowInvalid: the first unit of all times begins before them. Arrow would give the last one.
+    """
+    made = pc.floor_temporal(times, unit=unit)
+    if pc.any(pc.greater(made, times)).as_py():
+        raise pa.ArrowInvalid(f"expected a time whose {unit} begins within a TIMESTAMP, got an earlier one")
+    return made
 
 
 @dataclass(frozen=True)
