@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import resource
 import subprocess
 import sys
 import time
@@ -23,6 +24,9 @@ from tests.fuzz.worker import HARNESSES, noted
 FOLDER = sanitized.REPOSITORY / "build" / "fuzz"
 TURN_S = 60.0
 STARTUP_S = 120.0
+"""Processor time of a turn beside its inputs."""
+STARVED = 30
+"""So many times its processor time a turn may take: on a busy machine it waits more than it works."""
 
 
 @dataclass
@@ -45,7 +49,7 @@ class Fuzzing:
 
     def turn(self, name: str, seconds: float, number: int) -> None:
         """Let one harness work."""
-        before_s = _cpu_of_children_s()
+        before_s, limit_s = _cpu_of_children_s(), seconds * 3 + STARTUP_S
         arguments = (name, f"{seconds:.1f}", str(self.seed), str(number), str(FOLDER))
         done = subprocess.run(
             [sys.executable, "-m", "tests.fuzz.worker", *arguments],
@@ -53,8 +57,9 @@ class Fuzzing:
             env={**os.environ, **self.variables, "PYTHONPATH": str(self.root)},
             capture_output=True,
             text=True,
-            timeout=seconds * 3 + STARTUP_S,
+            timeout=limit_s * STARVED,
             check=False,
+            preexec_fn=lambda: limit_cpu(limit_s),  # this process has no thread
         )
         tally = self.tallies[name]
         tally.cpu_s += _cpu_of_children_s() - before_s
@@ -81,6 +86,11 @@ class Fuzzing:
             f"seed {self.seed}: {inputs:,} inputs in {hours:.2f} hours of processor time, {findings} findings"
         )
         return "\n".join(lines)
+
+
+def limit_cpu(limit_s: float) -> None:
+    """End this process after so much processor time, so that an input without an end becomes a finding."""
+    resource.setrlimit(resource.RLIMIT_CPU, (int(limit_s), int(limit_s) + 5))
 
 
 def _cpu_of_children_s() -> float:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import random
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.fuzz import sanitized
+from tests.fuzz.__main__ import limit_cpu
 from tests.fuzz.memory import exact_array, exact_values, plain
 from tests.fuzz.shapes import columns, rows
 from tests.fuzz.worker import FIRST_BYTES, HARNESSES, Note, noted
@@ -52,3 +56,12 @@ def test_arrays_in_exact_memory_have_the_same_values() -> None:
             exact = exact_array(column)
             exact.validate(full=True)
             assert repr(plain(exact)) == repr(plain(column))
+
+
+def test_an_input_without_an_end_is_ended_by_its_processor_time_and_not_by_the_clock() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "while True: pass"],
+        check=False,
+        preexec_fn=lambda: limit_cpu(1),  # the child only sets its limit
+    )
+    assert done.returncode == -signal.SIGXCPU
