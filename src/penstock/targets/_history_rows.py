@@ -12,7 +12,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -26,6 +26,7 @@ from penstock.targets.staged import ReadsRows, Runner, Staged, read_file
 from penstock.targets.staged_changes import StagedChanges
 
 _log = logging.getLogger(__name__)
+_Changes = TypeVar("_Changes", AllChanges, StagedChanges)
 _GROUPS = 16
 _GROUP_BYTES = 64 << 20
 """Files of a batch become more groups than `_GROUPS` if a group would have more bytes of changes."""
@@ -80,10 +81,10 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Versions:
-    """The changes of a batch, which become versions over those that the table has."""
+class _Changed(Generic[_Changes]):
+    """What a batch is for a table, in both ways."""
 
-    changes: AllChanges
+    changes: _Changes
     shape: Shape
 
     @property
@@ -106,13 +107,17 @@ class Versions:
     def change(self) -> ColumnChange:
         return NO_CHANGE
 
+    def digest(self) -> str:
+        return self.changes.digest()
+
+
+class Versions(_Changed[AllChanges]):
+    """The changes of a batch, which become versions over those that the table has."""
+
     @property
     def key_rows(self) -> pa.Table:
         keys = list(self.shape.names.keys)
         return self.changes.rows.select(keys).group_by(keys).aggregate([]).select(keys)
-
-    def digest(self) -> str:
-        return self.changes.digest()
 
     def over(self, rows: pa.Table) -> Batch:
         found = self.shape.found(rows, self.changes)
@@ -120,32 +125,8 @@ class Versions:
         return Batch(self.query_id, self.batch_id, self.keys, found.versions)
 
 
-@dataclass(frozen=True)
-class StagedVersions:
+class StagedVersions(_Changed[StagedChanges]):
     """The changes of a batch in files, which become versions over those that the table has."""
-
-    changes: StagedChanges
-    shape: Shape
-
-    @property
-    def query_id(self) -> str:
-        return self.changes.query_id
-
-    @property
-    def batch_id(self) -> int:
-        return self.changes.batch_id
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        return self.shape.keys
-
-    @property
-    def columns(self) -> pa.Schema:
-        return self.shape.columns
-
-    @property
-    def change(self) -> ColumnChange:
-        return NO_CHANGE
 
     @property
     def key_rows(self) -> pa.Table:
@@ -154,9 +135,6 @@ class StagedVersions:
     @property
     def byte_count(self) -> int:
         return self.changes.byte_count
-
-    def digest(self) -> str:
-        return self.changes.digest()
 
     def on_driver(self) -> Versions:
         return Versions(self.changes.changes(self.changes.paths), self.shape)

@@ -367,3 +367,17 @@ def _as_written(rows: pa.RecordBatch, at: TopicPartition, form: str) -> pa.Recor
         return found
     partitions = pa.array([at.partition] * rows.num_rows, pa.int32())
     return pa.RecordBatch.from_arrays([*found.columns, partitions], [*names, "partition"])
+
+
+def written_pieces(connections: KafkaConnections, receipt: Receipt) -> Iterator[Part | Hole]:
+    """Yield the visible records that a batch has written, and what could not be read of them."""
+    producers: set[Producer] = {each.producer for each in receipt.transactions}
+    places: dict[TopicPartition, tuple[int, int]] = {}
+    for at, span in (each for one in receipt.transactions for each in one.spans):
+        if span.first is not None and span.last is not None:
+            first, end = places.get(at, (span.first, span.last + 1))
+            places[at] = min(first, span.first), max(end, span.last + 1)
+    ranges = [OffsetRange(at, first, end) for at, (first, end) in places.items()]
+    for piece in read_pieces(connections, ranges, receipt.topic_ids):
+        if isinstance(piece, Hole) or (isinstance(piece, Part) and piece.producer in producers):
+            yield piece

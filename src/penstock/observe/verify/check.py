@@ -11,13 +11,12 @@ from penstock.client.net.connection import KafkaConnections
 from penstock.errors import CheckpointError, OptionError
 from penstock.observe.checkpoint import read_ranges, read_topic_ids
 from penstock.observe.verify._inputs import compare_copy, compare_ranges
-from penstock.observe.verify._read import Part, Producer, read_pieces
+from penstock.observe.verify._read import Part, read_pieces
 from penstock.observe.verify._rows import differing_rows
-from penstock.observe.verify._written import Others, Target
+from penstock.observe.verify._written import Others, Target, written_pieces
 from penstock.observe.verify.found import BatchResult, Finding, Report, Verdict
 from penstock.sink.exactly_once.decision import where
 from penstock.sink.exactly_once.receipt import Receipt
-from penstock.types import OffsetRange, TopicPartition
 
 COPIED = ("key", "value", "headers")
 """The columns by which a copy is recognised, if the user names none."""
@@ -152,13 +151,4 @@ def _read_again(connections: KafkaConnections, receipt: Receipt) -> Iterator[Par
 
 
 def _written_again(connections: KafkaConnections, receipt: Receipt) -> Iterator[Part]:
-    producers: set[Producer] = {each.producer for each in receipt.transactions}
-    places: dict[TopicPartition, tuple[int, int]] = {}
-    for at, span in (each for one in receipt.transactions for each in one.spans):
-        if span.first is not None and span.last is not None:
-            first, end = places.get(at, (span.first, span.last + 1))
-            places[at] = min(first, span.first), max(end, span.last + 1)
-    ranges = [OffsetRange(at, first, end) for at, (first, end) in places.items()]
-    for piece in read_pieces(connections, ranges, receipt.topic_ids):
-        if isinstance(piece, Part) and piece.producer in producers:
-            yield piece
+    return (each for each in written_pieces(connections, receipt) if isinstance(each, Part))

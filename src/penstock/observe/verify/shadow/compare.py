@@ -14,13 +14,13 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from penstock.client.net.connection import KafkaConnections
-from penstock.observe.verify._read import Hole, Part, Producer, read_pieces
+from penstock.observe.verify._read import Part
 from penstock.observe.verify._rows import RowDifference, differences
-from penstock.observe.verify._written import copied_content
+from penstock.observe.verify._written import copied_content, written_pieces
 from penstock.observe.verify.shadow.ranges import Group, Side, groups, without_counterpart
 from penstock.sink.exactly_once.digest import NO_RECORDS, RecordDigest
 from penstock.sink.exactly_once.receipt import Receipt
-from penstock.types import OffsetRange, TopicPartition
+from penstock.types import TopicPartition
 
 _ROWS_MAX = 20
 _GROUPS_WITH_ROWS = 3
@@ -249,7 +249,7 @@ def _content(
         elif any(each.content.record_count and not each.spans for each in receipt.transactions):
             why = why or f"the receipt of batch {receipt.batch_id} does not say where its records are"
         visible, hole = NO_RECORDS, None
-        for piece in _pieces(connections, receipt):
+        for piece in written_pieces(connections, receipt):
             if isinstance(piece, Part):
                 visible += copied_content(piece.rows, columns)
             else:
@@ -264,23 +264,9 @@ def _content(
     return content, why
 
 
-def _pieces(connections: KafkaConnections, receipt: Receipt) -> Iterator[Part | Hole]:
-    """Yield the visible records of a batch, and what could not be read of it."""
-    producers: set[Producer] = {each.producer for each in receipt.transactions}
-    places: dict[TopicPartition, tuple[int, int]] = {}
-    for at, span in (each for one in receipt.transactions for each in one.spans):
-        if span.first is not None and span.last is not None:
-            first, end = places.get(at, (span.first, span.last + 1))
-            places[at] = min(first, span.first), max(end, span.last + 1)
-    ranges = [OffsetRange(at, first, end) for at, (first, end) in places.items()]
-    for piece in read_pieces(connections, ranges, receipt.topic_ids):
-        if isinstance(piece, Hole) or (isinstance(piece, Part) and piece.producer in producers):
-            yield piece
-
-
 def _parts(connections: KafkaConnections, receipts: Sequence[Receipt]) -> Iterator[Part]:
     for receipt in receipts:
-        yield from (each for each in _pieces(connections, receipt) if isinstance(each, Part))
+        yield from (each for each in written_pieces(connections, receipt) if isinstance(each, Part))
 
 
 def _add_rows(connections: KafkaConnections, compared: Compared, columns: Sequence[str]) -> None:
