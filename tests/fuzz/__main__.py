@@ -135,7 +135,8 @@ def main() -> None:
     while number == 0 or time.monotonic() < end:
         for name in names:
             if number == 0 or time.monotonic() < end:
-                fuzzing.turn(name, min(seconds, max(1.0, end - time.monotonic())), number)
+                left_s = seconds if number == 0 else max(1.0, end - time.monotonic())
+                fuzzing.turn(name, min(seconds, left_s), number)
         number += 1
         _say(fuzzing.table())
     sys.exit(1 if any(each.findings for each in fuzzing.tallies.values()) else 0)
