@@ -29,7 +29,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from kafka import KafkaAdminClient
 
 from penstock.devbroker import DevCluster
@@ -56,6 +56,18 @@ LIMITS = {
 _JVM_MB = Limit(an_hour=16.0, at_least=12.0)
 """Its heap is touched at its start, so it does not count here."""
 _BEHIND = Limit(an_hour=100.0, at_least=100.0)
+_MOVING = frozenset(
+    (
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError._TIMED_OUT,
+        KafkaError._TRANSPORT,
+    )
+)
+"""A broker that was starved for seconds loses its lead for a while. A soak goes on then."""
 _JVM_OPTIONS = "-Xms512m -XX:+AlwaysPreTouch"
 
 
@@ -113,10 +125,21 @@ class Sampler:
         self._consumer.close()
 
     def behind(self) -> int:
-        """Return how many records the group has not committed."""
-        found = self._consumer.committed(self._places, timeout=30)
-        ends = [self._consumer.get_watermark_offsets(each, timeout=30)[1] for each in self._places]
-        return sum(end - max(0, each.offset) for each, end in zip(found, ends, strict=True))
+        """Return how many records the group has not committed, once coordinator and the leaders answer."""
+        found: list[int] = []
+        wait_until(lambda: self._told(found), "the offsets of the group and of the logs", timeout_s=END_S)
+        return found[0]
+
+    def _told(self, found: list[int]) -> bool:
+        try:
+            committed = self._consumer.committed(self._places, timeout=30)
+            ends = [self._consumer.get_watermark_offsets(each, timeout=30)[1] for each in self._places]
+        except KafkaException as error:
+            if error.args[0].code() not in _MOVING:
+                raise
+            return False
+        found.append(sum(end - max(0, each.offset) for each, end in zip(committed, ends, strict=True)))
+        return True
 
     def sample(self) -> dict[str, float]:
         """Return one line of the CSV."""
