@@ -46,16 +46,21 @@ def produce(bootstrap: str, topic: str, rate: int, seconds: float, has_begun: Ev
     write(0)
     assert producer.flush(_START_S) == 0
     assert has_begun.wait(_START_S), "no record has come through"
+    done.put(time.monotonic())
+    done.put(write_at_rate(producer, write, rate, seconds))
+
+
+def write_at_rate(producer: Producer, write: Callable[[int], None], rate: int, seconds: float) -> int:
+    """Let records be written at a rate, numbered from 1. Return the number of the next one."""
     count, began_s = 1, time.monotonic()
-    done.put(began_s)
     while (now_s := time.monotonic()) - began_s < seconds:
         for _ in range(int((now_s - began_s) * rate) + 1 - count):
             write(count)
             count += 1
         producer.poll(0)
-        time.sleep(0.001)
+        time.sleep(0.001)  # a thousand looks at the clock in a second are enough
     assert producer.flush(60) == 0
-    done.put(count)
+    return count
 
 
 class Seen:

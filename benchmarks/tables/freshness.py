@@ -17,7 +17,7 @@ import pyarrow as pa
 from confluent_kafka import Producer
 
 from benchmarks import inputs, usage
-from benchmarks.latency import percentiles
+from benchmarks.latency import percentiles, write_at_rate
 from benchmarks.systems import prepared
 from benchmarks.tables.batch import Case
 from penstock.changelog import materialize
@@ -30,24 +30,17 @@ _KINDS = frozenset({usage.DRIVER, usage.SPARK_JVM, usage.PYTHON_WORKERS})
 def produce(bootstrap: str, rate: int, seconds: float, has_begun: Any) -> None:
     """Write rows at a rate. All rows of a key are in one partition."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
-    random, count = np.random.default_rng(1), 0
+    random = np.random.default_rng(1)
 
-    def write() -> None:
+    def write(number: int) -> None:
         key = int(random.integers(_KEYS))
-        row = {"id": key, "made": time.monotonic_ns(), "name": f"customer {key} {count}"}
+        row = {"id": key, "made": time.monotonic_ns(), "name": f"customer {key} {number}"}
         producer.produce(_TOPIC, json.dumps(row).encode(), partition=key % _PARTITIONS)
 
-    write()
+    write(0)
     producer.flush(_START_S)
     assert has_begun.wait(_START_S), "no record has come through"
-    began_s = time.monotonic()
-    while (now_s := time.monotonic()) - began_s < seconds:
-        for _ in range(int((now_s - began_s) * rate) + 1 - count):
-            write()
-            count += 1
-        producer.poll(0)
-        time.sleep(0.001)
-    assert producer.flush(60) == 0
+    write_at_rate(producer, write, rate, seconds)
 
 
 class Timed:
@@ -98,7 +91,7 @@ def measure(kind: str, rate: int, seconds: float, warm_up_s: float, folder: Path
         process.join()
         cores = sum(usage.spent(before, usage.snapshot(), _KINDS).cpu_s.values())
         cores /= time.monotonic() - began_s
-        time.sleep(5)
+        query.processAllAvailable()
         query.stop()
         if query.exception():
             raise query.exception()
