@@ -49,7 +49,7 @@ DIFFERENT = {
     "MAP['a', 1]['b']": "NULL here; -1 for constants in Flink, and NULL for columns",
     "JSON_STRING(TRY_PARSE_JSON('1e400'))": "in quotes here, so that it is JSON",
 }
-"""Expressions whose answer differs from Flink's, and why. docs/sql.md lists them."""
+"""Expressions whose answer differs from Flink's, and why. docs/functions.md says it."""
 KINDER = {
     "LPAD('hi', -1, 'x')": "NULL here; Flink takes the NULL of a constant as a mistake",
     "LPAD('hi', 4, '')": "the same",

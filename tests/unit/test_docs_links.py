@@ -66,7 +66,7 @@ def test_headings_that_messages_name_are_there() -> None:
     ] == []
 
 
-@pytest.mark.parametrize("name", ["ARCHITECTURE.md", "CONTRIBUTING.md", "GLOSSARY.md"])
+@pytest.mark.parametrize("name", ["ARCHITECTURE.md", "CONTRIBUTING.md", "GLOSSARY.md", "how-it-works.md"])
 def test_files_that_a_page_names_are_there(name: str) -> None:
     text = (ROOT / "docs" / name).read_text(encoding="utf-8")
     named = {each for each in re.findall(r"[\w/]+\.(?:py|pyx|h)\b", text) if "NAME" not in each}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,7 @@ from penstock.sql.bind.groups import GROUPINGS
 from penstock.sql.functions.not_served import REFUSED
 from penstock.sql.functions.served import AGGREGATES, OVER_ONLY
 from penstock.sql.language._refused import STATEMENTS
+from tests.judges.sql.corpus import DATA
 from tests.unit.sql.planning import refused
 from tests.unit.sql.test_functions import IN_OTHER_TESTS, IN_QUERIES, PAGE, SERVED, WRITTEN
 
@@ -20,6 +23,10 @@ ARGUMENTS = {"PERCENTILE": "i, 0.5", "LISTAGG": "s", "NTILE": "4"} | dict.fromke
 WITHIN_BRACKETS = re.compile(r"\([^()]*\)")
 CLAUSES = {"ESCAPE", "ON EMPTY", "ON ERROR"}
 """Words in a cell that belong to a function before them."""
+DOCS = Path(__file__).parents[3] / "docs"
+OF_REFUSED: dict[str, str] = json.loads((DATA / "refused.json").read_text())
+STOPPED = [expression for expression, message in OF_REFUSED.items() if message.startswith("fails")]
+"""Expressions to which Flink gives a value, and at which penstock stops."""
 NO_ARGUMENTS = {"ROW_NUMBER", "RANK", "DENSE_RANK", "PERCENT_RANK", "CUME_DIST"}
 
 
@@ -127,6 +134,40 @@ def test_what_the_page_calls_served_is_not_refused() -> None:
         )
         == []
     )
+
+
+def name_of(expression: str) -> str:
+    """Return the function or operator of an expression, as the page writes it."""
+    called = re.match(r"([A-Z_0-9]+)[(\[]", expression)
+    if called is None or expression.endswith(" + 1"):
+        return "IS JSON VALUE" if expression.endswith("IS JSON") else "+"
+    return called[1]
+
+
+@pytest.mark.parametrize("expression", STOPPED)
+def test_the_page_says_of_a_function_that_a_value_stops_it(expression: str) -> None:
+    name = name_of(expression)
+    said = next(
+        line for line in PAGE.splitlines() if line.startswith("|") and f"`{name}`" in line.split(" | ")[0]
+    )
+    if name == "TRY_CAST":  # it has a list below its table
+        said = section("Conversions")
+    assert re.search(r"\bstops?\b", said), said
+
+
+def compared(name: str) -> int:
+    """Return of how many expressions of a file tests/spark/test_sql_flink.py compares value and type."""
+    answers = json.loads((DATA / f"flink_{name}.json").read_text())
+    return sum("error" not in each and each["expression"] not in OF_REFUSED for each in answers)
+
+
+@pytest.mark.parametrize("page", ["functions.md", "sql.md", "sql-judges.md"])
+def test_the_figures_of_a_page_are_those_of_what_is_compared(page: str) -> None:
+    text = " ".join((DOCS / page).read_text().split())
+    [figures] = re.findall(r"values and types of ([\d,]+) expressions and of ([\d,]+) aggregates", text)
+    expressions, aggregates = (int(each.replace(",", "")) for each in figures)
+    assert expressions <= compared("expressions") + compared("berlin") < expressions + 100
+    assert aggregates <= compared("aggregates") < aggregates + 20
 
 
 def test_a_message_about_functions_names_the_page_that_lists_them() -> None:
