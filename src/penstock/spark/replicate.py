@@ -75,7 +75,8 @@ def replicate(  # noqa: PLR0913 - each is a keyword of its own
         query_id: of the query, which changes only with the checkpoint. Only Spark Connect needs it.
         staging: a folder that the driver and all executors reach, a path or a URI as of a state. Executors
             write the rows of large batches there, and the files of Delta, Iceberg and Parquet tables. They
-            need the extras of the first two then. None if the driver gets all rows.
+            need the extras of the first two then. A MERGE of Spark reads the rows there. None if the driver
+            gets all rows.
         unavailable_value: the connector's `unavailable.value.placeholder`. A message with it ends in an error
             that names the column, because penstock does not know the value.
 
