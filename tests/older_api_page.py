@@ -251,7 +251,7 @@ _OF_PRODUCER = (
         "ignoreFailuresAfterTransactionTimeout()",
         _BOTH,
         _NO_EFFECT,
-        "penstock does not lose the records of a transaction that timed out without an error.",
+        "penstock writes the records of a timed-out transaction again, or names them in an error.",
     ),
     Member(_PRODUCER, "getPropertiesFromBrokerList(String)", "1.4 to 1.17", _SAME),
     Member(_PRODUCER, "Semantic", _BOTH, _SAME, python="Semantic"),

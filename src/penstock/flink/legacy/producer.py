@@ -120,8 +120,8 @@ class FlinkKafkaProducer(BaseProducer):
         """
         warn_once(
             _log,
-            "ignore_failures_after_transaction_timeout has no effect: penstock does not lose the records of "
-            "a transaction that timed out without an error.",
+            "ignore_failures_after_transaction_timeout has no effect: penstock writes the records of a "
+            "timed-out transaction again, or names them in an error.",
         )
         return self
 
