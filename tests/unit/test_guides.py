@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.errors_page import classes
+from tests.jars import NEWEST, SPARKS_CONNECTORS
 
 TESTS = Path(__file__).parents[1]
 DOCS = TESTS.parent / "docs"
@@ -95,3 +96,12 @@ def test_tests_that_walk_guides_are_there() -> None:
             if isinstance(node, ast.FunctionDef)
         }
     ] == []
+
+
+def test_the_versions_of_the_guide_from_spark_are_those_of_the_tests() -> None:
+    text = " ".join((DOCS / "from-spark.md").read_text(encoding="utf-8").split())
+    [versions] = re.findall(r"Our tests run PySpark ([\d.]+) with the connector ([\d.]+\d)", text)
+    [pyspark] = re.findall(
+        r"^pyspark==(\S+)", (DOCS.parent / "requirements-dev.lock").read_text(), re.MULTILINE
+    )
+    assert versions == (pyspark, SPARKS_CONNECTORS[NEWEST])
