@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from threading import Barrier
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import ParseException
 from pyspark.sql import SparkSession
 
 from penstock import changelog
 from penstock.errors import OptionError
-from penstock.spark.merging import own_session
+from penstock.spark.merging import binder, own_session
 from penstock.targets import SparkIcebergTable
 from tests.unit.targets.changes import batch
 
@@ -65,9 +69,41 @@ def test_types_are_read_again_by_spark_with_odd_names_of_fields(user: SparkSessi
 
 def test_the_view_of_a_batch_has_its_rows(user: SparkSession) -> None:
     with own_session(user) as own:
-        view = own.view(batch(0, [(1, "a", "+U"), (2, None, "-D")]))
-        found = own.read(view, ["id", "penstock_deleted"])
+        with own.view(batch(0, [(1, "a", "+U"), (2, None, "-D")])) as view:
+            found = own.read(view, ["id", "penstock_deleted"])
+        with pytest.raises(ParseException), own.view(batch(0, [])) as view:
+            own.rows("MERGE INTO")
+        assert not own.has_table(view)
     assert sorted(found, key=str) == [
         {"id": 1, "penstock_deleted": False},
         {"id": 2, "penstock_deleted": True},
     ]
+
+
+@dataclass
+class Noting:
+    """A table that notes a local property while another table does the same."""
+
+    name: str
+    both: Barrier
+    session: Any = None
+
+    def in_session(self, session: Any) -> Noting:
+        return Noting(self.name, self.both, session)
+
+    def apply(self, batch: Any) -> bool:
+        context = self.session.spark.sparkContext
+        context.setLocalProperty("of.table", self.name)
+        self.both.wait(60)
+        return [context.getLocalProperty(each) for each in ("of.table", "of.query")] == [self.name, "query"]
+
+
+def test_tables_at_work_have_local_properties_of_their_own_and_those_of_the_query(user: SparkSession) -> None:
+    user.sparkContext.setLocalProperty("of.query", "query")
+    try:
+        bound, both = binder(user.range(1)), Barrier(2)
+        with ThreadPoolExecutor(2) as pool:
+            found = pool.map(lambda name: bound(Noting(name, both)).apply(batch(0, [])), "ab")
+            assert list(found) == [True, True]
+    finally:
+        user.sparkContext.setLocalProperty("of.query", "")

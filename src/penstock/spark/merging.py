@@ -67,7 +67,7 @@ def with_spark(target: Any, df: Any) -> Any:
 def binder(df: Any) -> Callable[[Any], Any]:
     """Return what does the same with many targets, in any thread: Spark stops their jobs with the query."""
     session = df.sparkSession
-    call = None if is_connect(df) else inheritable_thread_target(session)(_call)
+    call = None if is_connect(df) else _call_of(session)
 
     def bound(target: Any) -> Any:
         if not isinstance(target, NeedsSpark):
@@ -84,8 +84,17 @@ def binder(df: Any) -> Callable[[Any], Any]:
     return bound
 
 
-def _call(function: Any) -> Any:
-    return function()
+def _call_of(session: Any) -> Callable[[Any], Any]:
+    """Return what calls a function with the local properties that this thread has now, in any thread.
+
+    Each call has a copy of its own. Spark writes into the properties of a thread while a statement runs, and
+    threads with one object would see the statements and settings of each other.
+    """
+
+    def call(function: Any) -> Any:
+        return inheritable_thread_target(session)(function)()
+
+    return cast("Callable[[Any], Any]", inheritable_thread_target(session)(call))
 
 
 @dataclass(frozen=True)
@@ -227,8 +236,9 @@ class SparkSessionOfTable:
             for name in settings:
                 self.spark.conf.unset(name)
 
-    def view(self, batch: Batch | Staged) -> str:
-        """Return the name of a view with the rows of a batch."""
+    @contextlib.contextmanager
+    def view(self, batch: Batch | Staged) -> Iterator[str]:
+        """Give the name of a view with the rows of a batch, and drop it: the session is used again."""
         if isinstance(batch, Batch):
             rows = batch.rows.rename_columns(_names(batch.rows.schema))
             found = self.spark.createDataFrame(rows, schema=_spark_schema(rows.schema))
@@ -237,7 +247,10 @@ class SparkSessionOfTable:
             spread = paths.repartition(len(batch.paths), "path")
             found = map_rows(spread, StagedSource(batch).run, _spark_schema(_renamed(batch.schema)))
         found.createOrReplaceTempView(_VIEW)
-        return _VIEW
+        try:
+            yield _VIEW
+        finally:
+            self.spark.catalog.dropTempView(_VIEW)
 
 
 @dataclass(frozen=True)
@@ -254,7 +267,7 @@ class StagedSource:
         schema = _renamed(self.batch.schema)
         for each in batches:
             for path in each.column(0).to_pylist():
-                rows = self.batch.rows(path)
+                rows = self.batch.rows(path).select(self.batch.schema.names)
                 yield from pa.Table.from_arrays(rows.columns, schema=schema).to_batches(10_000)
 
 

@@ -125,6 +125,8 @@ class Log:
         self._check_under(ours, commits)
 
     def _check_under(self, ours: Commit, older: Iterator[Commit]) -> None:
+        # A library repeats a commit of ours that has lost to another one, and does not ask penstock. It also
+        # reads the newest version only when MERGE begins. Both leave commits between `checked` and ours.
         checked, expected = int(ours.said[CHECKED]), ours.before
         while expected != checked:
             found: Any = next(older, None)

@@ -4,13 +4,19 @@ Runs on the driver; MERGE runs on executors. Guarantee: one commit has the rows 
 penstock judges the marker before. A MERGE cannot be bound to the version that was judged. So penstock looks
 again after it, and before the next batch, and a foreign commit in between is an error (`_merge_log.py`).
 Knows no Spark: a `Session` does what it is asked.
+
+The libraries repeat commits on their own. Delta puts the files of a MERGE on top of a newer version that does
+not conflict, and begins a MERGE again on the newest version if it has lost its source. Iceberg reads the
+table again just before each attempt of a commit, also with `commit.retry.num-retries` = 0. None of this can
+lose or double a row unseen, because the commit says which version was judged: a foreign commit under it is
+found, and so is another commit of the same batch.
 """
 
 # ruff: noqa: S608 - the name of a table is checked, and names of columns are quoted
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -60,8 +66,11 @@ class Session(Protocol):
     def set(self, settings: Mapping[str, str]) -> AbstractContextManager[None]:
         """Set settings of the session, and unset them at the end."""
 
-    def view(self, batch: Batch | Staged) -> str:
-        """Return the name of a view with the rows of a batch. `STAGED_DELETED` says what is deleted."""
+    def view(self, batch: Batch | Staged) -> AbstractContextManager[str]:
+        """Give the name of a view with the rows of a batch, and drop the view at the end.
+
+        `STAGED_DELETED` says what is deleted.
+        """
 
 
 class TableFormat(Protocol):
@@ -74,6 +83,10 @@ class TableFormat(Protocol):
     @property
     def properties(self) -> Mapping[str, str]:
         """Of a new table."""
+
+    @property
+    def has_hidden_renames(self) -> bool:
+        """Whether a column can be renamed, or dropped and added again, without a commit in the log."""
 
     def check_session(self, session: Session, target: str) -> None:
         """Raise OptionError if a setting of the session sends rows elsewhere than into the table."""
@@ -101,9 +114,17 @@ def check_names(columns: pa.Schema) -> None:
             raise SchemaError(f"Column '{name}' has a name of penstock. Rename it.", column=name)
 
 
-def check_change(target: str, change: ColumnChange) -> None:
-    """Raise SchemaError if a column becomes wider or is dropped: only new ones are followed."""
+def check_change(target: str, change: ColumnChange, held: Callable[[pa.Schema], pa.Schema]) -> None:
+    """Raise SchemaError if a column of the table becomes wider or is dropped: only new ones are followed.
+
+    Args:
+        target: names the table in messages.
+        change: of the columns of the query.
+        held: returns the columns with the types that the table has for them. One type may hold both.
+    """
     for one in change.widened:
+        if held(pa.schema([(one.name, one.old)])) == held(pa.schema([(one.name, one.new)])):
+            continue
         raise refuse(
             target,
             one.name,
@@ -245,11 +266,12 @@ class MergedTable:
         return True
 
     def _merge(self, batch: Batch | Staged, marker: Marker, version: int) -> None:
-        view = self.session.view(batch)
+        # Each value goes to the column of its name, whatever the order of columns in the table is.
         names = [quoted(name) for name in batch.columns.names]
         same = " AND ".join(f"t.{quoted(key)} = s.{quoted(key)}" for key in batch.keys)
         values = ", ".join(f"t.{name} = s.{name}" for name in names)
-        with self.session.set(self.format.settings(said_by(marker, version))):
+        said = self.format.settings(said_by(marker, version))
+        with self.session.view(batch) as view, self.session.set(said):
             self.session.rows(
                 f"MERGE INTO {self.identifier} AS t USING {view} AS s ON {same} "
                 f"WHEN MATCHED AND s.{STAGED_DELETED} THEN DELETE "
@@ -289,9 +311,22 @@ class MergedTable:
         wanted = self._types(columns)
         if made.keys != tuple(keys) or any(found.get(name) != kind for name, kind in wanted.items()):
             raise other_columns(self.target, (keys, columns.names), (made.keys, list(found)), made.query_id)
+        order = [name for name in found if name in wanted]
+        if self.format.has_hidden_renames and order != list(wanted):
+            raise _moved(self.target, columns.names, order)
 
     def _types(self, columns: pa.Schema) -> dict[str, str]:
         return self.session.types(self.format.held(columns))
 
     def _is_empty(self) -> bool:
         return self.format.is_empty(self.session, self.identifier)
+
+
+def _moved(target: str, wanted: Sequence[str], found: Sequence[str]) -> MaterializeError:
+    return MaterializeError(
+        f"The query has its columns in the order {', '.join(wanted)}, and {target} has them in the order "
+        f"{', '.join(found)}. A column that was renamed, or dropped and added again, moves so, and the log "
+        "of the table does not show it. Then values may be lost, or stand in another column. Nothing was "
+        "written. If a column was only moved, in the table or in the query, move it back (ALTER TABLE ... "
+        "ALTER COLUMN name AFTER other). Otherwise build the table again with a new checkpoint."
+    )

@@ -48,6 +48,11 @@ class DeltaFormat:
         """None: the platform's own hold."""
         return {}
 
+    @property
+    def has_hidden_renames(self) -> bool:
+        """Return False: the log has a commit of each change of columns."""
+        return False
+
     def check_session(self, session: Session, target: str) -> None:
         """Do nothing: no setting sends rows of Delta elsewhere."""
 
@@ -105,14 +110,20 @@ class IcebergFormat:
     def properties(self) -> dict[str, str]:
         """Those of a new table.
 
-        Positions of deleted rows cost less than files that are written again. Without retries a commit fails
-        if another one has come between.
+        Positions of deleted rows cost less than files that are written again. Without retries a commit that
+        loses the race of two commits fails, and the marker is judged again. One that comes some time before
+        is only found by the look at the log (`_merge_log.py`).
         """
         return {
             "format-version": "2",
             "write.merge.mode": "merge-on-read",
             "commit.retry.num-retries": "0",
         }
+
+    @property
+    def has_hidden_renames(self) -> bool:
+        """Return True: a change of columns makes no snapshot."""
+        return True
 
     def check_session(self, session: Session, target: str) -> None:
         """Raise OptionError if rows would go into another branch, because the marker is read in `main`."""
@@ -205,9 +216,9 @@ class _SparkTable:
         """Check that the columns can change so: only new ones are followed.
 
         Raises:
-            SchemaError: a column becomes wider or is dropped.
+            SchemaError: a column of the table becomes wider or is dropped.
         """
-        check_change(str(self), change)
+        check_change(str(self), change, self.format.held)
 
     def apply(self, batch: Batch) -> NoReturn:
         """Raise OptionError: `materialize` and `replicate` apply batches with Spark.

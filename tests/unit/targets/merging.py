@@ -87,6 +87,7 @@ class FakeSpark:
         after_merge: is called when it has committed.
         writes_metadata: whether a commit says what penstock has set.
         compacts: whether Delta compacts the table after a MERGE, with the same metadata.
+        commits_twice: whether the library commits a MERGE once more, because it has lost the answer.
         redaction: the value of a property is hidden if this is found in its name or in it.
         settings: of the session of the user.
     """
@@ -96,6 +97,7 @@ class FakeSpark:
     after_merge: Callable[[], None] = lambda: None
     writes_metadata: bool = True
     compacts: bool = False
+    commits_twice: bool = False
     redaction: str = SECRETS
     settings: dict[str, str] = field(default_factory=dict)
     conf: dict[str, str] = field(default_factory=dict)
@@ -135,10 +137,14 @@ class FakeSpark:
         yield
         self.conf = {}
 
-    def view(self, batch: Any) -> str:
+    @contextlib.contextmanager
+    def view(self, batch: Any) -> Iterator[str]:
         assert isinstance(batch, Batch)
         self.source = batch.rows
-        return "source"
+        try:
+            yield "source"
+        finally:
+            self.source = None
 
     def rows(self, statement: str) -> list[Mapping[str, Any]]:
         self.statements.append(statement)
@@ -156,7 +162,7 @@ class FakeSpark:
             columns = dict(re.findall(r"`([^`]*)` (\w+)", statement))
             is_delta = "USING delta" in statement
             if not is_delta:  # it has no smaller integers
-                columns = {one: kind.replace("int16", "int32") for one, kind in columns.items()}
+                columns = {one: re.sub("^int(8|16)$", "int32", kind) for one, kind in columns.items()}
             table = self.tables[name] = Table(is_delta, columns, properties)
             if is_delta:
                 table.commit("CREATE TABLE", {})
@@ -195,16 +201,23 @@ class FakeSpark:
         ]
 
     def _merge(self, name: str, statement: str) -> list[Mapping[str, Any]]:
-        conf, table = self.conf, self.tables[name]
         self.before_merge()
+        self._commit_merge(name)
+        if self.commits_twice:
+            self._commit_merge(name)
+        self.after_merge()
+        return []
+
+    def _commit_merge(self, name: str) -> None:
+        conf, table = self.conf, self.tables[name]
         newest = table.newest
         application, number = conf.get(APPLICATION), int(conf.get(NUMBER, -1))
         known = {} if newest is None else dict(newest.transactions)
         if application is not None and known.get(application, -1) >= number:
-            return []  # as Delta does, without an error
+            return  # as Delta does, without an error
         assert self.source is not None
         if table.is_delta and application is None and not self.source.num_rows:
-            return []  # Delta commits nothing then
+            return  # Delta commits nothing then
         rows = table.rows
         for one in self.source.to_pylist():
             rows.pop(one["id"], None)
@@ -216,8 +229,6 @@ class FakeSpark:
             table.versions[-1] = replace(table.versions[-1], transactions=known | {application: number})
         if self.compacts:
             table.commit("OPTIMIZE", rows, table.versions[-1].said)
-        self.after_merge()
-        return []
 
     def _properties(self, conf: Mapping[str, str]) -> dict[str, str]:
         return {key.removeprefix(PROPERTY): value for key, value in conf.items() if key.startswith(PROPERTY)}

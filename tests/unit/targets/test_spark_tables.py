@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -150,6 +152,136 @@ def test_a_driver_that_dies_after_the_merge_leaves_the_foreign_commit_to_the_nex
     scene.spark.before_merge = scene.spark.after_merge = lambda: None
     with pytest.raises(MaterializeError, match="before it was committed"):
         scene.apply(batch(1, TWO))
+
+
+@both
+def test_a_merge_that_the_library_commits_twice_is_one_batch_or_an_error(kind: str) -> None:
+    scene = Scene(kind)
+    scene.apply(batch(0, ONE))
+    scene.spark.commits_twice = True
+    if kind == "delta":  # its number of the transaction leaves the second commit out
+        assert scene.apply(batch(1, TWO))
+        assert scene.table.rows == {1: "a", 2: "b"}
+        return
+    for _ in range(2):
+        with pytest.raises(MaterializeError, match=r"operation overwrite .* before it was committed"):
+            scene.apply(batch(1, TWO))
+        scene.spark.commits_twice = False
+
+
+OTHERS = ("rows", "compaction")
+
+
+@both
+@given(
+    steps=st.lists(
+        st.tuples(
+            st.lists(st.sampled_from(OTHERS), max_size=2),
+            st.lists(st.sampled_from(OTHERS), max_size=2),
+            st.sampled_from(["applied", "died", "lost", "twice"]),
+            st.lists(st.sampled_from(OTHERS), max_size=2),
+        ),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_commits_of_others_around_and_under_batches_are_found_or_harmless(
+    kind: str, steps: list[tuple[list[str], list[str], str, list[str]]]
+) -> None:
+    """A step: commits before a batch and under its MERGE, how that ends, and commits after it."""
+    scene, is_right = Scene(kind), True
+    scene.apply(batch(0, []))
+
+    def others(names: list[str]) -> None:
+        nonlocal is_right
+        for name in names:
+            is_right &= name == "compaction"
+            scene.foreign(None if name == "rows" else COMPACTION[kind])
+
+    for number, (before, under, end, later) in enumerate(steps, 1):
+        others(before)
+        _fail_once(scene.spark, end, partial(others, under))
+        changes = [(number, f"row {number}", "+U")]
+        try:
+            try:
+                scene.apply(batch(number, changes))
+            except Death:
+                scene.apply(batch(number, changes))
+        except MaterializeError:
+            is_right &= end != "twice" or kind == "delta"
+            assert not is_right
+            with pytest.raises(MaterializeError):
+                scene.apply(batch(number, changes))
+            return
+        assert is_right
+        assert scene.table.rows == {each: f"row {each}" for each in range(1, number + 1)}
+        others(later)
+
+
+def _fail_once(spark: FakeSpark, end: str, under: Callable[[], None]) -> None:
+    """Let the next MERGE have commits under it, and end in a way."""
+    done = list[str]()
+
+    def before() -> None:
+        spark.commits_twice = end == "twice" and not done
+        if not done:
+            under()
+
+    def after_it() -> None:
+        if not done and end in ("died", "lost"):
+            done.append(end)
+            raise Death if end == "died" else RuntimeError("the answer was lost")
+        done.append(end)
+
+    spark.before_merge, spark.after_merge = before, after_it
+
+
+@both
+def test_the_values_of_a_merge_go_to_the_columns_of_their_names(kind: str) -> None:
+    scene = Scene(kind)
+    scene.apply(batch(0, ONE))
+    [*_, merge] = (one for one in scene.spark.statements if one.startswith("MERGE"))
+    assert "UPDATE SET t.`id` = s.`id`, t.`na%me` = s.`na%me` WHEN" in merge
+    assert merge.endswith("INSERT (`id`, `na%me`) VALUES (s.`id`, s.`na%me`)")
+
+
+@both
+def test_columns_in_another_order_are_refused_where_a_rename_leaves_no_commit(kind: str) -> None:
+    scene = Scene(kind)
+    scene.apply(batch(0, ONE))
+    scene.table.columns = dict(reversed(scene.table.columns.items()))
+    table = KINDS[kind].in_session(scene.spark)
+    if kind == "delta":  # a rename would be in its log
+        table.check_existing(COLUMNS, ["id"])
+        assert scene.apply(batch(1, TWO))
+        return
+    for refused in (lambda: scene.apply(batch(1, TWO)), lambda: table.check_existing(COLUMNS, ["id"])):
+        with pytest.raises(MaterializeError, match=r"order id, na%me, and .* order na%me, id\. .*AFTER"):
+            refused()
+    assert scene.table.rows == {1: "a"}
+    scene.table.columns = {"of another": "int64", **dict(reversed(scene.table.columns.items()))}
+    assert scene.apply(batch(1, TWO))
+
+
+@both
+def test_an_integer_that_becomes_wider_is_followed_if_the_table_has_one_type_for_both(kind: str) -> None:
+    target, widened = KINDS[kind], list[ColumnChange]()
+    for old, new in ((pa.int8(), pa.int16()), (pa.int16(), pa.int32()), (pa.int32(), pa.int64())):
+        widened.append(ColumnChange(widened=(Widening("na%me", old, new),)))
+    for change in widened if kind == "delta" else widened[2:]:
+        with pytest.raises(SchemaError, match=r"'na%me' .* has to become int"):
+            target.check_change(change)
+    if kind == "delta":
+        return
+    scene = Scene(kind)
+    for number, type_ in enumerate((pa.int8(), pa.int16(), pa.int32())):
+        columns = pa.schema([("id", pa.int64()), ("na%me", type_)])
+        rows = LastRows(("id",), columns).schema.empty_table()
+        change = widened[number - 1] if number else ColumnChange()
+        target.check_change(change)
+        assert scene.apply(Batch(QUERY, number, ("id",), rows, change))
+        assert not scene.apply(Batch(QUERY, number, ("id",), rows, change))
+    assert scene.table.columns["na%me"] == "int32"
 
 
 @both
