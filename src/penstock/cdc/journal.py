@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from penstock.errors import MaterializeError, StateError
 from penstock.security.location import without_secrets
-from penstock.state.files import Files, open_files
+from penstock.state.files import TEMPORARY, Files, open_files
 
 _FORMAT = 1
 _QUERY, _COLUMNS, _BATCHES = "query.json", "columns", "batches"
@@ -187,8 +187,11 @@ class Journal:
         """Delete what no batch from this one on needs. Spark may still repeat this one."""
         kept = set()
         for name in self._files.names(_BATCHES):
-            if _number(name) < batch_id - _KEPT_BATCHES:
+            number = _number(name)
+            if number < batch_id - _KEPT_BATCHES:
                 self._files.delete(f"{_BATCHES}/{name}")
+            elif name != f"{number}.json":
+                continue  # a driver has died while it wrote this file, or is writing it now
             elif (written := self._read(f"{_BATCHES}/{name}")) is not None:
                 kept |= {one[name] for one in written["tables"].values() for name in ("columns", "applied")}
         for name in self._files.names(_COLUMNS):
@@ -266,8 +269,9 @@ def _content(state: TableState | None) -> tuple[int, str | None] | None:
 
 
 def _number(name: str) -> int:
-    stem = name.removesuffix(".json")
-    return int(stem) if stem.isdecimal() else 1 << 62  # not ours, or not complete
+    """Return the batch of a file, also of one that is not complete."""
+    stem = name.partition(TEMPORARY)[0].removesuffix(".json")
+    return int(stem) if stem.isdecimal() else 1 << 62  # not ours
 
 
 def _columns_as(one: TableColumns) -> dict[str, Any]:

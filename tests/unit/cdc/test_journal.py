@@ -9,6 +9,7 @@ import pytest
 
 from penstock.cdc.journal import Decided, Journal, TableColumns, TableState
 from penstock.errors import MaterializeError, StateError
+from penstock.state.files import TEMPORARY
 
 QUERY = "4f5c1d3e-query"
 
@@ -138,6 +139,21 @@ def test_old_files_go_but_each_kept_batch_can_be_repeated(journal: Journal) -> N
         journal.decide(batch_id, decided(number=batch_id, table=now))
         journal.sweep(batch_id)
     assert [one.name for one in Path(journal.location, "columns").iterdir()] == ["9.json"]
+
+
+def test_a_file_that_a_dead_driver_has_begun_stops_no_batch(journal: Journal, tmp_path: Path) -> None:
+    journal.before(QUERY, 0)
+    journal.decide_columns(0, {"goods": columns()})
+    batches = tmp_path / "state" / "batches"
+    batches.mkdir()
+    begun = [batches / f"{name}{TEMPORARY}0a1b2c3d" for name in ("0.json", "9.json")]
+    for file, content in zip(begun, (b"", b'{"format": 1, "tab'), strict=True):
+        file.write_bytes(content)
+    for batch_id in range(9):
+        journal.before(QUERY, batch_id)
+        journal.decide(batch_id, decided(number=batch_id))
+        journal.sweep(batch_id)
+    assert [file.exists() for file in begun] == [False, True]
 
 
 def test_a_table_that_was_left_out_keeps_its_columns(journal: Journal) -> None:
