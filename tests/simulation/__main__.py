@@ -87,16 +87,22 @@ def _run_one(plan: Plan) -> int:
 
 
 def _look_for_mutants(count: int) -> int:
-    found = []
+    """Run the history that each mutant names. Look in so many others for what breaks a harmless one."""
+    wrong = 0
     with simulation():
         for mutant in MUTANTS:
-            seed = first_kill(
-                mutant, range(count), lambda each: run_plan(plan_of(each)).violation is not None
-            )
-            found.append(seed)
-            _print(f"{'not found' if seed is None else f'seed {seed}':>10}  {mutant.name}")
-    _print(f"{len(found) - found.count(None)} of {len(found)} mutants found in {count} histories each.")
-    return int(None in found)
+            plans = [mutant.history] if mutant.history else map(plan_of, range(count))
+            found = first_kill(mutant, plans, lambda plan: run_plan(plan).violation is not None)
+            is_right = (found is None) == bool(mutant.harmless)
+            wrong += not is_right
+            said = "not found" if found is None else "found" if mutant.seed is None else f"seed {found.seed}"
+            _print(f"{said:>10}  {mutant.name}{'' if is_right else ': NOT AS EXPECTED'}")
+    harmless = sum(bool(each.harmless) for each in MUTANTS)
+    _print(
+        f"{len(MUTANTS)} mutants, {harmless} of them harmless: {wrong} not as expected. "
+        f"{count} histories for each that is harmless."
+    )
+    return int(wrong > 0)
 
 
 def _print(text: str) -> None:
@@ -111,7 +117,9 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seed", type=int, help="run the history of this seed, and print its trace")
     parser.add_argument("--plan", help="run a plan that a failure printed, and print its trace")
-    parser.add_argument("--mutants", type=int, help="look for each mutant in so many histories")
+    parser.add_argument(
+        "--mutants", type=int, help="find each mutant; so many histories for one that is harmless"
+    )
     given = parser.parse_args()
     if given.mutants is not None:
         return _look_for_mutants(given.mutants)

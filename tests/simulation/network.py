@@ -17,7 +17,7 @@ from typing import Any
 from kafka.errors import IncompatibleBrokerVersion
 
 from penstock.client.net.connection import PendingResponse
-from penstock.client.net.error_codes import COORDINATOR_LOAD_IN_PROGRESS
+from penstock.client.net.error_codes import COORDINATOR_LOAD_IN_PROGRESS, DUPLICATE_SEQUENCE_NUMBER
 from penstock.client.transactions.append import ProducerSession, _record_batch, write_record_batch
 from penstock.client.transactions.steps import TransactionProtocol, Transactions
 from penstock.errors import PenstockError
@@ -258,6 +258,7 @@ class Process(SinkClient):
         self.network = network
         self.name = name
         self.is_dead = False
+        self._told_open: set[str] = set()
 
     def send(self, request: Any, node_id: int, timeout_ms: int | None = None) -> PendingResponse:
         network = self.network
@@ -272,9 +273,8 @@ class Process(SinkClient):
         except IncompatibleBrokerVersion as error:
             pending.fail(error)
             return pending
-        for kind in (Kind.LATE, Kind.AGAIN):
-            if kind in faults:
-                network.keep_for_later(request, version, node_id, faults[kind])
+        for kind in (each for each in (Kind.LATE, Kind.AGAIN) if each in faults):
+            network.keep_for_later(request, version, node_id, faults[kind])
         is_decided = _is_abort(request) and must_be_committed(
             network.kafka, LOG, PREFIX, request.transactional_id, request.producer_id, request.producer_epoch
         )
@@ -283,6 +283,9 @@ class Process(SinkClient):
         response = network.serve(request, version, node_id, _action(faults))
         if is_decided and response is not None and not response.error_code:
             network.broken.append(f"{self.name} aborts {request.transactional_id}, which is decided")
+        if Kind.NO_OFFSET in faults and response is not None:
+            _forget_offsets(response)
+        self._watch_ids(request, response)
         network.say(f"{self.name} {_name(request)} {_told(request)} -> {_answer(response)}")
         self._die_if(Kind.KILL_AFTER in faults)
         if response is None:
@@ -290,6 +293,17 @@ class Process(SinkClient):
         else:
             pending.succeed(response)
         return pending
+
+    def _watch_ids(self, request: Any, response: Any) -> None:
+        """Note which tasks' transactions this process was told to be open: it must not take their ids."""
+        if _name(request) == "InitProducerId" and request.transactional_id in self._told_open:
+            self.network.broken.append(f"{self.name} takes {request.transactional_id}, which is in use")
+        is_told = _name(request) == "DescribeTransactions" and response is not None
+        for each in response.transaction_states if is_told else ():
+            is_of_task = TransactionNames(PREFIX).parse(each.transactional_id) is not None
+            self._told_open.discard(each.transactional_id)
+            if is_of_task and each.transaction_state == ONGOING:
+                self._told_open.add(each.transactional_id)
 
     def _die_if(self, dies: bool) -> None:
         if dies:
@@ -319,6 +333,13 @@ def _aims(request: Any) -> list[Aim]:
     if TransactionNames(PREFIX).parse(request.transactional_id or "") is not None:
         return [Aim.END if api == "EndTxn" else Aim.WRITE]
     return [Aim.DECISION if api == "EndTxn" else Aim.RECORD]
+
+
+def _forget_offsets(response: Any) -> None:
+    """Let the answer to a write say that the broker has had it before, and does not know its offset."""
+    for answered in (each for topic in response.responses for each in topic.partition_responses):
+        if not answered.error_code:
+            answered.error_code, answered.base_offset = DUPLICATE_SEQUENCE_NUMBER, -1
 
 
 def _is_abort(request: Any) -> bool:

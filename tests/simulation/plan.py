@@ -34,6 +34,7 @@ class Kind(str, Enum):
     OLD_CHECKPOINT = "the next start finds an older checkpoint"
     RECREATE = "the target topic is deleted and created again"
     CATCH = "the next batch that fails is passed over, as by foreachBatch that catches the error"
+    NO_OFFSET = "its write is done, and its broker answers that it has had it before, without its offset"
 
 
 class Aim(str, Enum):

@@ -10,11 +10,13 @@ import __future__
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
+
+from tests.simulation.plan import Plan, plan_of
 
 
 class Edit(NamedTuple):
@@ -32,14 +34,21 @@ class Mutant:
     Attributes:
         name: what the code does then.
         edits: the changes that make it.
-        seed: of a history that finds it; None: no history is known that does.
+        seed: of a history that finds it.
+        found_by: a history that finds it, if no seed is known that does.
         harmless: why no promise is broken, for a mutant that no history can find.
     """
 
     name: str
     edits: tuple[Edit, ...]
     seed: int | None = None
+    found_by: Plan | None = None
     harmless: str = ""
+
+    @property
+    def history(self) -> Plan | None:
+        """Return the history that finds it; None if it is harmless."""
+        return self.found_by if self.seed is None else plan_of(self.seed)
 
     @contextmanager
     def planted(self) -> Iterator[None]:
@@ -88,7 +97,7 @@ def plain_function(found: Any) -> FunctionType:
     return found
 
 
-def first_kill(mutant: Mutant, seeds: Sequence[int], fails: Callable[[int], bool]) -> int | None:
-    """Return the first of the seeds whose history finds a mutant; None if none does."""
+def first_kill(mutant: Mutant, plans: Iterable[Plan], fails: Callable[[Plan], bool]) -> Plan | None:
+    """Return the first of these histories that finds a mutant; None if none does."""
     with mutant.planted():
-        return next((seed for seed in seeds if fails(seed)), None)
+        return next((plan for plan in plans if fails(plan)), None)

@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 from penstock.errors import BatchOrderError, PenstockError, TransactionsInDoubtError
 from penstock.sink.exactly_once.by_hand import Resolution
-from penstock.sink.exactly_once.decision import Decision, DecisionStatus
+from penstock.sink.exactly_once.decision import Decision, DecisionStatus, Outcome
 from tests.simulation.checkpoints import Checkpoint, Checkpoints, Older
 from tests.simulation.claims import Claims
-from tests.simulation.judge import Violation
+from tests.simulation.judge import Violation, committed
 from tests.simulation.network import PARTITION_COUNT, QUERY, TARGET, Network, ignoring_errors
 from tests.simulation.plan import Kind
 from tests.simulation.worker import Driver
@@ -22,6 +22,7 @@ _OLDER = {
     1: Older(0, is_planned_again=True),
     2: Older(1, is_planned_again=False),
     3: Older(1, is_planned_again=True),
+    4: Older(0, is_planned_again=True, key_count=1, has_as_many_rows=True),
     5: Older(0, is_planned_again=True, key_count=2, has_as_many_rows=True),
     10: Older(1, is_planned_again=True, key_count=2, has_as_many_rows=True),
     30: Older(1, is_planned_again=True, has_as_many_rows=True),
@@ -97,8 +98,35 @@ class Users:
             tools = Driver(self._network, "operator").tools()
             self._network.say("THE USER LETS IT BE WRITTEN AGAIN")
             ignoring_errors(lambda: tools.resolve(QUERY, Resolution.WRITE_AGAIN))()
+        elif self._is_hidden(error):
+            self._look_and_decide(int(error.facts["batch_id"]))
         elif not self._has_gone_back:
             raise Violation(f"the replay is always the same, but: {error}")
+
+    def _is_hidden(self, error: TransactionsInDoubtError) -> bool:
+        """Return whether an outcome cannot be known: there is no witness, and the id has a later producer."""
+        transactional_id = error.facts.get("transactional_id")
+        found = self._network.kafka._state.transactions.ids.get(str(transactional_id))
+        decided = [
+            each
+            for decision in self._network.decisions()
+            for each in decision.with_outcome(Outcome.PENDING)
+            if each.identity.transactional_id == transactional_id and each.witness is None
+        ]
+        if found is None or not decided:
+            return False
+        ours = decided[0].identity
+        epochs = 1 if self._network.plan.is_v2 else 0
+        return found.producer_id != ours.producer_id or found.epoch > ours.producer_epoch + epochs
+
+    def _look_and_decide(self, batch_id: int) -> None:
+        """Look for the records of a batch in the target, as the message says, and resolve it."""
+        values = set(self._checkpoints.current.planned[batch_id].values)
+        seen = {value for at in range(PARTITION_COUNT) for value in committed(self._network, at)}
+        chosen = Resolution.TAKE_AS_WRITTEN if values <= seen else Resolution.WRITE_AGAIN
+        self._network.say(f"THE USER LOOKS INTO THE TARGET, AND DECIDES: {chosen.value}")
+        tools = Driver(self._network, "operator").tools()
+        ignoring_errors(lambda: tools.resolve(QUERY, chosen))()
 
     def _is_alone(self) -> bool:
         return sum(each.name == "query" for each in self._network.turns.actors) <= 1

@@ -95,9 +95,9 @@ def _find_out(
     if outcome is None:
         raise TransactionsInDoubtError(
             f"It is unknown whether transaction {committable} of {decision.where} is committed: its "
-            "coordinator has forgotten it, and its records are no longer in the log (deleted by retention, "
-            "or with their topic). The decision stays as it is and the query stops. Look for those records "
-            f"in the target. Then decide: `{names.resolving(decision.query_id, 'take-as-written')}` takes "
+            f"coordinator cannot tell any more, and {_no_witness(committable)}. The decision stays as it is "
+            "and the query stops. Look for those records in the target. Then decide: "
+            f"`{names.resolving(decision.query_id, 'take-as-written')}` takes "
             "the batch as written. The same with `--resolution write-again` lets the batch be written again.",
             query_id=decision.query_id,
             batch_id=decision.batch_id,
@@ -105,6 +105,12 @@ def _find_out(
             spark_partition_id=committable.spark_partition_id,
         )
     return outcome
+
+
+def _no_witness(committable: Committable) -> str:
+    if committable.witness is None:
+        return "no answer of a broker told the offset of one of its records"
+    return "its records are no longer in the log (deleted by retention, or with their topic)"
 
 
 def _coordinator_says(kafka: SinkTransactions, committable: Committable) -> Outcome | None:

@@ -7,6 +7,7 @@ import pickle
 from collections import Counter
 from collections.abc import Collection
 from contextlib import ExitStack
+from dataclasses import replace
 
 import pytest
 
@@ -131,6 +132,27 @@ def test_a_doubt_keeps_its_class_and_says_that_the_batch_is_decided() -> None:
         driver(cluster).commit(reports)
     observe(None)
     assert raised.value.facts["is_decided"] is True
+
+
+@pytest.mark.parametrize(
+    ("has_witness", "words"),
+    [
+        (True, "its records are no longer in the log"),
+        (False, "no answer of a broker told the offset of one of its records"),
+    ],
+)
+def test_a_doubt_says_why_the_log_cannot_tell_the_outcome(has_witness: bool, words: str) -> None:
+    cluster = SinkCluster()
+    report = run_task(cluster, driver(cluster).recover(), 0, 0)
+    assert report.committable is not None
+    if has_witness:
+        cluster.delete_target_records()
+    else:
+        report = replace(report, committable=replace(report.committable, witness=None))
+    observe(lambda step: cluster.expire("app-0-0") if step is Step.DECIDED else None)
+    with pytest.raises(TransactionsInDoubtError, match=f"coordinator cannot tell any more, and {words}"):
+        driver(cluster).commit([report])
+    observe(None)
 
 
 def test_no_error_before_the_decision_says_that_it_is_decided() -> None:
