@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -109,6 +109,8 @@ class FaultyRun:
         self._name = name
         self._kinds: list[tuple[str, str]] = []
         self.tally = Tally()
+        self.on_batch: Callable[[Tally], None] = lambda tally: None
+        """Called when a batch is done."""
 
     def run(self, count: int) -> Tally:
         """Run so many batches, and judge.
@@ -155,6 +157,7 @@ class FaultyRun:
         if proxies.disarm():
             self.tally.faults[strike.api, strike.fault] += 1
         self.tally.batches += 1
+        self.on_batch(self.tally)
 
     def _start(self, sink: SinkUnderTest, proxies: AnswerProxies, batch_id: int) -> bool:
         reports: list[TaskReport] = []
