@@ -76,6 +76,14 @@ def test_a_history_without_faults_needs_one_driver(is_v2: bool) -> None:
     assert result.drivers == 2  # the second one recovers at the end
 
 
+def test_tasks_speculate_in_a_history_without_faults() -> None:
+    """Then one start is enough, too."""
+    quiet = replace(QUIET, is_speculative=True)
+    results = [run_plan(replace(quiet, seed=seed)) for seed in range(4)]
+    assert [each.violation for each in results] == [None] * 4
+    assert any(" speculative" in line or ".speculative" in line for each in results for line in each.trace)
+
+
 def test_a_driver_may_die_at_requests_all_over_a_history() -> None:
     """At each request of it in the profile `usual`, at some of them in `quick`."""
     last = run_plan(SHORT).requests
