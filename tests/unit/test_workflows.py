@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,14 @@ def test_the_hooks_before_a_commit_are_checks_of_make() -> None:
     programs = {hook["entry"].split()[0].removeprefix(".venv/bin/") for hook in repository["hooks"]}
     assert programs == {"ruff", "codespell", "lint-imports"}
     assert all(f"$(BIN)/{each}" in MAKEFILE for each in programs)
+
+
+def test_files_that_are_not_checked_for_spelling_are_left_out_by_the_hook_too() -> None:
+    """The hook names each file, and codespell compares a pattern with the whole path then."""
+    tool = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["codespell"]
+    patterns = tool["skip"].split(",")
+    assert "*uplot.js" in patterns
+    assert [each for each in patterns if "." in each[1:] and not each.startswith("*")] == []
 
 
 def test_the_commands_for_agents_are_targets_of_make() -> None:
