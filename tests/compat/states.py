@@ -17,6 +17,7 @@ from unittest.mock import patch
 import pyarrow as pa
 
 from penstock.changelog.operators.aggregate import Aggregate
+from penstock.changelog.operators.append_join import AppendJoin
 from penstock.changelog.operators.base import Operator
 from penstock.changelog.operators.calls import parse_calls
 from penstock.changelog.operators.deduplicate import Deduplicate
@@ -109,6 +110,7 @@ def _kept() -> dict[str, Kept]:
         [(1, "a", None, None, "a", 1.5, "+I"), (0, "b", "b", 2, None, None, "+I")],
         [(1, "b", None, None, "b", 0.5, "-D"), (0, "a", "a", 3, None, None, "+I")],
     ]
+    pairs: list[list[Row]] = [[(*row[:-1], "+I") for row in batch] for batch in two_sides]
     rates: list[list[Row]] = [
         [
             (1, "a", None, None, 10, _at(0), None, "+I"),
@@ -137,6 +139,7 @@ def _kept() -> dict[str, Kept]:
         "deduplicate": Kept(Deduplicate(plain, ("k",), ("at",), "last"), plain, inserts),
         "top_n": Kept(TopN(plain, ("k",), (("v", True),), 2, "place"), plain, changes),
         "keep_values": Kept(KeepValues(plain, ("k",), ("at",)), plain, changes),
+        "append_join": Kept(AppendJoin(sides, names), sides, pairs),
         "join": Kept(Join(sides, "full", names), sides, two_sides),
         "join with a time to live": Kept(JoinWithTtl(sides, "left", names), sides, two_sides),
         "temporal_join": Kept(

@@ -7,18 +7,18 @@ and `union` change the numbers of tasks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.changelog.operators.base import Operator
+from penstock.changelog.operators.base import InParts, Operator
 from penstock.errors import RowError, StateError
 from penstock.security.location import without_secrets
 from penstock.spark._task_context import batch_of_task
 from penstock.spark.process.begin import begin_task
-from penstock.state.columns import hash_values, one_array, state_schema
+from penstock.state.columns import hash_columns, hash_values, one_array, state_schema
 from penstock.state.files import open_files
 from penstock.state.identity import Identity
 from penstock.state.manifest import InputDigest
@@ -32,7 +32,9 @@ PARTITION = "#partition"
 NOW_MS = "#now_ms"
 """The column with the time of the batch. It is always there, so that a time to live can be added later."""
 _ROWS_OUT = 50_000
-_MASK = 2**64 - 1
+_BYTES_OF_PART = 128 << 20
+"""What the rows of one part of a batch have, about, if the operator takes it in parts."""
+_MASK, _HALF = 2**64 - 1, np.uint64(32)
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,9 @@ class KeyedTask:
         """Return the rows out of one task. Raises RowError if the task has more than 2 GB in one column."""
         begin_task()
         try:
-            yield from self._run(_joined(batches))
+            received = list(batches)
+            # A task holds its whole batch: rows of one key may be anywhere in it, and their order decides.
+            yield from self._run(self._joined(received) if received else None)
         except (pa.ArrowInvalid, pa.ArrowCapacityError) as error:
             if "overflow" not in str(error) and not isinstance(error, pa.ArrowCapacityError):
                 raise
@@ -74,33 +78,57 @@ class KeyedTask:
                 "this batch was written. Read fewer records in a batch, or use more partitions."
             ) from error
 
+    def _joined(self, received: list[pa.RecordBatch]) -> pa.Table:
+        """Return the rows with one array for each column, so that no later step joins them again."""
+        rows = pa.Table.from_batches(received)
+        if isinstance(self.operator, InParts) and rows.nbytes >= _BYTES_OF_PART:
+            return rows
+        return rows.combine_chunks()
+
     def _run(self, rows: pa.Table | None) -> Iterator[pa.RecordBatch]:
         by_partition = {} if rows is None else _by_partition(rows)
         out = self._stateless(by_partition) if self.location is None else self._stateful(by_partition)
-        for table in out:
-            yield from table.combine_chunks().to_batches(max_chunksize=_ROWS_OUT)
+        for batches in out:
+            yield from batches
 
-    def _stateless(self, by_partition: dict[int, pa.Table]) -> Iterator[pa.Table]:
+    def _stateless(self, by_partition: dict[int, pa.Table]) -> Iterator[Iterable[pa.RecordBatch]]:
         nothing = state_schema(self.operator.kept_columns).empty_table()
         for rows in by_partition.values():
-            yield self.operator.step(
-                rows.select(self.columns.names).cast(self.columns), lambda _: nothing, 0
-            ).out
+            given = rows.select(self.columns.names).cast(self.columns)
+            yield _batches(self.operator.step(given, lambda _: nothing, 0).out)
 
-    def _stateful(self, by_partition: dict[int, pa.Table]) -> list[pa.Table]:
+    def _stateful(self, by_partition: dict[int, pa.Table]) -> list[Iterable[pa.RecordBatch]]:
         store, task = self._store_and_task()
         begun = store.begin(task)
-        out = []
+        out: list[Iterable[pa.RecordBatch]] = []
         for partition, all_columns in by_partition.items():
             now_ms = _now_ms(all_columns)
             rows = all_columns.select(self.columns.names).cast(self.columns)
             loaded = store.load(begun, partition)
             reading = SnapshotReader(loaded.snapshot, now_ms)
-            step = self.operator.step(rows, reading.find, now_ms)
-            store.save(begun, loaded, reading.to_keep(step.kept), _digest(rows), now_ms)
-            out.append(step.out)
+            if isinstance(self.operator, InParts):
+                operator = self.operator.of_batch(task.batch_id)
+                found, kept, digest = self._in_parts(operator, rows, reading, now_ms)
+            else:
+                step = self.operator.step(rows, reading.find, now_ms)
+                found, kept, digest = [_batches(step.out)], step.kept, _digest(rows)
+            store.save(begun, loaded, reading.to_keep(kept), digest, now_ms)
+            out += found
         store.finish(begun, by_partition.keys())
         return out
+
+    def _in_parts(
+        self, operator: InParts, rows: pa.Table, reading: SnapshotReader, now_ms: int
+    ) -> tuple[list[Iterable[pa.RecordBatch]], pa.Table, InputDigest]:
+        """Return the rows out of one partition, the rows to keep in the order of keys, and the digest."""
+        out: list[Iterable[pa.RecordBatch]] = []
+        kept, digest = [], InputDigest()
+        for part in filter(len, _parts(rows, self.operator.keys)):
+            batches, to_keep = operator.part(part, reading.find, now_ms)
+            out.append(batches)
+            kept.append(to_keep)
+            digest = _added(digest, _digest(part))
+        return out, pa.concat_tables(kept), digest
 
     def _store_and_task(self) -> tuple[StateStore, BatchTask]:
         location, found = self.location, batch_of_task()
@@ -140,11 +168,22 @@ def identity_of(operator: Operator, query_id: str, partition_count: int) -> Iden
     )
 
 
-def _joined(batches: Iterable[pa.RecordBatch]) -> pa.Table | None:
-    """Return the rows with one array for each column, so that no later step joins them again."""
-    # A task holds its whole batch: rows of one key may be anywhere in it, and their order decides the result.
-    received = list(batches)
-    return pa.Table.from_batches(received).combine_chunks() if received else None
+def _batches(rows: pa.Table) -> Iterator[pa.RecordBatch]:
+    yield from rows.combine_chunks().to_batches(max_chunksize=_ROWS_OUT)
+
+
+def _parts(rows: pa.Table, keys: Sequence[str]) -> Iterator[pa.Table]:
+    """Yield the rows by ranges of the hashes of their keys, in the order of these."""
+    count = 1 + rows.nbytes // _BYTES_OF_PART
+    if count == 1:
+        yield rows
+        return
+    batches = rows.to_batches()
+    highs = (hash_columns(pa.Table.from_batches([each]), keys).high for each in batches)
+    numbers = [(high >> _HALF) * np.uint64(count) >> _HALF for high in highs]
+    for number in range(count):
+        found = [each.filter(pa.array(of == number)) for each, of in zip(batches, numbers, strict=True)]
+        yield pa.Table.from_batches(found, rows.schema).combine_chunks()
 
 
 def _by_partition(rows: pa.Table) -> dict[int, pa.Table]:
@@ -166,3 +205,9 @@ def _digest(rows: pa.Table) -> InputDigest:
     """Return a digest that does not depend on the order of rows."""
     hashes = hash_values(rows)
     return InputDigest(rows.num_rows, int(hashes.high.sum()) & _MASK, int(hashes.low.sum()) & _MASK)
+
+
+def _added(one: InputDigest, other: InputDigest) -> InputDigest:
+    """Return the digest of the rows of two digests."""
+    high, low = one.high_sum + other.high_sum & _MASK, one.low_sum + other.low_sum & _MASK
+    return InputDigest(one.row_count + other.row_count, high, low)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.changelog.operators.append_join import AppendJoin
 from penstock.changelog.operators.base import Operator
 from penstock.changelog.operators.ordering import groups_of
 from penstock.state.columns import DELETED, KEY_HIGH, KEY_LOW, PART_HIGH, PART_LOW, Hashes, state_schema
@@ -40,8 +41,11 @@ class Running:
             return reading.find(keys)
 
         batch = pa.Table.from_pylist(list(rows), self.columns)
-        step = self.operator.step(batch, find, now_ms)
-        assert step.out.schema.equals(self.operator.out_columns)
+        operator = self.operator
+        if isinstance(operator, AppendJoin):
+            operator = operator.of_batch(len(self.snapshot.runs))
+        step = operator.step(batch, find, now_ms)
+        assert step.out.schema.equals(operator.out_columns)
         self.snapshot.runs.append(run_in_memory(self.snapshot.schema, reading.to_keep(step.kept)))
         step.out.validate(full=True)
         out: list[Row] = step.out.to_pylist()

@@ -7,9 +7,9 @@ again gives the same rows and the same state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -70,6 +70,20 @@ class Operator(Protocol):
 
     def step(self, batch: pa.Table, find: Find, now_ms: int) -> Step:
         """Return the result of one batch. `now_ms` is its time."""
+
+
+@runtime_checkable
+class InParts(Protocol):
+    """An operator that may take the rows of a batch in parts, each with all rows of its keys.
+
+    Its rows are made when they leave the task, after the state of the batch is saved.
+    """
+
+    def of_batch(self, batch_id: int) -> InParts:
+        """Return the operator for a batch."""
+
+    def part(self, batch: pa.Table, find: Find, now_ms: int) -> tuple[Iterator[pa.RecordBatch], pa.Table]:
+        """Return the rows that come of a part of a batch, and the rows to keep."""
 
 
 def with_nullable(columns: pa.Schema) -> pa.Schema:

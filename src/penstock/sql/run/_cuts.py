@@ -32,7 +32,7 @@ from penstock.sql.plan.operators import (
 )
 from penstock.sql.plan.rewrite import columns_of, every_node, nodes_in
 from penstock.sql.plan.traits import TraitsOf
-from penstock.sql.run._operators import times_to_live
+from penstock.sql.run._operators import is_append_join, times_to_live
 
 WINDOWS = "windows"
 """The name of the cut of windows of a changelog."""
@@ -50,7 +50,8 @@ _TOLD: dict[type, tuple[str, str]] = {
         "all rows of each group, because a row of the top may go. It grows with the rows that are there",
     ),
     RegularJoin: (
-        "Spark streams neither joins of changelogs nor outer joins without times",
+        "Spark streams neither joins of changelogs nor outer joins without times, and its state of inner "
+        "joins costs more",
         "all rows of both sides. It grows with the rows that are there",
     ),
     KeptValues: (
@@ -118,7 +119,8 @@ class Notes:
 
     `hops` are warnings of windows, `told` those of TO_CHANGELOG, `varying` those of functions that may give
     other values over a changelog. `drops_late_rows`: whether rows that are later than the watermark
-    are left out. `columns` has the columns of the plan by their names in Spark's SQL.
+    are left out. `has_endless_join`: whether a join keeps all append-only rows. `columns` has the columns of
+    the plan by their names in Spark's SQL.
     """
 
     reads: Reads = field(default_factory=dict)
@@ -127,6 +129,7 @@ class Notes:
     told: list[str] = field(default_factory=list)
     varying: list[str] = field(default_factory=list)
     drops_late_rows: bool = False
+    has_endless_join: bool = False
     columns: dict[str, str] = field(default_factory=dict)
 
 
@@ -151,6 +154,7 @@ def note_plan(
         if isinstance(node, Stateful) and not isinstance(node.operator, WITHOUT_CUT):
             notes.cuts.append(_cut(node, traits, script, ttl))
             notes.drops_late_rows |= isinstance(node.operator, _IN_TIME)
+            notes.has_endless_join |= is_append_join(node, ttl)
         elif isinstance(node, Window) and traits(node).is_stream and not has_slices(node):
             notes.hops += overlapping_windows_warning(node.spans.hops, _where(node.offset, script))
         elif isinstance(node, ToChangelog):

@@ -141,7 +141,7 @@ def add_plan(explanation: Explanation, frame: Any, reads: Sequence[Connector], n
         return
     if frame.isStreaming:
         explanation.add("State", [*own, *states(plan, notes.columns)] or ["none"])
-        explanation.add("Warnings", read_warnings(plan, reads))
+        explanation.add("Warnings", read_warnings(plan, reads, has_endless_join=notes.has_endless_join))
     explanation.add(_PLAN_OF_SPARK, plan.strip().splitlines())
 
 
@@ -203,13 +203,13 @@ def _until_of_join(line: str, names: Mapping[str, str]) -> str:
     return f"{', '.join(sides)}. Later rows are dropped"
 
 
-def read_warnings(plan: str, reads: Sequence[Connector]) -> list[str]:
-    """Return what a user should know about the input of a streaming query."""
+def read_warnings(plan: str, reads: Sequence[Connector], *, has_endless_join: bool = False) -> list[str]:
+    """Return what a user should know about the input of a streaming query, and its endless joins."""
     found = []
     ends = bool(reads) and all(each.is_bounded for each in reads)
     if ends and "EventTimeWatermark" in plan and _WINDOWS.search(plan):
         found.append("the tables are bounded: windows that no later record closes are not written.")
-    if _ENDLESS_JOIN.search(plan):
+    if has_endless_join or _ENDLESS_JOIN.search(plan):
         found.append(
             "a join keeps all rows of both sides, so its state grows without an end: no conditions bound the "
             "WATERMARK columns of both by each other. SET 'table.exec.state.ttl' = '...' forgets rows that "

@@ -11,6 +11,7 @@ from typing import Any
 from penstock import changelog
 from penstock.changelog.row_kinds import ROW_KIND
 from penstock.options.values import parse_duration_ms
+from penstock.spark.append_join import append_join
 from penstock.spark.gathered import aggregate_gathered
 from penstock.spark.kept_values import keep_values
 from penstock.spark.native import rows_may_come_again
@@ -19,7 +20,7 @@ from penstock.spark.window_join import window_join, window_totals
 from penstock.sql.emit.select import short
 from penstock.sql.emit.spark_sql import FrameNode
 from penstock.sql.plan.hidden import KIND
-from penstock.sql.plan.nodes import MarkedWindows, PlainTimes, Stateful, TimedChanges, Watermark
+from penstock.sql.plan.nodes import Changelog, MarkedWindows, PlainTimes, Stateful, TimedChanges, Watermark
 from penstock.sql.plan.operators import (
     END_OF,
     START_OF,
@@ -99,6 +100,8 @@ def _operated(node: Stateful, frames: Sequence[Any], state: str, ttl: str | None
     if isinstance(operator, WindowTotals):
         shown = [label for label, _ in node.columns if label not in dict(operator.calls)]
         return window_totals(frames[0], shown, operator.keys, dict(operator.calls))
+    if isinstance(operator, RegularJoin) and is_append_join(node, ttl):
+        return append_join(frames[0], frames[1], dict(operator.on), state=state)
     found = _run(operator, list(map(_kinds_in, frames)), state, ttl)
     return (
         found.drop(ROW_KIND) if isinstance(operator, _OF_INSERTS) else found.withColumnRenamed(ROW_KIND, KIND)
@@ -172,6 +175,13 @@ def times_to_live(operator: Operator, ttl: str | None) -> list[str | None]:
         own = operator.ttls
     given = [ttl if each is None else each for each in own]
     return [None if each is None or not parse_duration_ms(each) else each for each in given]
+
+
+def is_append_join(node: Stateful, ttl: str | None) -> bool:
+    """Return whether a node is an inner join of rows that never go, of which it forgets none."""
+    operator, is_append = node.operator, node.changelog is Changelog.APPEND
+    is_inner = isinstance(operator, RegularJoin) and operator.how == "inner"
+    return is_inner and is_append and times_to_live(operator, ttl) == [None, None]
 
 
 def _order(columns: tuple[tuple[str, bool], ...]) -> list[str]:

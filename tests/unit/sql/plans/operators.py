@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.changelog.operators.aggregate import Aggregate
+from penstock.changelog.operators.append_join import AppendJoin
 from penstock.changelog.operators.base import Operator
 from penstock.changelog.operators.calls import parse_calls
 from penstock.changelog.operators.deduplicate import Deduplicate
@@ -47,6 +48,7 @@ from penstock.sql.plan.operators import (
     WindowJoin,
     WindowTotals,
 )
+from penstock.sql.run._operators import is_append_join
 from penstock.types import ROW_KIND
 
 _TYPES = {
@@ -94,7 +96,8 @@ def operator_of(node: Stateful, *, only_inserts: bool) -> Operator:  # noqa: C90
         case KeptValues():
             return KeepValues(columns, operator.keys, operator.values)
         case RegularJoin():
-            return _join(operator, node.inputs)
+            made = _join(operator, node.inputs)
+            return _append_join(made) if is_append_join(node, None) else made
         case Normalization():
             return Normalize(columns, operator.keys, ("__offset",), source="__partition")
         case OverRows():
@@ -131,6 +134,14 @@ def _join(operator: RegularJoin, inputs: Sequence[Input]) -> Join:
         names += [(field.name, (RIGHT + field.name,)) for field in right]
     how: Any = operator.how
     return Join(pa.schema([pa.field(SIDE, pa.int8()), *keys, *of_sides]), how, tuple(names), operator.on)
+
+
+def _append_join(join: Join) -> AppendJoin:
+    keys = [each for pair in join.on for each in pair]
+    names = tuple(each for each in join.names if each[0] not in keys) or join.names
+    read = {source for _, (source,) in names}
+    columns = [each for each in join.columns if each.name in read or each.name in (SIDE, *join.keys)]
+    return AppendJoin(pa.schema(columns), names, join.on)
 
 
 def pairs_of_windows(operator: WindowJoin, inputs: Sequence[Input]) -> PairsOfWindows:

@@ -7,7 +7,9 @@ equal time of one side for an equal time of both, and drops late rows before eac
 
 Invariant: Spark knows the watermarks of two sides only if both are bounded by a condition that compares their
 watermark columns, plus a constant. Then Flink has an interval join too. In all other joins of streams every
-row is kept, as in Flink's regular join.
+row is kept, as in Flink's regular join. In an INSERT that is the work of penstock's operator, whose rows cost
+less than those of Spark's state. Spark joins what it does not take: groups, nested columns, and keys of two
+types. It also joins in a DataFrame that a user starts: that one has its state in the user's checkpoint.
 """
 
 from __future__ import annotations
@@ -18,7 +20,18 @@ from penstock.sql.passes.context import PassContext
 from penstock.sql.passes.engine.groups import marked
 from penstock.sql.passes.engine.inputs import ZERO, input_with, labelled
 from penstock.sql.plan.expressions import Call, Column, Expression, Literal
-from penstock.sql.plan.nodes import Changelog, Filter, Input, Join, JoinKind, Node, PlainTimes, Scan, Stateful
+from penstock.sql.plan.nodes import (
+    Aggregate,
+    Changelog,
+    Filter,
+    Input,
+    Join,
+    JoinKind,
+    Node,
+    PlainTimes,
+    Scan,
+    Stateful,
+)
 from penstock.sql.plan.operators import RegularJoin
 from penstock.sql.plan.rewrite import columns_in, columns_of, nodes_in
 from penstock.sql.plan.types import BOOLEAN, INTEGERS, spark_text
@@ -27,6 +40,13 @@ _HARMLESS = ("<", "<=", ">", ">=", "BETWEEN", "<>")
 """Comparisons that only let Spark keep a row for longer, beside those that bound the watermark columns."""
 _COMPARISONS = ("=", "<", "<=", ">", ">=", "BETWEEN")
 _NESTED = ("array", "map", "struct")
+_KEPT = (
+    *INTEGERS,
+    *("FLOAT", "DOUBLE", "DECIMAL", "BOOLEAN"),
+    *("STRING", "CHAR", "VARCHAR", "BYTES", "BINARY", "VARBINARY"),
+    *("DATE", "TIMESTAMP", "TIMESTAMP_LTZ"),
+)
+"""The types of columns that the operator keeps."""
 Pair = tuple[Column, Column]
 """The watermark columns of the left and of the right side that bound each other."""
 
@@ -42,12 +62,26 @@ def join(node: Join, context: PassContext) -> Node:
             return _stateful(node, context)
         pair = bounding_times(node, context)
         is_of_spark = node.kind is JoinKind.INNER and not node.ttls and context.ttl is None
-        if pair is None and not is_of_spark:
+        if pair is None and not (is_of_spark and _is_for_spark(node, context)):
             return _stateful(node, context)
         _check_ttls(node, context)
         return _native(node, pair, context)
     _check_ttls(node, context)
     return _of_static(node, context)
+
+
+def _is_for_spark(node: Join, context: PassContext) -> bool:
+    """Return whether a user starts a join, or the operator does not take its rows, a column or a key."""
+    sides = (node.left, node.right)
+    if not context.is_insert or any(isinstance(each, Aggregate) for side in sides for each in nodes_in(side)):
+        return True
+    if any(each.type.name not in _KEPT for side in sides for each in columns_of(side)):
+        return True
+    pairs = [(one.type, other.type) for one, other, _ in equal_values(node)]
+    return any(
+        spark_text(one) != spark_text(other) and not {one.name, other.name} <= {*INTEGERS}
+        for one, other in pairs
+    )
 
 
 def _of_windows(node: Join, context: PassContext) -> Join:

@@ -1,0 +1,49 @@
+"""The inner join of two append-only inputs, for SQL: over DataFrames.
+
+Runs in the user's program, on Spark classic and Connect. Invariant: its rows are those of `join`, and only
+come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pyspark.sql.types import StructType
+
+from penstock.changelog.operators.append_join import AppendJoin
+from penstock.changelog.operators.join import KEY, SIDE
+from penstock.spark._both_sides import both_sides, out_fields, pairs_of
+from penstock.spark._keyed_frame import apply, arrow
+from penstock.spark.native import check_rows_come_once
+from penstock.spark.quoting import quoted
+from penstock.state.snapshot import Lifetime
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def append_join(left: DataFrame, right: DataFrame, on: Mapping[str, str], *, state: str) -> DataFrame:
+    """Return the pairs of rows with equal keys.
+
+    Args:
+        left: rows each of which comes once. A column of row kinds is not looked at.
+        right: others.
+        on: the left and the right name of each column that is equal.
+        state: the folder of the operator.
+
+    Returns:
+        The columns of both sides but those of `on`, or these if there are no others.
+
+    Raises:
+        SchemaError: a column is nested, or both sides have it.
+    """
+    for side in (left, right):
+        check_rows_come_once(side, "join")
+    both, named = both_sides(left, right, on, "inner")
+    names = tuple(each for each in named if each[0] not in (*on, *on.values())) or named
+    keys = [name for name in both.columns if name.startswith(KEY)]
+    both = both.selectExpr(*map(quoted, (SIDE, *keys, *(source for _, (source,) in names))))
+    operator = AppendJoin(arrow(both.schema), names, pairs_of(on))
+    lifetime = Lifetime(remembers_deleted=False)
+    return apply(both, operator, StructType(out_fields(both, names)), state, None, lifetime)

@@ -1,0 +1,188 @@
+"""`append_join` against nested loops over the rows of both sides, alone and as a task with its state."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.changelog.operators import append_join
+from penstock.changelog.operators.append_join import AppendJoin
+from penstock.errors import StateError
+from penstock.spark import _keyed_task
+from penstock.spark._keyed_task import NOW_MS, PARTITION, KeyedTask, identity_of
+from penstock.spark._planning import PlanWriter
+from penstock.spark._task_context import BatchTask
+from penstock.state import store
+from penstock.state.columns import Hashes, state_schema
+from penstock.state.snapshot import Lifetime
+from tests.examples import examples
+from tests.unit.changelog.running import Row, Running
+
+COLUMNS = pa.schema(
+    [
+        ("#side", pa.int8()),
+        ("#key 0", pa.float64()),
+        ("#key 1", pa.string()),
+        ("#left a", pa.string()),
+        ("#right b", pa.int64()),
+    ]
+)
+NAMES = (("a", ("#left a",)), ("b", ("#right b",)))
+JOIN = AppendJoin(COLUMNS, NAMES)
+SENT = pa.schema([*COLUMNS, (PARTITION, pa.int32()), (NOW_MS, pa.int64())])
+_PAIRS_OF_A_SLICE, _BYTES_OF_A_PART = 3, 400
+
+
+def rows_of(chance: random.Random, count: int) -> list[Row]:
+    """Return rows of few keys, so that some are equal, some have many partners and some have no key."""
+    return [_row(chance.randint(0, 1), chance) for _ in range(count)]
+
+
+def _row(side: int, chance: random.Random) -> Row:
+    key = chance.choice([None, 0.0, -0.0, 1.5, float("nan")])
+    row = {
+        "#side": side,
+        "#key 0": key,
+        "#key 1": chance.choice(["x", "y"]),
+        "#left a": None,
+        "#right b": None,
+    }
+    value = chance.choice([None, 7, 8])
+    return {**row, "#right b": value} if side else {**row, "#left a": None if value is None else str(value)}
+
+
+def pairs(rows: Sequence[Row]) -> Counter[tuple[Any, Any]]:
+    """Return the join by nested loops. As in Spark, NaN equals NaN and 0.0 equals -0.0."""
+
+    def keys(row: Row) -> Any:
+        number = row["#key 0"]
+        return None if number is None else (str(number + 0.0), row["#key 1"])
+
+    return Counter(
+        (one["#left a"], other["#right b"])
+        for one in rows
+        for other in rows
+        if (one["#side"], other["#side"]) == (0, 1) and keys(one) is not None and keys(one) == keys(other)
+    )
+
+
+def cut(chance: random.Random, rows: Sequence[Row], count: int) -> list[Sequence[Row]]:
+    edges = sorted([0, *(chance.randint(0, len(rows)) for _ in range(count - 1)), len(rows)])
+    return [rows[first:last] for first, last in itertools.pairwise(edges)]
+
+
+@settings(max_examples=examples(60))
+@given(seed=st.integers(0, 100_000), length=st.integers(0, 40), batches=st.sampled_from([1, 4, 40]))
+def test_each_pair_comes_once_in_any_micro_batches(seed: int, length: int, batches: int) -> None:
+    chance = random.Random(seed)
+    rows, tested = rows_of(chance, length), Running(JOIN, COLUMNS)
+    found: Counter[tuple[Any, Any]] = Counter()
+    seen: list[Row] = []
+    for batch in cut(chance, rows, batches):
+        seen += batch
+        found.update((row["a"], row["b"]) for row in tested.step(batch))
+        assert found == pairs(seen)
+    assert len(tested.kept()) == sum(row["#key 0"] is not None for row in rows)
+
+
+@settings(max_examples=examples(20))
+@given(seed=st.integers(0, 100_000), batches=st.sampled_from([1, 4]))
+def test_a_task_takes_its_batch_in_parts_and_may_be_killed_at_each_batch(seed: int, batches: int) -> None:
+    """Each batch runs twice, in other orders: once it ends with its first rows, and then it counts."""
+    chance = random.Random(seed)
+    rows = rows_of(chance, 40)
+    found: Counter[tuple[Any, Any]] = Counter()
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_keyed_task, "_BYTES_OF_PART", _BYTES_OF_A_PART)
+        patch.setattr(append_join, "_MOST_PAIRS", _PAIRS_OF_A_SLICE)
+        for number, batch in enumerate(cut(chance, rows, batches)):
+            for attempt in range(2):
+                sent = [_sent(each) for each in cut(chance, chance.sample(batch, len(batch)), 3)]
+                out = _run(folder, number, 2 * number + attempt, sent, patch)
+                if not attempt:
+                    next(out, None)
+                    continue
+                for each in out:
+                    assert 0 < each.num_rows <= _PAIRS_OF_A_SLICE
+                    found.update((row["a"], row["b"]) for row in each.to_pylist())
+    assert found == pairs(rows)
+
+
+def _sent(rows: Sequence[Row]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([{**row, PARTITION: 0, NOW_MS: 1} for row in rows], SENT)
+
+
+def _run(
+    folder: str, number: int, run: int, sent: list[pa.RecordBatch], patch: pytest.MonkeyPatch
+) -> Iterator[pa.RecordBatch]:
+    """Return the rows of a task of a run of its own."""
+    plan = f"{run:02x}"
+    planned = PlanWriter(folder, plan, identity_of(JOIN, "", 1)).run()
+    patch.setattr(_keyed_task, "batch_of_task", lambda: BatchTask("query", f"run {run}", number, run))
+    patch.setattr(store, "_OPEN", {})
+    task = KeyedTask(
+        JOIN,
+        COLUMNS,
+        folder,
+        1,
+        Lifetime(remembers_deleted=False),
+        plan_id=plan,
+        plan_number=planned.number,
+        folder_id=planned.folder_id,
+        has_one_machine=True,
+    )
+    return task.run(sent)
+
+
+def test_a_batch_reads_the_kept_rows_of_the_other_side_alone() -> None:
+    """Otherwise each batch of a large side would read all rows of its keys."""
+    tested = Running(JOIN, COLUMNS)
+    key: Row = {"#key 0": 1.0, "#key 1": "x", "#left a": None, "#right b": None}
+    tested.step([{**key, "#side": 1, "#right b": number} for number in range(5)])
+    tested.step([{**key, "#side": 0, "#left a": "p"}])
+    asked: list[int] = []
+
+    def find(keys: Hashes) -> pa.Table:
+        rows = tested.snapshot.find(keys, 0)
+        asked.append(rows.num_rows)
+        return rows
+
+    batch = pa.Table.from_pylist([{**key, "#side": 1, "#right b": 9}], COLUMNS)
+    out = JOIN.of_batch(2).step(batch, find, 0).out
+    assert (asked, out.to_pylist()) == ([1], [{"a": "p", "b": 9}])
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_two_keys_with_one_hash_are_refused(is_kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def same(rows: pa.Table, _: object) -> Hashes:
+        ones = np.ones(rows.num_rows, np.uint64)
+        return Hashes(ones, ones)
+
+    monkeypatch.setattr(append_join, "hash_columns", same)
+    tested = Running(JOIN, COLUMNS)
+    key: Row = {"#key 1": "x", "#left a": "p", "#right b": None}
+    rows: list[Row] = [{**key, "#side": 0, "#key 0": 1.0}, {**key, "#side": 1, "#key 0": 2.0}]
+    if is_kept:
+        tested.step(rows[:1])
+    with pytest.raises(StateError, match="Two different keys have the same hash"):
+        tested.step(rows[1:] if is_kept else rows)
+
+
+def test_long_values_make_small_batches() -> None:
+    wide = [{"#side": 0, "#key 0": 1.0, "#key 1": "x", "#left a": "a" * 1_000_000, "#right b": None}]
+    rows = wide + [{**wide[0], "#side": 1, "#left a": None, "#right b": number} for number in range(200)]
+    batch = pa.Table.from_pylist(rows, COLUMNS)
+    nothing = state_schema(JOIN.kept_columns).empty_table()
+    out = list(JOIN.part(batch, lambda _: nothing, 0)[0])
+    assert max(each.nbytes for each in out) < 70_000_000
+    assert sum(each.num_rows for each in out) == 200
