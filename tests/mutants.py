@@ -92,6 +92,13 @@ MUTANTS = (
         ("tests/unit/relay",),
     ),
     Mutant(
+        "a continuous task writes after a start what it had read before",
+        "relay/loop.py",
+        "        self._read.clear()\n",
+        "",
+        ("tests/unit/relay",),
+    ),
+    Mutant(
         "a continuous task ends its transaction after offsets were refused",
         "relay/_pipeline.py",
         "if reply.error_code not in _CHANGED_NOTHING:",

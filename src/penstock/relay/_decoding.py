@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+
+import pyarrow as pa
 
 from penstock.client.fetch.requests import FetchedPartition
 from penstock.client.net import error_codes as codes
@@ -13,7 +16,7 @@ from penstock.relay.messages import Fetched
 from penstock.types import TopicPartition
 
 
-def decoded(
+def scanned(
     topic_partition: TopicPartition,
     at: int,
     fetched: FetchedPartition,
@@ -23,7 +26,33 @@ def decoded(
     read_committed: bool,
     raw_headers: bool,
 ) -> Fetched:
-    """Return the records that begin at offset `at`, as a list of Arrow batches.
+    """Return what a broker has sent from offset `at` on. Its `rows` are a function that decodes the records.
+
+    So where to read on is known, and asked for, before the work of decoding. Call the function once.
+
+    Raises:
+        CorruptBatchError: a length does not hold.
+    """
+    end = scan_batches(fetched.records, *topic_partition).next_offset
+    if end is None or end <= at:
+        return Fetched(topic_partition, codes.NO_ERROR, at)
+    decoder = RecordBatchDecoder(
+        *topic_partition,
+        starting_offset=at,
+        stopping_offset=end,
+        columns=columns,
+        read_committed=read_committed,
+        check_crcs=settings.check_crcs,
+        raw_headers=raw_headers,
+    )
+    rows = partial(_decoded, decoder, topic_partition, at, fetched, end)
+    return Fetched(topic_partition, codes.NO_ERROR, end, rows, len(fetched.records))
+
+
+def _decoded(
+    decoder: RecordBatchDecoder, topic_partition: TopicPartition, at: int, fetched: FetchedPartition, end: int
+) -> list[pa.RecordBatch]:
+    """Return the records as Arrow batches.
 
     Each response has all aborted transactions of its own range, so no decoder is kept between responses.
 
@@ -31,28 +60,16 @@ def decoded(
         CorruptBatchError: a checksum or a length does not hold.
         FetchError: the decoder disagrees with the batch headers.
     """
-    scanned = scan_batches(fetched.records, *topic_partition)
-    if scanned.next_offset is None or scanned.next_offset <= at:
-        return Fetched(topic_partition, codes.NO_ERROR, at)
-    decoder = RecordBatchDecoder(
-        *topic_partition,
-        starting_offset=at,
-        stopping_offset=scanned.next_offset,
-        columns=columns,
-        read_committed=read_committed,
-        check_crcs=settings.check_crcs,
-        raw_headers=raw_headers,
-    )
     rows = list(decoder.decode(fetched.records, fetched.aborted_transactions))
     if (rest := decoder.flush()) is not None:
         rows.append(rest)
-    if decoder.next_offset != scanned.next_offset:
+    if decoder.next_offset != end:
         raise FetchError(
             f"Decoding {topic_partition} from offset {at} ended at offset {decoder.next_offset}, but the "
-            f"batch headers end at {scanned.next_offset}. The transaction is aborted, so none of these "
+            f"batch headers end at {end}. The transaction is aborted, so none of these "
             "records was written. This is a defect of penstock; please report it.",
             topic=topic_partition.topic,
             partition=topic_partition.partition,
             offset=at,
         )
-    return Fetched(topic_partition, codes.NO_ERROR, scanned.next_offset, rows, len(fetched.records))
+    return rows

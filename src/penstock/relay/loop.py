@@ -1,9 +1,9 @@
 """The loop of one continuous task: read, fill a transaction, end it with the offsets, again.
 
 Runs on the executor. Pure: no I/O, time comes in as an argument, leaders through a function. `plan` returns
-the requests to send now, `answer` takes what came of one. So kills and lost, late and doubled answers are
-simulated (tests/unit/relay). What is promised as long as every other owner of the topic partitions runs
-this loop too:
+the requests to send now, `answer` takes what came of one, and `work` fills the transaction with what was
+read, while the brokers answer. So kills and lost, late and doubled answers are simulated (tests/unit/relay).
+What is promised as long as every other owner of the topic partitions runs this loop too:
 
 - Each record of the source takes effect in one committed transaction, in order within its topic partition.
 - When the loop was stopped, none of its transactions is open. After another end the next start of its ids
@@ -25,7 +25,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.client.net import error_codes as codes
 from penstock.client.net.backoff import doubled
@@ -66,7 +66,9 @@ _CURED_BY_A_START = frozenset(
 _FIRST_PAUSE_MS = 20
 _LONGEST_PAUSE_MS = 1_000
 _CALLS_SHARE = 8
-"""While a transaction is open, calls of the function may take this part of its time-out between two plans."""
+"""While a transaction is open, a call of the function may take this part of its time-out."""
+_READ_AHEAD = 2
+"""Nothing more is asked for while so many pieces of what was read wait. A piece is of one topic partition."""
 
 
 class Phase(Enum):
@@ -132,6 +134,13 @@ class LoopSettings:
     guarantee: DeliveryGuarantee = DeliveryGuarantee.EXACTLY_ONCE
 
 
+class Read(NamedTuple):
+    """What was read from one topic partition, and when. It is not decoded yet."""
+
+    fetched: Fetched
+    at_ms: int
+
+
 class Loop:
     """Decides what one task does next.
 
@@ -164,10 +173,8 @@ class Loop:
         self._pipeline: Pipeline | None = None
         self._reader = Reader({}, leader_of, 0)
         self._content = new_content()
-        self._read: deque[Fetched] = deque()
-        """What was read, and waits until the function may be called."""
-        self._called_ms = 0
-        """How long calls of the function have taken since the last plan."""
+        self._read: deque[Read] = deque()
+        """What was read, and waits for `work`."""
         self._longest_call_ms = 0
         self._filled: dict[TopicPartition, int] = {}
         self._filled_since_ms = 0
@@ -205,14 +212,11 @@ class Loop:
             self._plan_running(requests, self._pipeline, now_ms)
 
     def _plan_running(self, requests: list[Request], pipeline: Pipeline, now_ms: int) -> None:
-        self._called_ms = 0
         requests += pipeline.plan(now_ms, self._leader_of)
         if self._filled and self._is_due(now_ms) and pipeline.may_close:
             pipeline.close(self._content, self._filled, now_ms)
             self._content, self._filled = self._new_content(), {}
             requests += pipeline.plan(now_ms, self._leader_of)
-        if pipeline.is_empty and not self._is_stopping:
-            self._fill(now_ms)
         if self._may_read:
             requests += self._reader.plan(now_ms)
         if self._check_at_ms is not None and now_ms >= self._check_at_ms:
@@ -223,16 +227,47 @@ class Loop:
 
     @property
     def _may_read(self) -> bool:
-        """Return whether there is room for more. So a slow target holds the source back."""
-        if self._is_stopping or self._read:
-            return False
-        return self._content.size_bytes < self._settings.max_transaction_bytes
+        """Return whether there is room for more. So a slow target holds the source back.
+
+        While the last of what was read is decoded, the brokers look for what comes next.
+        """
+        return not self._is_stopping and len(self._read) < _READ_AHEAD and not self._is_full
+
+    @property
+    def _is_full(self) -> bool:
+        return self._content.size_bytes >= self._settings.max_transaction_bytes
 
     def _is_due(self, now_ms: int) -> bool:
         """Return whether to end the transaction: it is full or old, or nothing more is read until it is."""
-        old_at_ms = self._filled_since_ms + self._settings.commit_interval_ms
-        is_old = now_ms >= old_at_ms or self._reader.rests_until(old_at_ms)
-        return is_old or self._is_stopping or self._content.size_bytes >= self._settings.max_transaction_bytes
+        old_at_ms = self._old_at_ms
+        is_last = not self._read and self._reader.rests_until(old_at_ms)
+        return self._is_stopping or self._is_full or is_last or (now_ms >= old_at_ms and self._has_all)
+
+    @property
+    def _old_at_ms(self) -> int:
+        return self._filled_since_ms + self._settings.commit_interval_ms
+
+    @property
+    def _has_all(self) -> bool:
+        """Return whether the transaction holds all that was read before it was old, or cannot wait for it."""
+        return not self._read or self._read[0].at_ms > self._old_at_ms or not self._may_call
+
+    def work(self) -> bool:
+        """Fill the transaction with one piece of what was read. Return whether there was one.
+
+        Call it after each `plan`, when the requests are sent. If it has worked, plan again at once: answers
+        may have come meanwhile.
+        """
+        has_room = not self._is_stopping and not self._is_full
+        if self.phase is not Phase.RUNNING or not self._read or not has_room or not self._may_call:
+            return False
+        fetched, read_at_ms = self._read.popleft()
+        if not self._filled:
+            self._filled_since_ms = read_at_ms
+        took_ms = self._content.add(fetched.topic_partition, fetched.rows)
+        self._longest_call_ms = max(self._longest_call_ms, took_ms)
+        self._filled[fetched.topic_partition] = fetched.next_offset
+        return True
 
     def answer(self, request: Request, reply: Reply, now_ms: int) -> None:
         """Take what came of a request. A second answer, or one of an earlier start, changes nothing."""
@@ -246,7 +281,7 @@ class Loop:
 
     def _answer(self, request: Request, reply: Reply, now_ms: int) -> None:
         if isinstance(request, Fetch):
-            self._fetched(request, reply, now_ms)
+            self._read.extend(Read(each, now_ms) for each in self._reader.answer(request, reply, now_ms))
         elif isinstance(request, CheckPlan):
             self._checked(reply, now_ms)
         elif isinstance(request, TakeId):
@@ -274,7 +309,7 @@ class Loop:
         if self._may_read:
             due.append(self._reader.next_wakeup_ms())
         if self._filled and self._pipeline.may_close:
-            due.append(self._filled_since_ms + self._settings.commit_interval_ms)
+            due.append(self._old_at_ms)
         return min((each for each in due if each is not None), default=None)
 
     # ----- a start
@@ -336,27 +371,14 @@ class Loop:
 
     # ----- while it runs
 
-    def _fetched(self, request: Fetch, reply: Reply, now_ms: int) -> None:
-        self._read.extend(self._reader.answer(request, reply, now_ms))
-        self._fill(now_ms)
-
-    def _fill(self, now_ms: int) -> None:
-        while self._read and self._may_call:
-            fetched = self._read.popleft()
-            if not self._filled:
-                self._filled_since_ms = now_ms
-            took_ms = self._content.add(fetched.topic_partition, fetched.rows)
-            self._called_ms += took_ms
-            self._longest_call_ms = max(self._longest_call_ms, took_ms)
-            self._filled[fetched.topic_partition] = fetched.next_offset
-
     @property
     def _may_call(self) -> bool:
         """Return whether a call of the function cannot outlast the time-out of an open transaction."""
-        return self._pipeline is None or self._pipeline.is_empty or self._is_short(self._called_ms)
+        return self._pipeline is None or self._pipeline.is_empty or self._is_short
 
-    def _is_short(self, called_ms: int) -> bool:
-        return (called_ms + self._longest_call_ms) * _CALLS_SHARE <= self._settings.transaction_timeout_ms
+    @property
+    def _is_short(self) -> bool:
+        return self._longest_call_ms * _CALLS_SHARE <= self._settings.transaction_timeout_ms
 
     def _on_committed(self, transaction: Transaction) -> None:
         self.totals = transaction.totals
@@ -386,7 +408,7 @@ class Loop:
 
     def _with_function(self, what: str) -> str:
         """Name the function if it may be why a transaction was too old."""
-        if self._is_short(0):
+        if self._is_short:
             return what
         return (
             f"{what}; the longest call of the function took {self._longest_call_ms} ms, and "

@@ -143,14 +143,19 @@ class TargetRecords:
         return Totals(self._records_in, self._records_out, 1, self._bytes_in, self._bytes_out, *bad)
 
     def add(self, topic_partition: TopicPartition, rows: object) -> int:
-        """Add batches of records, as a list of Arrow batches with the columns that the maker needs.
+        """Add records.
+
+        Args:
+            topic_partition: they were read from.
+            rows: a function that decodes them to Arrow batches with the columns that the maker needs. It is
+                called once.
 
         Returns:
             How many milliseconds it took, which is mostly the time of the maker.
         """
         began_s = time.monotonic()
-        assert isinstance(rows, list)  # noqa: S101  # for mypy
-        for batch in rows:
+        assert callable(rows)  # noqa: S101  # for mypy
+        for batch in rows():
             self._records_in += batch.num_rows
             self._bytes_in += batch.get_total_buffer_size()  # `nbytes` takes 15 us
             for made in [batch] if self._maker is None else self._maker.records(batch):

@@ -1,8 +1,9 @@
 """Run one continuous task: send what its loop wants, and tell it what came of that.
 
 Runs on the executor. One thread works; the connections' IO threads only hand it answers. Memory is bounded by
-`max_transaction_bytes`, which the filling transaction may pass by one answer of each broker, for each lane
-and one more.
+`max_transaction_bytes`, which the filling transaction may pass by what one answer holds of one topic
+partition, for each lane and one more. In addition one answer of each broker waits, not decoded, and what one
+more answer holds of one topic partition.
 
 The offsets that were read are committed in the transaction of what was written, so each record takes effect
 once, even if this process is killed, or stands still while another attempt takes its place (see `loop`).
@@ -39,7 +40,7 @@ from penstock.client.transactions.steps import (
 from penstock.errors import PenstockError, TransactionError
 from penstock.options.config import DeliveryGuarantee
 from penstock.relay._connections import TaskConnections
-from penstock.relay._decoding import decoded
+from penstock.relay._decoding import scanned
 from penstock.relay._ends import error_of
 from penstock.relay.loop import End, Loop, LoopSettings
 from penstock.relay.messages import (
@@ -166,7 +167,9 @@ class ContinuousTask:
             now_ms = _now_ms()
             for request in loop.plan(now_ms):
                 self._send(request)
-            if not loop.has_ended:
+            if loop.work():
+                self._take_answers()
+            elif not loop.has_ended:
                 self._wait(loop.next_wakeup_ms(now_ms))
         if loop.outcome is not None and loop.outcome.end is not End.STOPPED:
             plan = self._plan
@@ -182,11 +185,15 @@ class ContinuousTask:
         wait_s = _POLL_S if wakeup_ms is None else min(_POLL_S, wakeup_ms / 1000 - time.monotonic())
         try:
             event = self._events.get(timeout=max(0.0, wait_s))
-            while True:
-                event()
-                event = self._events.get_nowait()
         except queue.Empty:
             return
+        event()
+        self._take_answers()
+
+    def _take_answers(self) -> None:
+        """Take the answers that are there."""
+        while not self._events.empty():
+            self._events.get_nowait()()
 
     def _abort(self) -> None:
         """Abort what is open, so that readers of the target do not wait for the broker's time-out."""
@@ -397,7 +404,7 @@ class ContinuousTask:
                 answers.append(Fetched(tp, fetched.error_code, at))
             elif fetched is not None and fetched.records:
                 answers.append(
-                    decoded(tp, at, fetched, plan.fetch, read_committed=plan.read_committed, **how)
+                    scanned(tp, at, fetched, plan.fetch, read_committed=plan.read_committed, **how)
                 )
         return Done(answers)
 

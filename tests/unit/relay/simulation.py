@@ -212,7 +212,8 @@ class Simulation:
                 return  # with its driver: only another plan starts it again
             self._at(self.now_ms + self.chance.randint(1, 200), lambda: self._retry(task))
         else:
-            task.stands_until_ms = self.now_ms + self.chance.choice([5, 100, 700, 3_000])
+            frozen_until_ms = self.now_ms + self.chance.choice([5, 100, 700, 3_000])
+            task.stands_until_ms = max(task.stands_until_ms, frozen_until_ms)
             self._at(task.stands_until_ms, lambda: self._pump(task))
             if self.chance.random() < 0.5:  # Spark takes it for dead
                 self._at(self.now_ms + self.chance.randint(1, 200), lambda: self._retry(task))
@@ -247,7 +248,10 @@ class Simulation:
             return
         for request in task.loop.plan(self.now_ms):
             self._send(task, request)
-        if (outcome := task.loop.outcome) is not None:
+        if task.loop.work():  # answers, kills and new plans come meanwhile
+            task.stands_until_ms = self.now_ms + self.chance.choice([0, 0, 1, 2, 5, 30])
+            self._at(task.stands_until_ms, lambda: self._pump(task))
+        elif (outcome := task.loop.outcome) is not None:
             task.is_alive = False
             assert outcome.end is not End.FAILED, outcome.what
             if outcome.end is End.STOPPED:

@@ -67,13 +67,17 @@ class Driver:
         """Let 5 ms pass, with so many records in each answer to a Fetch. Return what was sent."""
         self.now_ms += 5
         sent: list[Request] = []
-        while requests := self.loop.plan(self.now_ms):
+        is_going_on = True
+        while is_going_on:
+            requests = self.loop.plan(self.now_ms)
             sent += requests
             for request in requests:
                 if isinstance(request, self._kept_kinds):
                     self.kept.append(request)
                 else:
                     self.loop.answer(request, self.reply(request, records), self.now_ms)
+            has_worked = self.loop.work()
+            is_going_on = bool(requests) or has_worked
         self.sent += sent
         return sent
 
@@ -240,9 +244,92 @@ def test_a_slow_target_holds_the_source_back() -> None:
         assert driver.turn(records=9) == []
     last = fetched[-1].offsets[TOPIC_PARTITION]
     first = driver.loop.committed.get(TOPIC_PARTITION, 0)
-    assert last - first < 3 * 20 + 9  # one that is ended, one that is filled, and one answer
+    # One transaction that is ended and one that is filled, each with the end of an answer, one answer that
+    # waits, and one that was asked for before.
+    assert last - first < 2 * (20 + 9) + 2 * 9
     driver.answer(Done(TransactionIdentity("id-0", 1, 1)))
     assert Fetch in kinds(driver.turn(records=9))
+
+
+def test_the_next_fetch_goes_out_before_what_was_read_is_decoded() -> None:
+    called: list[int] = []
+
+    class Noted(Records):
+        def add(self, topic_partition: TopicPartition, rows: object) -> int:
+            called.append(len(driver.kept))
+            return super().add(topic_partition, rows)
+
+    driver = Driver(Fetch, new_content=Noted)
+    driver.turn()
+    for _ in range(5):
+        [fetch] = driver.kept
+        assert isinstance(fetch, Fetch)
+        at = fetch.offsets[TOPIC_PARTITION]
+        rows = [(0, at)]
+        driver.answer(Done([Fetched(TOPIC_PARTITION, codes.NO_ERROR, at + 1, rows, 1 << 20)]))
+        driver.turn()
+    assert called == [1] * 5
+    asked = [each.offsets[TOPIC_PARTITION] for each in driver.sent if isinstance(each, Fetch)]
+    assert asked == [*range(6)]
+
+
+def test_no_more_is_asked_for_while_two_pieces_wait() -> None:
+    places = {TopicPartition("source", each): 0 for each in range(3)}
+    loop = Loop(LoopSettings(("id-0",), places), Records, lambda _: 1)
+    [take] = loop.plan(0)
+    loop.answer(take, Done(TransactionIdentity("id-0", 1, 1)), 0)
+    [read] = loop.plan(0)
+    loop.answer(read, Done(places), 0)
+    [fetch] = loop.plan(0)
+    found = [Fetched(each, codes.NO_ERROR, 1, [(each.partition, 0)], 1 << 20) for each in places]
+    loop.answer(fetch, Done(found), 0)
+    asked = []
+    for _ in places:
+        asked.append(kinds(loop.plan(0)))
+        assert loop.work()
+    assert asked == [[], [], [Fetch]]
+    assert not loop.work()
+
+
+def test_what_waits_when_a_fault_comes_is_not_written_after_the_next_start() -> None:
+    places = {TopicPartition("source", each): 0 for each in range(2)}
+    loop = Loop(LoopSettings(("id-0",), places), Records, lambda each: each.partition)
+    [take] = loop.plan(0)
+    loop.answer(take, Done(TransactionIdentity("id-0", 1, 1)), 0)
+    [read] = loop.plan(0)
+    loop.answer(read, Done(places), 0)
+    good, bad = loop.plan(0)
+    first, second = places
+    loop.answer(good, Done([Fetched(first, codes.NO_ERROR, 1, [(0, 0)], 1)]), 0)
+    loop.answer(bad, Done([Fetched(second, codes.UNKNOWN_SERVER_ERROR, 0)]), 0)
+    assert loop.phase is Phase.PAUSED
+    assert not loop.work()
+    [take] = loop.plan(100)
+    loop.answer(take, Done(TransactionIdentity("id-0", 1, 2)), 100)
+    [read] = loop.plan(100)
+    loop.answer(read, Done(places), 100)
+    asked = [each.offsets for each in loop.plan(100) if isinstance(each, Fetch)]
+    assert asked == [{first: 0}, {second: 0}]
+    assert not loop.work(), "the record at offset 0 is read again"
+
+
+def test_a_transaction_holds_all_that_was_read_before_it_was_old() -> None:
+    """Otherwise records that came with its first ones wait for the next transaction."""
+    places = {TopicPartition("source", each): 0 for each in range(2)}
+    loop = Loop(LoopSettings(("id-0",), places, commit_interval_ms=20), Records, lambda _: 1)
+    [take] = loop.plan(0)
+    loop.answer(take, Done(TransactionIdentity("id-0", 1, 1)), 0)
+    [read] = loop.plan(0)
+    loop.answer(read, Done(places), 0)
+    [fetch] = loop.plan(0)
+    found = [Fetched(each, codes.NO_ERROR, 1, [(each.partition, 0)], 1) for each in places]
+    loop.answer(fetch, Done(found), 1)
+    assert loop.plan(1) == []
+    assert loop.work()
+    assert Produce not in kinds(loop.plan(900)), "the work took longer than the interval"
+    assert loop.work()
+    assert kinds(loop.plan(900))[0] is Produce
+    assert not loop.work()
 
 
 def test_a_transaction_does_not_wait_for_its_interval_if_nothing_more_is_read_until_then() -> None:

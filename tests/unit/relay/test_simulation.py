@@ -8,7 +8,7 @@ from penstock.client.transactions.steps import TransactionProtocol
 from penstock.options.config import DeliveryGuarantee
 from penstock.relay import _pipeline
 from penstock.relay._pipeline import Stage, Transaction
-from penstock.relay.loop import End
+from penstock.relay.loop import End, Loop
 from tests.examples import examples
 from tests.unit.relay.simulation import Faults, Simulation
 
@@ -89,6 +89,27 @@ def test_each_record_is_written_once_and_in_order_by_a_slow_function(lanes: int)
     """What is read waits until no transaction is open. Nothing of it is lost, and it goes on."""
     for seed in range(HISTORIES // 4):
         Simulation(seed, lanes=lanes, faults=ROUGH, call_ms=(0, 1, 100, 900)).run(_DURATION_MS)
+
+
+def test_records_that_were_read_before_a_start_must_not_be_written_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The next Fetch goes out before the work, so its answer may wait when a fault comes."""
+    forget = Loop._forget
+
+    def broken(loop: Loop) -> None:
+        waits = list(loop._read)
+        forget(loop)
+        loop._read.extend(waits)
+
+    monkeypatch.setattr(Loop, "_forget", broken)
+
+    def run_all() -> None:
+        for seed in range(200):
+            Simulation(seed, faults=ROUGH).run(_DURATION_MS)
+
+    with pytest.raises(AssertionError, match=r"doubled|lost|not in order|but the group is at"):
+        run_all()
 
 
 def test_the_histories_hold_what_they_are_for() -> None:
