@@ -16,6 +16,8 @@ from penstock.types import TopicPartition
 _RETRY_MS = 100
 _FULL_BYTES = 64 << 10
 """After a smaller answer the broker is asked again a moment later. Otherwise each record costs a Fetch."""
+_ANSWER_MS = 2
+"""So long before a transaction is to be ended, a broker is asked for the last time. It answers in 1 ms."""
 
 
 class Reader:
@@ -56,8 +58,14 @@ class Reader:
         resume_at_ms = (self._resume_at_ms.get(each, 0) for each in self._positions)
         return not self._busy and min(resume_at_ms, default=at_ms) >= at_ms
 
-    def answer(self, fetch: Fetch, reply: Reply, now_ms: int) -> Iterator[Fetched]:
+    def answer(self, fetch: Fetch, reply: Reply, now_ms: int, wanted_at_ms: int = 0) -> Iterator[Fetched]:
         """Yield what was read, and move on.
+
+        Args:
+            fetch: what was asked for.
+            reply: of the broker.
+            now_ms: the time.
+            wanted_at_ms: when what was read until then is written; in the past: nothing is.
 
         Raises:
             Fault: a topic partition cannot be read from its position.
@@ -65,7 +73,7 @@ class Reader:
         del self._busy[fetch.node_id]
         answers: list[Fetched] = reply.value if isinstance(reply, Done) else []
         size_bytes = sum(each.size_bytes for each in answers)
-        pace_ms = 0 if size_bytes >= _FULL_BYTES else self._pace_ms
+        pace_ms = 0 if size_bytes >= _FULL_BYTES else self._pause_ms(now_ms, wanted_at_ms)
         if not isinstance(reply, Done):
             pace_ms = _RETRY_MS
         for topic_partition in fetch.offsets:
@@ -74,6 +82,11 @@ class Reader:
             # The old leader and the new one may both answer. The second answer has records that were read.
             if fetch.offsets[each.topic_partition] == self._positions[each.topic_partition]:
                 yield from self._one(each, now_ms)
+
+    def _pause_ms(self, now_ms: int, wanted_at_ms: int) -> int:
+        """Return the pause after a small answer: the pace, but so that an answer comes at the wanted time."""
+        rest_ms = wanted_at_ms - _ANSWER_MS - now_ms
+        return rest_ms if 0 < rest_ms <= self._pace_ms * 3 // 2 else self._pace_ms
 
     def _one(self, fetched: Fetched, now_ms: int) -> Iterator[Fetched]:
         topic_partition, code = fetched.topic_partition, fetched.error_code

@@ -111,8 +111,8 @@ class LoopSettings:
         transactional_ids: one for each lane.
         positions: the group's offset of every topic partition of this task, when the plan was made. The
             group can only have moved on.
-        commit_interval_ms: the age at which a transaction is ended. It is ended earlier if nothing more is
-            read until then.
+        commit_interval_ms: the time from the end of filling one transaction to that of the next. It is some
+            milliseconds shorter if nothing more is read until then.
         max_transaction_bytes: the size at which it is ended earlier, and nothing more is read into it.
         transaction_timeout_ms: when the broker aborts a transaction.
         faults_max: how many faults in a row, without a committed transaction between them, end the loop.
@@ -178,6 +178,8 @@ class Loop:
         self._longest_call_ms = 0
         self._filled: dict[TopicPartition, int] = {}
         self._filled_since_ms = 0
+        self._interval_ends_ms = 0
+        """Before that no transaction is ended because of its age."""
 
     @property
     def has_ended(self) -> bool:
@@ -216,6 +218,7 @@ class Loop:
         if self._filled and self._is_due(now_ms) and pipeline.may_close:
             pipeline.close(self._content, self._filled, now_ms)
             self._content, self._filled = self._new_content(), {}
+            self._interval_ends_ms = now_ms + self._settings.commit_interval_ms
             requests += pipeline.plan(now_ms, self._leader_of)
         if self._may_read:
             requests += self._reader.plan(now_ms)
@@ -245,7 +248,8 @@ class Loop:
 
     @property
     def _old_at_ms(self) -> int:
-        return self._filled_since_ms + self._settings.commit_interval_ms
+        """Return when to end the transaction: at once, unless another was just ended."""
+        return max(self._filled_since_ms, self._interval_ends_ms)
 
     @property
     def _has_all(self) -> bool:
@@ -281,7 +285,8 @@ class Loop:
 
     def _answer(self, request: Request, reply: Reply, now_ms: int) -> None:
         if isinstance(request, Fetch):
-            self._read.extend(Read(each, now_ms) for each in self._reader.answer(request, reply, now_ms))
+            found = self._reader.answer(request, reply, now_ms, self._interval_ends_ms)
+            self._read.extend(Read(each, now_ms) for each in found)
         elif isinstance(request, CheckPlan):
             self._checked(reply, now_ms)
         elif isinstance(request, TakeId):

@@ -195,7 +195,7 @@ def continuous(  # noqa: PLR0913 - each is a keyword of its own
         tasks: how many slots of Spark the query takes; by default one for each topic partition, but at most
             the default parallelism of Spark classic.
         lanes: transactional ids of each task. With 2 the next transaction begins while the last one ends.
-        commit_interval: the age at which a transaction is ended.
+        commit_interval: the time from one transaction of a task to the next, while records come.
 
     Raises:
         OptionError: an option is wrong, or a continuous query does not follow it. The message names it.

@@ -139,9 +139,9 @@ def test_without_transactions_offsets_are_committed_behind_acknowledged_records(
     guarantee: DeliveryGuarantee,
 ) -> None:
     driver = Driver(Produce, guarantee=guarantee)
-    driver.turn(records=3)
-    sent = [kind for _ in range(4) for kind in kinds(driver.turn())]
+    sent = kinds(driver.turn(records=3))
     assert Produce in sent
+    sent += [kind for _ in range(4) for kind in kinds(driver.turn())]
     assert CommitOffsets not in sent
     produced = driver.kept[0]
     assert isinstance(produced, Produce)
@@ -332,7 +332,7 @@ def test_a_transaction_holds_all_that_was_read_before_it_was_old() -> None:
     assert not loop.work()
 
 
-def test_a_transaction_does_not_wait_for_its_interval_if_nothing_more_is_read_until_then() -> None:
+def test_a_broker_that_is_asked_now_and_then_makes_no_interval_longer() -> None:
     driver = Driver(Fetch, commit_interval_ms=40)  # so a broker is asked 10 ms after a small answer
     turns = iter(range(100))
     written_at_ms, asked_at_ms = [], []
@@ -342,11 +342,62 @@ def test_a_transaction_does_not_wait_for_its_interval_if_nothing_more_is_read_un
         asked_at_ms += [driver.now_ms] * sent.count(Fetch)
         if driver.kept and driver.now_ms - asked_at_ms[-1] == 5:  # an answer takes 5 ms
             driver.answer(driver.reply(driver.kept[0], 1))
-    # Answers come 0, 15 and 30 ms after the first one. The last is written at once, because the next comes
-    # after 40 ms. It is the first of the next transaction.
-    assert {later - earlier for earlier, later in itertools.pairwise(written_at_ms)} == {45}
-    first = written_at_ms[0]
-    assert first - (asked_at_ms[0] + 5) < 40, "it waited for its interval"
+    # Answers come 15 and 30 ms after the end of an interval, and with the end of the next one.
+    assert {later - earlier for earlier, later in itertools.pairwise(written_at_ms)} == {40}
+    assert len(asked_at_ms) >= 3 * len(written_at_ms) - 2
+
+
+def test_a_transaction_does_not_wait_if_nothing_more_is_read_until_the_end_of_its_interval() -> None:
+    loop = Loop(LoopSettings(("id-0",), {TOPIC_PARTITION: 0}, commit_interval_ms=20), Records, lambda _: 1)
+    [take] = loop.plan(0)
+    loop.answer(take, Done(TransactionIdentity("id-0", 1, 1)), 0)
+    [read] = loop.plan(0)
+    loop.answer(read, Done({TOPIC_PARTITION: 0}), 0)
+    [fetch] = loop.plan(0)
+    written_at_ms, asked_at_ms = [], [0]
+    for now_ms in range(1, 90):
+        if now_ms == asked_at_ms[-1] + 1:  # an answer takes 1 ms
+            loop.answer(fetch, Driver().reply(fetch, 1), now_ms)
+            loop.plan(now_ms)
+            loop.work()
+        while requests := loop.plan(now_ms):
+            written_at_ms += [now_ms] * (Produce in kinds(requests))
+            for request in requests:
+                if isinstance(request, Fetch):
+                    fetch, asked_at_ms = request, [*asked_at_ms, now_ms]
+                else:
+                    loop.answer(request, Driver().reply(request, 0), now_ms)
+    assert written_at_ms == [1, 20, 39, 58, 77], "1 ms before its end no answer can come any more"
+    assert asked_at_ms[:8] == [0, 6, 12, 19, 25, 31, 38, 44], "three times in an interval"
+
+
+def test_a_record_after_a_pause_is_written_at_once_and_the_next_ones_once_an_interval() -> None:
+    driver = Driver(commit_interval_ms=40)
+    for _ in range(30):
+        driver.turn()
+    read_from_ms = driver.now_ms
+    written_at_ms = []
+    while driver.now_ms < 1_000:
+        is_written = Produce in kinds(driver.turn(records=1))
+        written_at_ms += [driver.now_ms] * is_written
+    assert written_at_ms[0] <= read_from_ms + 10, "the first answer is written at once"
+    pauses_ms = {later - earlier for earlier, later in itertools.pairwise(written_at_ms)}
+    assert pauses_ms == {40}
+
+
+def test_records_that_come_all_the_time_are_written_once_an_interval() -> None:
+    driver = Driver(Fetch, commit_interval_ms=40)
+    written_at_ms = []
+    while driver.now_ms < 1_000:
+        written_at_ms += [driver.now_ms] * (Produce in kinds(driver.turn()))
+        while driver.kept:
+            fetch = driver.kept[0]
+            assert isinstance(fetch, Fetch)
+            at = fetch.offsets[TOPIC_PARTITION]
+            full = Fetched(TOPIC_PARTITION, codes.NO_ERROR, at + 1, [(0, at)], 1 << 20)
+            driver.answer(Done([full]))
+    pauses_ms = {later - earlier for earlier, later in itertools.pairwise(written_at_ms)}
+    assert pauses_ms == {40}
 
 
 class SlowFunction:
