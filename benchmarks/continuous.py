@@ -6,7 +6,7 @@ line of JSON for each rate, interval and number of lanes, in milliseconds.
 
 `--beside` measures in one run also Flink SQL (exactly-once at several checkpoint intervals, and
 at-least-once), our query with micro-batches, and throughput, and ends with tables in Markdown. `--quick`
-takes a few minutes.
+takes a few minutes. `--throughput` leaves out the latencies.
 `--brokers 3` has three brokers, and three copies of each record.
 
 Invariant: every produced record is seen exactly once, or the run ends. Two numbers that differ by less than a
@@ -104,8 +104,10 @@ def _arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--checkpoint-ms", type=int, nargs="+", help="intervals of Flink's checkpoints")
     parser.add_argument("--records", type=int, help="of the measurement of throughput")
     parser.add_argument("--rounds", type=int, default=2, help="of throughput, after one to warm up")
+    parser.add_argument("--throughput", action="store_true", help="as --beside, but without latencies")
     parser.add_argument("--quick", action="store_true", help="with --beside: fewer rates and intervals")
     given = parser.parse_args(arguments)
+    given.beside |= given.throughput
     usual: dict[str, Any] = {"rate": [1_000], "interval_ms": [10, 20, 50, 100], "seconds": 10.0}
     usual |= {"checkpoint_ms": [10, 50, 100, 1_000], "records": 4_000_000}
     if given.beside:
@@ -113,6 +115,8 @@ def _arguments(arguments: Sequence[str]) -> argparse.Namespace:
     if given.quick:
         usual |= {"rate": [1_000, 10_000], "interval_ms": [20], "checkpoint_ms": [10, 100]}
         usual |= {"seconds": 6.0, "records": 2_000_000}
+    if given.throughput:
+        usual |= {"rate": []}
     for name, value in usual.items():
         if getattr(given, name) is None:
             setattr(given, name, value)

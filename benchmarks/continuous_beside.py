@@ -6,7 +6,8 @@ produced while it was measured; a throughput counts only if librdkafka finds as 
 
 A throughput leaves out the start. A continuous query is timed from the first commit that is seen to the last
 one; Flink from RUNNING to FINISHED, without planning and submission; micro-batches by what Spark reports for
-each batch. Flink's processor time does contain its start, and so does that of micro-batches.
+each batch. Flink's processor time does contain its start, and so does that of micro-batches. The time of the
+Python workers is a part of that of all processes.
 """
 
 from __future__ import annotations
@@ -163,15 +164,17 @@ def throughput(scene: Scene, record_count: int, rounds: int) -> Iterator[dict[st
         (JSON_FILTER, System(CONTINUOUS, EXACTLY_ONCE, INTERVAL_MS), round(paid)),
         (JSON_FILTER, System(MICRO_BATCHES, EXACTLY_ONCE), round(paid)),
     ]
-    found: list[list[tuple[float, float]]] = [[] for _ in ways]
+    found: list[list[tuple[float, ...]]] = [[] for _ in ways]
     for number in range(rounds + 1):
         for (case, system, wanted), speeds in zip(ways, found, strict=True):
             speed = _speed(scene, case, system, source, record_count, wanted)
             if number:
                 speeds.append(speed)
     for (case, system, _), speeds in zip(ways, found, strict=True):
-        a_second, cpu_us = (statistics.median(each) for each in zip(*speeds, strict=True))
+        a_second, cpu_us, worker_us = (statistics.median(each) for each in zip(*speeds, strict=True))
         figures = {"records_per_s": round(a_second), "cpu_us_a_record": round(cpu_us, 3)}
+        if usage.PYTHON_WORKERS in system.kinds:
+            figures["worker_us_a_record"] = round(worker_us, 3)
         yield {"case": case, **system.as_json(), "records": record_count, **figures}
 
 
@@ -182,8 +185,8 @@ def _paid_share() -> float:
 
 def _speed(
     scene: Scene, case: str, system: System, source: str, record_count: int, wanted: int
-) -> tuple[float, float]:
-    """Return records in a second, and microseconds of all processes for each record."""
+) -> tuple[float, float, float]:
+    """Return records in a second, and microseconds of all processes and of Python workers for each record."""
     target = f"copy-{uuid.uuid4().hex[:8]}"
     make_topic(scene.bootstrap, target, PARTITION_COUNT)
     if system.name == CONTINUOUS:
@@ -191,20 +194,21 @@ def _speed(
     else:
         before = usage.snapshot()
         seconds = _bounded_s(scene, system, source, target)
-        cpu_s = sum(usage.spent(before, usage.snapshot(), system.kinds).cpu_s.values())
+        cpu_s = usage.spent(before, usage.snapshot(), system.kinds).cpu_s
         count = record_count
     written = output.written_since(scene.bootstrap, target, dict.fromkeys(range(PARTITION_COUNT), 0))
     assert written.record_count == wanted, (
         f"{case}, {system.name}: expected {wanted} records, got {written.record_count}"
     )
     output.forget(scene.bootstrap, target)
-    return count / seconds, cpu_s / count * 1e6
+    worker_s = cpu_s.get(usage.PYTHON_WORKERS, 0.0)
+    return count / seconds, sum(cpu_s.values()) / count * 1e6, worker_s / count * 1e6
 
 
 def _continuous_speed(
     scene: Scene, case: str, source: str, target: str, record_count: int
-) -> tuple[int, float, float]:
-    """Return how many records came after the first commit that was seen, and their seconds."""
+) -> tuple[int, float, dict[str, float]]:
+    """Return how many records came after the first commit that was seen, their seconds, and their cost."""
     options = _source(scene, source) | {"kafka.group.id": target}
     interval = f"{INTERVAL_MS} ms"
     kinds = _KINDS[CONTINUOUS]
@@ -232,7 +236,7 @@ def _continuous_speed(
             assert time.monotonic() < wait_until_s, f"the copy stands still at {at}"
             time.sleep(_POLL_S)
         seconds = time.monotonic() - began_s
-        cpu_s = sum(usage.spent(before, usage.snapshot(), kinds).cpu_s.values())
+        cpu_s = usage.spent(before, usage.snapshot(), kinds).cpu_s
     finally:
         query.stop()
         connections.close()
@@ -276,9 +280,11 @@ def tables(latencies: Sequence[dict[str, Any]], speeds: Sequence[dict[str, Any]]
         figures = [each.get(name, "-") for name in ("p50", "p95", "p99", "max", "cores")]
         late = f" ({each['behind']:,} records behind at the end)" if each.get("behind") else ""
         lines.append(_row(f"{title(each)}{late}", f"{each['rate']:,}", *figures))
-    lines += ["", f"| throughput, {where} | | records/s | CPU us a record |", "|---|---|---|---|"]
+    head = "records/s | CPU us a record | of it in Python workers"
+    lines += ["", f"| throughput, {where} | | {head} |", "|---|---|---|---|---|"]
     for each in speeds:
-        lines.append(_row(each["case"], title(each), f"{each['records_per_s']:,}", each["cpu_us_a_record"]))
+        costs = (each["cpu_us_a_record"], each.get("worker_us_a_record", "-"))
+        lines.append(_row(each["case"], title(each), f"{each['records_per_s']:,}", *costs))
     return "\n".join([*lines, ""])
 
 

@@ -61,6 +61,11 @@ def test_what_is_given_counts_more_than_the_usual_and_the_quick() -> None:
     assert [each.lanes for each in continuous._systems(given)[:2]] == [1, 2]
 
 
+def test_throughput_is_measured_without_latencies() -> None:
+    given = continuous._arguments(["--throughput", "--records", "7"])
+    assert (given.beside, given.rate, given.records) == (True, [], 7)
+
+
 def test_without_beside_only_continuous_queries_are_measured() -> None:
     given = continuous._arguments([])
     assert {each.name for each in continuous._systems(given)} == {beside.CONTINUOUS}
@@ -72,15 +77,17 @@ def test_the_tables_say_what_was_behind() -> None:
     slow = beside.System(beside.MICRO_BATCHES, beside.EXACTLY_ONCE).as_json()
     latencies = [{"rate": 1_000, **system.as_json(), **late}, {"rate": 100_000, **slow, "behind": 1_234}]
     speed = {"case": beside.RAW, **system.as_json(), "records_per_s": 1_500_000, "cpu_us_a_record": 0.631}
-    assert beside.tables(latencies, [speed], 3).strip().splitlines() == [
+    ours = {**speed, **slow, "worker_us_a_record": 0.27}
+    assert beside.tables(latencies, [speed, ours], 3).strip().splitlines() == [
         "| latency in ms, 3 brokers, replication 3 | records/s | p50 | p95 | p99 | max | cores |",
         "|---|---|---|---|---|---|---|",
         "| Flink SQL, exactly-once, checkpoints each 1 s | 1,000 | 1.5 | 2.5 | 3.5 | 4.5 | 0.25 |",
         "| micro-batches, exactly-once (1,234 records behind at the end) | 100,000 | - | - | - | - | - |",
         "",
-        "| throughput, 3 brokers, replication 3 | | records/s | CPU us a record |",
-        "|---|---|---|---|",
-        "| Kafka to Kafka | Flink SQL, exactly-once, checkpoints each 1 s | 1,500,000 | 0.631 |",
+        "| throughput, 3 brokers, replication 3 | | records/s | CPU us a record | of it in Python workers |",
+        "|---|---|---|---|---|",
+        "| Kafka to Kafka | Flink SQL, exactly-once, checkpoints each 1 s | 1,500,000 | 0.631 | - |",
+        "| Kafka to Kafka | micro-batches, exactly-once | 1,500,000 | 0.631 | 0.27 |",
     ]
 
 
