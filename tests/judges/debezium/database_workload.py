@@ -18,6 +18,10 @@ KEYS = 60
 NEWEST = "newest"
 """A column of each table: the number of the last transaction that touched its sentinel."""
 SENTINEL = -1
+FIXED, LARGE = "fixed", "large"
+"""A column of each table that is NOT NULL, and one whose values PostgreSQL keeps apart (TOAST). It is only in
+tables with REPLICA IDENTITY FULL, because the log of others does not have a value that did not change."""
+_FIXED_VALUES = {FIXED: "md5(%s::text)", LARGE: "repeat(md5(%s::text), 100)"}
 _TYPES = {
     "text": ("'ä☃' || md5(%s::text)", "text"),
     "integer": ("%s::int", "bigint"),
@@ -40,8 +44,8 @@ _TYPES = {
 class Table:
     """A table and its columns, which change."""
 
-    def __init__(self, name: str, columns: dict[str, str], key: str) -> None:
-        self.name, self.columns, self.key = name, columns, key
+    def __init__(self, name: str, columns: dict[str, str], key: str, fixed: list[str]) -> None:
+        self.name, self.columns, self.key, self.fixed = name, columns, key, fixed
 
 
 class Database:
@@ -63,16 +67,20 @@ class Database:
 
     def create(self) -> Table:
         """Add a table. Its primary key has one or two columns."""
-        table = Table(f"t{len(self.tables)}", {}, "id")
         number = len(self.tables)
+        table = Table(f"t{number}", {}, "id", [FIXED, LARGE] if number % 2 else [FIXED])
         if number % 3 == 2:
             table.key = "id, part"
         part = "part integer NOT NULL," if number % 3 == 2 else ""
         self.connection.execute(
             f"CREATE TABLE {table.name} (id bigint NOT NULL, {part} {NEWEST} bigint, "
-            f"PRIMARY KEY ({table.key}))".encode()
+            f"{FIXED} text NOT NULL DEFAULT 'none', PRIMARY KEY ({table.key}))".encode()
         )
         if number % 2:
+            self.connection.execute(f"ALTER TABLE {table.name} ADD COLUMN {LARGE} text".encode())
+            self.connection.execute(
+                f"ALTER TABLE {table.name} ALTER COLUMN {LARGE} SET STORAGE EXTERNAL".encode()
+            )
             self.connection.execute(f"ALTER TABLE {table.name} REPLICA IDENTITY FULL".encode())
         self.tables.append(table)
         for _ in range(4):
@@ -133,8 +141,10 @@ class Database:
                 f"(SELECT 1 FROM {table.name} WHERE id = {to})".encode()
             )
         else:
-            names = list(table.columns)
-            values = [self._value(table.columns[name]) for name in names]
+            fixed = [name for name in table.fixed if name != LARGE or self.random.random() < 0.5]
+            names = [*fixed, *table.columns]
+            values = [self._filled(_FIXED_VALUES[name]) for name in fixed]
+            values += [self._value(type_) for type_ in table.columns.values()]
             keys = f"{key}, {key % 3}" if "part" in table.key else f"{key}"
             updated = ", ".join(f"{name} = excluded.{name}" for name in names) or "id = excluded.id"
             self.connection.execute(
@@ -146,7 +156,10 @@ class Database:
     def _value(self, type_: str) -> str:
         if self.random.random() < 0.1:
             return "NULL"
-        return _TYPES[type_][0].replace("%s", str(self.random.randrange(10_000))).replace("%%", "%")
+        return self._filled(_TYPES[type_][0])
+
+    def _filled(self, expression: str) -> str:
+        return expression.replace("%s", str(self.random.randrange(10_000))).replace("%%", "%")
 
     def _add(self, table: Table, *, with_default: bool) -> str:
         type_ = self.random.choice(list(_TYPES))
