@@ -31,7 +31,7 @@ def scanned(
     So where to read on is known, and asked for, before the work of decoding. Call the function once.
 
     Raises:
-        CorruptBatchError: a length does not hold.
+        CorruptBatchError: a length does not hold, or the end is not in the log and a checksum does not hold.
     """
     end = scan_batches(fetched.records, *topic_partition).next_offset
     if end is None or end <= at:
@@ -46,6 +46,10 @@ def scanned(
         raw_headers=raw_headers,
     )
     rows = partial(_decoded, decoder, topic_partition, at, fetched, end)
+    if 0 <= fetched.high_watermark < end:
+        # A header is damaged. The next Fetch from there would be refused as if records had been deleted.
+        found = rows()
+        return Fetched(topic_partition, codes.NO_ERROR, end, lambda: found, len(fetched.records))
     return Fetched(topic_partition, codes.NO_ERROR, end, rows, len(fetched.records))
 
 
