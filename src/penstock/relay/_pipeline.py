@@ -197,6 +197,10 @@ class Pipeline:
         """Return whether every transaction has ended."""
         return not self._closed
 
+    def is_late(self, now_ms: int) -> bool:
+        """Return whether the oldest transaction has used half of its time-out."""
+        return bool(self._closed) and 2 * (now_ms - self._closed[0].began_at_ms) > self._timeout_ms
+
     @property
     def may_close(self) -> bool:
         """Return whether another transaction could begin its first stage at once."""

@@ -176,6 +176,8 @@ class Loop:
         self._read: deque[Read] = deque()
         """What was read, and waits for `work`."""
         self._longest_call_ms = 0
+        self._is_late = False
+        """Whether a transaction needs the rest of its time-out to end, so that no function is called."""
         self._filled: dict[TopicPartition, int] = {}
         self._filled_since_ms = 0
         self._interval_ends_ms = 0
@@ -215,6 +217,7 @@ class Loop:
 
     def _plan_running(self, requests: list[Request], pipeline: Pipeline, now_ms: int) -> None:
         requests += pipeline.plan(now_ms, self._leader_of)
+        self._is_late = pipeline.is_late(now_ms)
         if self._filled and self._is_due(now_ms) and pipeline.may_close:
             pipeline.close(self._content, self._filled, now_ms)
             self._content, self._filled = self._new_content(), {}
@@ -379,7 +382,7 @@ class Loop:
     @property
     def _may_call(self) -> bool:
         """Return whether a call of the function cannot outlast the time-out of an open transaction."""
-        return self._pipeline is None or self._pipeline.is_empty or self._is_short
+        return self._pipeline is None or self._pipeline.is_empty or (self._is_short and not self._is_late)
 
     @property
     def _is_short(self) -> bool:

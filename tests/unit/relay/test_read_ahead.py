@@ -11,10 +11,13 @@ import pytest
 
 from penstock.client.cluster.log_offsets import committed_offsets
 from penstock.client.settings import FetchSettings
+from penstock.client.transactions.steps import TransactionProtocol
 from penstock.errors import CorruptBatchError
+from penstock.relay.messages import Reply, Request
 from penstock.relay.records import EachBatch
 from penstock.testing.judge import committed_records
 from penstock.types import TopicPartition
+from tests.unit.relay.simulation import Faults, Records, Simulation, Task
 from tests.unit.relay.test_task import SOURCE, TARGET, Copy, copy_on
 from tests.waiting import wait_until
 
@@ -97,3 +100,52 @@ def test_a_stop_while_pieces_wait_commits_no_offset_of_them(copy: Copy) -> None:
     with copy.running(fetch=ONE_BATCH):
         wait_until(lambda: copy.is_done, "all is copied")
     copy.check()
+
+
+class Busy(Simulation):
+    """Calls of the function take their time, and after each the task takes all answers that are there."""
+
+    took_ms = 0
+
+    def _new_content(self) -> Records:
+        def call_ms() -> int:
+            self.took_ms = self.chance.choice(self.call_ms)
+            return self.took_ms
+
+        return Records(call_ms)
+
+    def _pump(self, task: Task) -> None:
+        if not task.is_alive or self.now_ms < task.stands_until_ms:
+            return
+        for request in task.loop.plan(self.now_ms):
+            self._send(task, request)
+        if task.loop.work():
+            task.stands_until_ms = at_ms = self.now_ms + self.took_ms
+            self._at(at_ms, lambda: self._at(at_ms, lambda: self._pump(task)))
+        elif task.loop.outcome is not None:
+            task.is_alive = False
+        elif (wakeup_ms := task.loop.next_wakeup_ms(self.now_ms)) is not None:
+            assert wakeup_ms > self.now_ms, "the loop turns without a pause"
+            self._at(wakeup_ms, lambda: self._pump(task))
+
+    def _answer(self, task: Task, request: Request, reply: Reply) -> None:
+        if self.now_ms < task.stands_until_ms:
+            self._at(task.stands_until_ms, lambda: self._answer(task, request, reply))
+        elif task.is_alive:
+            task.loop.answer(request, reply, self.now_ms)
+            self._at(self.now_ms, lambda: self._pump(task))
+
+
+@pytest.mark.parametrize("protocol", TransactionProtocol)
+@pytest.mark.parametrize("lanes", [1, 2])
+@pytest.mark.parametrize("call_ms", [20, 100, 187])
+def test_transactions_end_in_time_though_there_is_always_something_to_decode(
+    protocol: TransactionProtocol, lanes: int, call_ms: int
+) -> None:
+    """Each stage waits for a call of the function. A call may take an eighth of the time-out (1,500 ms)."""
+    faults = Faults(0, 0, 0, refused=0.1, kills_a_second=1e-6, plans_a_second=1e-6)
+    for seed in range(6):
+        history = Busy(
+            seed, protocol=protocol, lanes=lanes, tasks=1, partitions=6, faults=faults, call_ms=(call_ms,)
+        ).run(5_000)
+        assert [(task.loop.start_count, task.loop.last_fault) for task in history.tasks] == [(1, "")]
