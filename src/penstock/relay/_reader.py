@@ -16,6 +16,8 @@ from penstock.types import TopicPartition
 _RETRY_MS = 100
 _FULL_BYTES = 64 << 10
 """After a smaller answer the broker is asked again a moment later. Otherwise each record costs a Fetch."""
+_EMPTY_PAUSE_MS = 5
+"""The longest pause after an answer without records, so that a record after a pause is read when it comes."""
 _ANSWER_MS = 2
 """So long before a transaction is to be ended, a broker is asked for the last time. It answers in 1 ms."""
 
@@ -74,6 +76,8 @@ class Reader:
         answers: list[Fetched] = reply.value if isinstance(reply, Done) else []
         size_bytes = sum(each.size_bytes for each in answers)
         pace_ms = 0 if size_bytes >= _FULL_BYTES else self._pause_ms(now_ms, wanted_at_ms)
+        if not size_bytes:
+            pace_ms = min(pace_ms, _EMPTY_PAUSE_MS)
         if not isinstance(reply, Done):
             pace_ms = _RETRY_MS
         for topic_partition in fetch.offsets:

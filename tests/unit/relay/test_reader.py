@@ -50,6 +50,16 @@ def test_a_reader_rests_only_while_every_broker_is_asked_later() -> None:
     assert not reader.rests_until(7)
 
 
+def test_a_broker_without_records_is_asked_again_soon_however_long_the_interval_is() -> None:
+    reader = Reader({HERE: 0}, {HERE: 1}.get, 15_000)
+    (first,) = reader.plan(0)
+    list(reader.answer(first, Done([Fetched(HERE, 0, 1, range(1), size_bytes=100)]), 1))
+    assert reader.next_wakeup_ms() == 15_001
+    (second,) = reader.plan(15_001)
+    list(reader.answer(second, Done([]), 15_500))
+    assert reader.next_wakeup_ms() == 15_505
+
+
 @given(st.data())
 def test_each_record_is_read_once_in_order(data: st.DataObject) -> None:
     leaders = {HERE: 1, THERE: 1}
