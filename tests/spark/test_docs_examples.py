@@ -22,6 +22,7 @@ RUN_ELSEWHERE = {
     ("cdc-tutorial.md", 0),  # the table of ten minutes: tests/spark/test_source_changes.py
     ("database-to-lake.md", 0),  # tests/spark/test_replicate.py
     ("database-to-lake.md", 1),  # the same
+    ("database-to-lake.md", 2),  # the same
     ("from-spark.md", 1),  # needs no broker: tests/unit/source/test_checkpoint_offset.py
     ("lineage.md", 0),  # tests/spark/test_watching_pages.py
     ("lineage.md", 1),  # the same

@@ -37,11 +37,13 @@ class SourceTable:
         name: `schema.table`, or `database.table`, as Debezium spells it.
         columns: with the types that their values get. A column is nullable if the source says so.
         keys: the fields of the record's key; None if the records have no key.
+        rest: the column of the fields that are not declared; None without one.
     """
 
     name: str
     columns: pa.Schema
     keys: tuple[str, ...] | None
+    rest: str | None = None
 
 
 @dataclass(frozen=True)

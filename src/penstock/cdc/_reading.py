@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from penstock.cdc._kinds import Kind
 from penstock.cdc._messages import Changes
-from penstock.cdc._unavailable import unavailable
+from penstock.cdc._unavailable import not_in_message, unavailable
 from penstock.cdc._values import cast
 from penstock.formats.base import ROW_KIND, Decoder, RowFailure, failure, metadata_column
 
@@ -43,26 +43,20 @@ class Plan:
         found = self.decoder.decode(values)
         index, rows = found.indices(), found.rows
         kinds = rows.column(KIND_COLUMN)
-        bad = _Bad(values, index)
+        bad = Bad(values, index)
         made = [self._column(one, rows, kinds, bad) for one in self.columns]
         changes = Changes(
             pa.RecordBatch.from_arrays(made, schema=self.columns), kinds, index, list(found.failures)
         )
         return bad.left_out(changes)
 
-    def _column(self, one: pa.Field, rows: pa.RecordBatch, kinds: pa.Array, bad: _Bad) -> pa.Array:
+    def _column(self, one: pa.Field, rows: pa.RecordBatch, kinds: pa.Array, bad: Bad) -> pa.Array:
         if one.name not in self.kinds:
             return pa.nulls(rows.num_rows, one.type)
         column = rows.column(one.name)
         missing = unavailable(column, self.placeholder)
         if missing is not None:
-            bad.add(
-                missing,
-                f"the value of column '{one.name}' is not in the message ({self.placeholder.decode()}), "
-                "because PostgreSQL keeps it apart (TOAST) and the update did not change it. To write it "
-                "would replace the value by this text. Run ALTER TABLE ... REPLICA IDENTITY FULL on the "
-                "source's table, so that its messages hold all values, or leave the column out",
-            )
+            bad.add(missing, not_in_message(f"column '{one.name}'", self.placeholder))
         converted = self.kinds[one.name].converted(column)
         fitted = cast(converted.column, one.type)
         for each in (converted, fitted):
@@ -75,7 +69,7 @@ class Plan:
 
 
 @dataclass
-class _Bad:
+class Bad:
     """The messages that have a bad value, each with its first reason."""
 
     values: pa.Array
@@ -83,10 +77,12 @@ class _Bad:
     reasons: dict[int, str] = field(default_factory=dict)
 
     def add(self, rows: pa.Array, reason: str) -> None:
+        """Note the messages of rows for which a mask is true."""
         for message in self.index.filter(pc.fill_null(rows, False)).to_pylist():
             self.reasons.setdefault(message, reason)
 
     def left_out(self, changes: Changes) -> Changes:
+        """Return the changes of the other messages, with these as failures."""
         if not self.reasons:
             return changes
         keeps = pc.invert(pc.is_in(self.index, value_set=pa.array(list(self.reasons), pa.int32())))

@@ -26,7 +26,7 @@ def unavailable(column: pa.Array, placeholder: bytes) -> pa.Array | None:
     """Return which values are the placeholder; None if no value is."""
     kind = column.type
     if kinds.is_string(kind) or kinds.is_binary(kind):
-        forms = _texts(placeholder) if kinds.is_string(kind) else [placeholder]
+        forms = forms_of(placeholder) if kinds.is_string(kind) else [placeholder]
         found = pc.is_in(column, value_set=pa.array(forms, kind))
         return found if pc.any(found).as_py() else None
     if kinds.is_map(kind):
@@ -41,7 +41,7 @@ def unavailable(column: pa.Array, placeholder: bytes) -> pa.Array | None:
 
 
 @cache
-def _texts(placeholder: bytes) -> list[str]:
+def forms_of(placeholder: bytes) -> list[str]:
     """Return the texts that Debezium makes of the placeholder, by the type and the mode of the column."""
     plain = placeholder.decode()
     named = bytearray(hashlib.md5(placeholder, usedforsecurity=False).digest())
@@ -76,3 +76,18 @@ def _integers(column: pa.Array, placeholder: bytes) -> pa.Array | None:
     mask = np.zeros(len(column), bool)
     mask[[place for place in places if column[place].as_py() == wanted]] = True
     return pa.array(mask) if mask.any() else None
+
+
+def not_in_message(what: str, placeholder: bytes) -> str:
+    """Return why a message with the placeholder cannot be read.
+
+    Args:
+        what: the column or the field.
+        placeholder: that the message has.
+    """
+    return (
+        f"the value of {what} is not in the message ({placeholder.decode()}), because PostgreSQL keeps it "
+        "apart (TOAST) and the update did not change it. To write it would replace the value by this text. "
+        "Run ALTER TABLE ... REPLICA IDENTITY FULL on the source's table, so that its messages hold all "
+        "values, or leave the column out"
+    )

@@ -33,16 +33,20 @@ class JsonMessages:
     placeholder: bytes = PLACEHOLDER
     has_schemas: bool = True
 
+    def of_topic(self, topic: str) -> JsonMessages:
+        """Return the same, because messages say their columns themselves."""
+        return self
+
     def schemas(self, keys: pa.Array, values: pa.Array) -> Schemas:
         """Return the schema of each message; see `MessageFormat`."""
         of_values = grouped(values)
-        return pairs(of_values.ids, of_values.texts, *_of_keys(keys), failures=_failures(values, of_values))
+        return pairs(of_values.ids, of_values.texts, *of_keys(keys), failures=_failures(values, of_values))
 
     def source(self, text: str) -> SourceTable:
         """Return the table of a schema; see `MessageFormat`."""
         value, _, key = text.partition("\n")
         envelope = _parsed(value)
-        return SourceTable(table_name(envelope), columns_of(envelope), _key_names(key))
+        return SourceTable(table_name(envelope), columns_of(envelope), key_names(key))
 
     def changes(self, keys: pa.Array, values: pa.Array, columns: pa.Schema) -> Changes:
         """Return the rows of messages; see `MessageFormat`."""
@@ -82,20 +86,22 @@ def pairs(
     return Schemas(pa.array(ids, mask=~has), tuple(texts), failures)
 
 
-def _of_keys(keys: pa.Array) -> tuple[np.ndarray[tuple[int], np.dtype[np.int32]], list[str]]:
+def of_keys(keys: pa.Array) -> tuple[np.ndarray[tuple[int], np.dtype[np.int32]], list[str]]:
     """Return the schema of each key. A key without a schema has the names of its fields."""
     found = grouped(keys)
     for place in found.bad:
         found.ids[place] = -1
         try:
-            names = list(json.loads(keys[place].as_py()))
+            names = json.loads(keys[place].as_py())
         except (ValueError, TypeError, RecursionError):
             continue
-        found.ids[place] = found.id_of(json.dumps({"fields": [{"field": name} for name in names]}))
+        if isinstance(names, dict):
+            found.ids[place] = found.id_of(json.dumps({"fields": [{"field": name} for name in names]}))
     return found.ids, found.texts
 
 
-def _key_names(text: str) -> tuple[str, ...] | None:
+def key_names(text: str) -> tuple[str, ...] | None:
+    """Return the fields of a key; None if it has none."""
     fields = json.loads(text).get("fields") if text else None
     return tuple(str(one["field"]) for one in fields) if fields else None
 

@@ -20,7 +20,7 @@ from penstock.cdc.columns import Followed, change_between, follow_all
 from penstock.cdc.commits import Target, apply_all, failed
 from penstock.cdc.gather import Gathered, Known, Reader, digest_of_schema, joined, keys_in_several
 from penstock.cdc.in_files import Parts, Place, Staging, staged_rows
-from penstock.cdc.journal import Decided, Journal, TableColumns, TableState
+from penstock.cdc.journal import Decided, Journal, TableColumns, TableState, rest_mark
 from penstock.cdc.messages import MessageFormat, SourceTable
 from penstock.errors import (
     DecodeError,
@@ -178,9 +178,11 @@ class ReplicatedBatch:
     def _followed(self, topic: str, texts: Sequence[str]) -> TableColumns:
         """Return the columns of a table that follow schemas, in the order of their messages."""
         known = self.columns.get(topic)
-        sources = [self.plan.format.source(text) for text in texts]
+        messages = self.plan.format.of_topic(topic)
+        sources = [messages.source(text) for text in texts]
         keys = self._keys(topic, sources)
         if known is not None:
+            self._check_rest(topic, known, sources)
             if set(known.keys) != set(keys):
                 raise _other_keys(topic, known.keys, keys, self.batch_id)
             keys = known.keys
@@ -188,6 +190,7 @@ class ReplicatedBatch:
         schemas = [source.columns for source in sources]
         followed = follow_all(before, schemas, self.plan.evolve, keys, table=sources[-1].name)
         digests = frozenset(digest_of_schema(text, ignores=self._ignores) for text in texts)
+        digests |= rest_mark(sources[0].rest)
         if known is not None:
             digests |= known.schemas
         name = sources[0].name if known is None else known.name
@@ -211,6 +214,26 @@ class ReplicatedBatch:
         target.check(now.columns, now.keys)
         if known is not None and (change := change_between(known.columns, now.columns)):
             self._check_change(target, topic, change)
+
+    def _check_rest(self, topic: str, known: TableColumns, sources: Sequence[SourceTable]) -> None:
+        """Raise SchemaError if one column would have values of its own, and fields that are not declared."""
+        old, new = known.rest, sources[0].rest
+        if old == new:
+            return
+        names = {name for source in sources for name in source.columns.names}
+        if old is not None and (old in names or not self.plan.format.has_schemas):
+            mixed = old
+        elif new is not None and new in known.columns.names:
+            mixed = new
+        else:
+            return
+        raise SchemaError(
+            f"`rest` was {old!r} for the table of topic {topic}, and now it is {new!r}. Column '{mixed}' "
+            "would have fields that are not declared in some rows, and other values in others. Nothing of "
+            f"batch {self.batch_id} was written to it. Set `rest` as before. For a table without one give "
+            "it a name that no column has.",
+            topic=topic,
+        )
 
     def _keys(self, topic: str, sources: Sequence[SourceTable]) -> tuple[str, ...]:
         """Return the primary key: the user's, or that of the records."""

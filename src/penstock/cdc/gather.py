@@ -104,7 +104,7 @@ class Reader:
 
     def _receipt(self, topic: str, partition: int, records: pa.Table) -> pa.RecordBatch:
         known = self.tables.get(topic)
-        found = self.format.schemas(*_messages(records))
+        found = self.format.of_topic(topic).schemas(*_messages(records))
         followed = frozenset() if known is None else known.schemas
         unknown = [text for text in found.texts if self._digest(text) not in followed]
         rows, failure, in_file = None, None, None

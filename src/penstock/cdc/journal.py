@@ -32,6 +32,12 @@ from penstock.state.files import TEMPORARY, Files, open_files
 _FORMAT = 1
 _QUERY, _COLUMNS, _BATCHES = "query.json", "columns", "batches"
 _KEPT_BATCHES = 3
+_REST = "rest:"
+
+
+def rest_mark(rest: str | None) -> frozenset[str]:
+    """Return what stands among the digests of schemas for the column of the fields that are not declared."""
+    return frozenset() if rest is None else frozenset({f"{_REST}{rest}"})
 
 
 @dataclass(frozen=True)
@@ -43,7 +49,8 @@ class TableColumns:
         columns: of the table, as Arrow types.
         keys: the primary key.
         name: of the table in its source, such as `shop.customers`.
-        schemas: digests of the schemas of messages that these columns follow.
+        schemas: digests of the schemas of messages that these columns follow, and `rest_mark` if a column has
+            the fields that are not declared.
     """
 
     decided_in: int
@@ -51,6 +58,11 @@ class TableColumns:
     keys: tuple[str, ...]
     name: str
     schemas: frozenset[str]
+
+    @property
+    def rest(self) -> str | None:
+        """The column that has or had the fields that are not declared; None without one."""
+        return next((one.removeprefix(_REST) for one in self.schemas if one.startswith(_REST)), None)
 
 
 @dataclass(frozen=True)

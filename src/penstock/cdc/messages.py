@@ -36,7 +36,10 @@ class MessageFormat(Protocol):
 
     @property
     def has_schemas(self) -> bool:
-        """Whether messages say their columns. If not, `source` cannot be asked."""
+        """Whether messages say their columns. If not, they are declared."""
+
+    def of_topic(self, topic: str) -> MessageFormat:
+        """Return how the messages of a topic are read. `schemas` and `source` are asked of this one."""
 
     def schemas(self, keys: pa.Array, values: pa.Array) -> Schemas:
         """Return the schema of each message.
@@ -53,7 +56,8 @@ class MessageFormat(Protocol):
             text: one of `Schemas.texts`.
 
         Raises:
-            SchemaError: a column cannot be read, or the schema is not one of change messages.
+            SchemaError: a column cannot be read, the schema is not one of change messages, or the messages
+                have none and no columns are declared.
             SchemaRegistryError: the registry cannot be reached.
         """
 
@@ -68,13 +72,18 @@ class MessageFormat(Protocol):
 
 
 def message_format(
-    options: Mapping[str, str], *, rest: str | None = None, placeholder: str = PLACEHOLDER.decode()
+    options: Mapping[str, str],
+    *,
+    declared: Mapping[str, pa.Schema] | None = None,
+    rest: str | None = None,
+    placeholder: str = PLACEHOLDER.decode(),
 ) -> MessageFormat:
     """Return the format that options name: `format`, and the options under its name.
 
     Args:
         options: of the query. Others than those of the format do not count.
-        rest: for `debezium-json` without schemas, the column (STRING) that gets the fields of the row that
+        declared: for `debezium-json` without schemas, the columns of the tables, by topic.
+        rest: for the same, the column (STRING) that gets the fields of the row that
             are not declared, as one JSON object.
         placeholder: what Debezium writes for a value that it does not know.
 
@@ -93,14 +102,15 @@ def message_format(
         )
     spec = format_spec(texts, name, prefix)
     _check_placeholder(placeholder)
-    made = _avro(spec) if name == DebeziumAvroConfluentFormat.name else _json(spec, rest)
+    made = _avro(spec) if name == DebeziumAvroConfluentFormat.name else _json(spec, declared or {}, rest)
     found = replace(made, placeholder=placeholder.encode())
-    if rest is not None and found.has_schemas:
-        raise OptionError(
-            f"A column for the rest ('{rest}') is for 'debezium-json' without schemas. Messages of this "
-            "format say all their columns. Leave it out.",
-            option="rest",
-        )
+    for option, given in (("columns", declared), ("rest", rest)):
+        if given is not None and found.has_schemas:
+            raise OptionError(
+                f"`{option}` is for 'debezium-json' without schemas. The messages that `options` name say "
+                "all their columns. Nothing was started. Leave it out.",
+                option=option,
+            )
     return found
 
 
@@ -119,7 +129,9 @@ def _avro(spec: FormatSpec) -> AvroMessages:
     return AvroMessages(DebeziumAvroConfluentFormat.from_spec(spec))
 
 
-def _json(spec: FormatSpec, rest: str | None) -> JsonMessages | DeclaredJson:
+def _json(
+    spec: FormatSpec, declared: Mapping[str, pa.Schema], rest: str | None
+) -> JsonMessages | DeclaredJson:
     made = DebeziumJsonFormat.from_spec(spec)
     if made.json.ignore_parse_errors:
         option = f"{spec.prefix}debezium-json.ignore-parse-errors"
@@ -128,4 +140,4 @@ def _json(spec: FormatSpec, rest: str | None) -> JsonMessages | DeclaredJson:
             "read by null, and the table would differ from its source without an error. Leave it out.",
             option=option,
         )
-    return JsonMessages(made) if made.has_schema else DeclaredJson(made, rest)
+    return JsonMessages(made) if made.has_schema else DeclaredJson(made, rest, declared=declared)

@@ -21,6 +21,7 @@ from penstock.cdc.in_files import Staging
 from penstock.cdc.journal import Journal
 from penstock.cdc.messages import message_format
 from penstock.errors import MissingOptionError, OptionError
+from penstock.spark._declared_columns import check_declared, declared_columns
 from penstock.spark._task_context import QUERY_ID_PROPERTY, driver_property
 from penstock.spark.map_rows import map_rows
 from penstock.spark.merging import binder
@@ -30,6 +31,7 @@ from penstock.spark.staging import folder_of, runner_of, sweep
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+    from pyspark.sql.types import StructType
 
 PLACEHOLDER = "__debezium_unavailable_value"
 """What Debezium writes by default for a value that it does not know."""
@@ -51,6 +53,8 @@ def replicate(  # noqa: PLR0913 - each is a keyword of its own
     query_id: str | None = None,
     staging: str | None = None,
     unavailable_value: str = PLACEHOLDER,
+    columns: Mapping[str, str | StructType] | None = None,
+    rest: str | None = None,
 ) -> DataStreamWriter:
     """Return a writer that keeps tables equal to those of a database. Set its checkpoint and start it.
 
@@ -62,7 +66,7 @@ def replicate(  # noqa: PLR0913 - each is a keyword of its own
     Args:
         spark: the session.
         options: of a read, in either dialect, such as `topic-pattern` and `properties.bootstrap.servers`. The
-            option `format` is `debezium-json` (with `debezium-json.schema-include`) or
+            option `format` is `debezium-json` (with `debezium-json.schema-include`, or with `columns`) or
             `debezium-avro-confluent`. Without a start the stream begins at the first record.
         tables: returns the table for one of the source, such as
             `lambda source: DeltaTable(f"s3://lake/{source.table}")`. It is called in each batch.
@@ -79,6 +83,11 @@ def replicate(  # noqa: PLR0913 - each is a keyword of its own
             gets all rows.
         unavailable_value: the connector's `unavailable.value.placeholder`. A message with it ends in an error
             that names the column, because penstock does not know the value.
+        columns: for messages without schemas, the columns of the tables as text such as
+            `id BIGINT, name STRING`, by topic. A new column comes into the table at the next start.
+        rest: for the same, the name of a column (STRING) that gets the fields that are not declared, as one
+            JSON object. Read it with `parse_json`. Without it `evolve` has to be `ignore`, because they would
+            be left out.
 
     Returns:
         A `DataStreamWriter` with its `foreachBatch` set.
@@ -100,15 +109,10 @@ def replicate(  # noqa: PLR0913 - each is a keyword of its own
         )
     if threads < 1:
         raise OptionError(f"Expected `threads` of 1 or more, got {threads}.", option="threads")
-    messages = message_format(options, placeholder=unavailable_value)
+    declared = None if columns is None else declared_columns(spark, columns, rest)
+    messages = message_format(options, declared=declared, rest=rest, placeholder=unavailable_value)
     if not messages.has_schemas:
-        raise OptionError(
-            "replicate needs messages that hold their schema: 'debezium-json' with "
-            "'debezium-json.schema-include' = 'true' (in Kafka Connect 'value.converter.schemas.enable' and "
-            "'key.converter.schemas.enable'), or "
-            "'debezium-avro-confluent'. Nothing was started.",
-            option="format",
-        )
+        check_declared(declared, rest, evolve, messages)
     plan = Plan(
         messages,
         tables,

@@ -22,6 +22,9 @@ class SmallFormat:
 
     has_schemas = True
 
+    def of_topic(self, _topic: str) -> SmallFormat:
+        return self
+
     def schemas(self, _keys: pa.Array, values: pa.Array) -> Schemas:
         texts: list[str] = []
         ids: list[int | None] = []

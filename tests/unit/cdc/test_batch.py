@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +20,7 @@ from penstock.cdc.batch import Kept, OnTableError, Plan, ReplicatedBatch, Source
 from penstock.cdc.gather import Reader
 from penstock.cdc.in_files import Staging
 from penstock.cdc.journal import Journal
-from penstock.cdc.messages import SourceTable
+from penstock.cdc.messages import MessageFormat, SourceTable, message_format
 from penstock.errors import (
     DecodeError,
     MaterializeError,
@@ -134,6 +135,7 @@ class World:
         self.deaths = Deaths()
         self.files = MemoryFiles(self.deaths)
         self.tables: dict[str, Table] = {}
+        self.format: MessageFormat = SmallFormat()
 
     def table(self, source: SourceTopic) -> Table:
         return self.tables.setdefault(source.topic, Table(self.deaths))
@@ -148,7 +150,7 @@ class World:
         on_table_error: OnTableError = "stop",
         keys: dict[str, tuple[str, ...]] | None = None,
     ) -> None:
-        plan = Plan(SmallFormat(), self.table, self._journal(), keys or {}, evolve, on_table_error, threads=1)
+        plan = Plan(self.format, self.table, self._journal(), keys or {}, evolve, on_table_error, threads=1)
         read = self._reading(records, tasks)
         ReplicatedBatch(plan, read, QUERY, batch_id, self.staging(batch_id)).run()
 
@@ -451,3 +453,69 @@ def test_a_parquet_table_refuses_new_columns_before_anything_is_written(
     world.run(1, wider, evolve="ignore")
     rows = pa.concat_tables([pq.read_table(path) for path in table.paths()]).sort_by("id")
     assert rows.to_pylist() == [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]
+
+
+def declared(columns: str, rest: str | None) -> MessageFormat:
+    """Return a format of messages without schemas, with columns of texts beside `id`."""
+    options = {"format": "debezium-json"}
+    return message_format(options, declared={"goods": schema_of(columns.split())}, rest=rest)
+
+
+def plain(offset: int, **row: Any) -> Record:
+    """Return a record without a schema."""
+    return ("goods", 0, offset, json.dumps({"before": None, "after": row, "op": "u"}).encode())
+
+
+KEYS: dict[str, tuple[str, ...]] = {"goods": ("id",)}
+
+
+def test_a_field_that_is_declared_later_leaves_the_rest(world: World) -> None:
+    world.format = declared("id name", "rest")
+    world.run(0, [plain(0, id=1, name="a", more="b", size=1.50)], keys=KEYS)
+    world.format = declared("id name more", "rest")
+    world.run(1, [plain(1, id=2, name="c", more="d", size=2)], keys=KEYS)
+    world.format = declared("id name", "rest")
+    world.run(2, [plain(2, id=3, name="e", more="f", size=3)], keys=KEYS)
+    assert world.tables["goods"].rows == {
+        1: {"id": 1, "name": "a", "rest": '{"more":"b","size":1.5}'},
+        2: {"id": 2, "name": "c", "rest": '{"size":2}', "more": "d"},
+        3: {"id": 3, "name": "e", "rest": '{"size":3}', "more": "f"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("first", "then"), [("rest", "more"), ("rest", None), (None, "name")], ids=["renamed", "none", "a column"]
+)
+def test_a_rest_does_not_share_a_column_with_other_values(
+    world: World, first: str | None, then: str | None
+) -> None:
+    world.format = declared("id name", first)
+    world.run(0, [plain(0, id=1, name="a")], keys=KEYS, evolve="ignore")
+    world.format = declared("id", then)
+    with pytest.raises(SchemaError, match=rf"`rest` was {first!r} for the table .* now it is {then!r}"):
+        world.run(1, [plain(1, id=2, name="b")], keys=KEYS)
+    world.format = declared("id name", first)
+    world.run(1, [plain(1, id=2, name="b")], keys=KEYS, evolve="ignore")
+    assert world.tables["goods"].rows[2]["name"] == "b"
+
+
+def test_messages_that_have_schemas_at_last_fill_columns_and_the_rest_stays(world: World) -> None:
+    world.format = declared("id name", "rest")
+    world.run(0, [plain(0, id=1, name="a", more="b")], keys=KEYS)
+    world.format = SmallFormat()
+    world.run(1, [goods(1, id=2, name="c", more="d")])
+    assert world.tables["goods"].rows == {
+        1: {"id": 1, "name": "a", "rest": '{"more":"b"}'},
+        2: {"id": 2, "name": "c", "rest": None, "more": "d"},
+    }
+    with pytest.raises(SchemaError, match="Column 'rest' would have fields that are not declared"):
+        world.run(2, [goods(2, id=3, rest="x")])
+
+
+def test_a_topic_without_declared_columns_is_named_and_may_be_left_out(world: World) -> None:
+    world.format = declared("id name", "rest")
+    others = [("people", 0, 0, plain(0, id=1)[3]), plain(0, id=1, name="a")]
+    with pytest.raises(SchemaError, match="Topic 'people' has messages without schemas"):
+        world.run(0, others, keys=KEYS)
+    world.run(0, others, keys=KEYS, on_table_error="leave-out")
+    assert set(world.tables) == {"goods"}

@@ -469,25 +469,7 @@ def test_options_that_would_lose_values_are_refused() -> None:
         message_format({"format": "json"})
     with pytest.raises(OptionError, match="not set"):
         message_format({})
-    with pytest.raises(OptionError, match="without schemas"):
+    with pytest.raises(OptionError, match="`rest` is for 'debezium-json' without schemas"):
         message_format(OPTIONS, rest="rest")
-
-
-def test_messages_without_schemas_have_declared_columns_and_the_rest() -> None:
-    messages = message_format({"value.format": "debezium-json"}, rest="rest")
-    assert not messages.has_schemas
-    row = {"id": 1, "name": "a", "vip": True, "n": [1.5]}
-    values = [None, json.dumps({"before": None, "after": row, "op": "c"}).encode()]
-    columns = pa.schema(
-        [pa.field("id", pa.int64(), nullable=False), ("rest", pa.string()), ("name", pa.string())]
-    )
-    found = messages.changes(binary([None, None]), binary(values), columns)
-    assert found.rows.to_pylist() == [{"id": 1, "rest": '{"n":[1.5],"vip":true}', "name": "a"}]
-    assert found.index.to_pylist() == [1]
-    assert messages.schemas(binary([None]), binary([values[1]])).texts == ()
-    with pytest.raises(SchemaError, match="Declare the columns"):
-        messages.source("")
-    plain = message_format({"format": "debezium-json"})
-    assert plain.changes(binary([None]), binary([values[1]]), columns.remove(1)).rows.to_pylist() == [
-        {"id": 1, "name": "a"}
-    ]
+    with pytest.raises(OptionError, match="`columns` is for 'debezium-json' without schemas"):
+        message_format(OPTIONS, declared={})

@@ -1,0 +1,163 @@
+"""Debezium's JSON messages without schemas: declared columns, and the rest of each row as JSON text."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from penstock.cdc.messages import Changes, MessageFormat, message_format
+from penstock.errors import SchemaError
+from tests.unit.cdc.debezium_messages import binary, key
+
+TOPIC = "shop.public.goods"
+COLUMNS = pa.schema([("id", pa.int64()), ("name", pa.string())])
+UNKNOWN = "__debezium_unavailable_value"
+
+
+def made(rest: str | None = "rest", placeholder: str = UNKNOWN) -> MessageFormat:
+    messages = message_format(
+        {"value.format": "debezium-json"}, declared={TOPIC: COLUMNS}, rest=rest, placeholder=placeholder
+    )
+    assert not messages.has_schemas
+    found: MessageFormat = pickle.loads(pickle.dumps(messages))  # noqa: S301 - made here
+    return found.of_topic(TOPIC)
+
+
+def message(after: str | None, before: str | None = None, op: str = "u") -> bytes:
+    return f'{{"before":{before or "null"},"after":{after or "null"},"op":"{op}"}}'.encode()
+
+
+def changes(*values: bytes | None, messages: MessageFormat | None = None) -> Changes:
+    messages = messages or made()
+    return messages.changes(binary([None] * len(values)), binary(values), messages.source("").columns)
+
+
+def rest_of(after: str) -> Any:
+    found = changes(message(after))
+    assert not found.failures, found.failures
+    return found.rows.column("rest")[0].as_py()
+
+
+def test_fields_that_are_not_declared_are_one_json_text() -> None:
+    row = '{"vip":true,"id":1,"n":[1.5],"name":"a"}'
+    found = changes(None, message(row), message('{"id":2,"name":"b"}'))
+    assert found.rows.to_pylist() == [
+        {"id": 1, "name": "a", "rest": '{"n":[1.5],"vip":true}'},
+        {"id": 2, "name": "b", "rest": None},
+    ]
+    assert found.index.to_pylist() == [1, 2]
+    plain = made(rest=None)
+    assert changes(message(row), messages=plain).rows.to_pylist() == [{"id": 1, "name": "a"}]
+
+
+def test_numbers_keep_their_digits() -> None:
+    digits = "9" * 5000
+    row = f'{{"id":1,"a":1.50,"b":12345678901234567890.1234567890,"c":[1e400,-0.0],"d":{digits}}}'
+    assert rest_of(row) == (f'{{"a":1.50,"b":12345678901234567890.1234567890,"c":[1e400,-0.0],"d":{digits}}}')
+
+
+NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=8).filter(
+    lambda name: name not in ("id", "name")
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.decimals(allow_nan=False, allow_infinity=False) | NAMES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def _json(value: Any) -> str:
+    """Return JSON in which a decimal has its digits."""
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, list):
+        return f"[{', '.join(map(_json, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{json.dumps(name)}: {_json(one)}' for name, one in value.items())}}}"
+    return json.dumps(value)
+
+
+@given(st.dictionaries(NAMES, VALUES, max_size=5))
+@example({"rest": "a field with the name of the column", "before": {}, "after": None})
+def test_whatever_a_row_has_the_rest_has_the_same_values(fields: dict[str, Any]) -> None:
+    text = rest_of(_json({"id": 1, **fields}))
+    assert (text is None) == (not fields)
+    if text is not None:
+        expected = json.loads(_json(fields), parse_float=Decimal)
+        assert json.loads(text, parse_float=Decimal) == expected
+        assert str(json.loads(text, parse_float=Decimal)) == str(dict(sorted(expected.items())))
+
+
+def test_a_decimal_keeps_its_digits_or_is_a_failure() -> None:
+    columns = pa.schema([("id", pa.int64()), ("price", pa.decimal128(10, 2))])
+    texts = ["1.5", '"-0.10"', "1e2", "7.000", "null", "1.005", "123456789.5", '"abc"', '""']
+    values = [message(f'{{"id":{number},"price":{text}}}') for number, text in enumerate(texts)]
+    found = made().changes(binary([None] * len(values)), binary(values), columns)
+    expected = [Decimal("1.50"), Decimal("-0.10"), Decimal("100.00"), Decimal("7.00"), None]
+    assert found.rows.column("price").to_pylist() == expected
+    assert [one.value_index for one in found.failures] == [5, 6, 7, 8]
+    assert {"column 'price' cannot be read" in one.reason for one in found.failures} == {True}
+
+
+def test_old_rows_have_no_rest() -> None:
+    old, new = '{"id":1,"name":"a","x":1}', '{"id":2,"name":"a","x":2}'
+    found = changes(message(new, old), message(None, old, "d"))
+    assert list(zip(found.kinds.to_pylist(), found.rows.column("rest").to_pylist(), strict=True)) == [
+        ("-U", None),
+        ("+U", '{"x":2}'),
+        ("-D", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [f'"{UNKNOWN}"', f'["{UNKNOWN}"]', f'{{"{UNKNOWN}":"{UNKNOWN}"}}', json.dumps([*UNKNOWN.encode()])],
+    ids=["text", "array", "map", "integers"],
+)
+def test_a_value_that_debezium_does_not_know_is_not_written(value: str) -> None:
+    found = changes(message(f'{{"id":1,"x":{value}}}'), message('{"id":2,"x":"a"}'))
+    assert found.rows.column("id").to_pylist() == [2]
+    ((index, reason),) = [(one.value_index, one.reason) for one in found.failures]
+    assert index == 0
+    assert "field 'x' is not in the message (__debezium_unavailable_value)" in reason
+
+
+def test_the_connectors_own_placeholder_counts() -> None:
+    messages = made(placeholder="?gone?")
+    found = changes(
+        message('{"id":1,"x":"?gone?"}'), message(f'{{"id":2,"x":"{UNKNOWN}"}}'), messages=messages
+    )
+    assert [one.value_index for one in found.failures] == [0]
+    assert found.rows.column("id").to_pylist() == [2]
+
+
+def test_a_text_that_is_not_one_of_characters_is_a_failure() -> None:
+    found = changes(message('{"id":1,"x":"\\ud800"}'))
+    assert ["half a surrogate pair" in one.reason for one in found.failures] == [True]
+
+
+def test_what_stands_for_a_schema_are_declared_columns_and_the_fields_of_the_key() -> None:
+    row = message('{"id":1}')
+    keys = [b'{"id":1}', b'{"id":2}', key(3), b'{"id":1,"name":"a"}', b'"id"', None, b'{"id":1}']
+    found = made().schemas(binary(keys), binary([*[row] * 6, None]))
+    sources = [made().source(text) for text in found.texts]
+    assert [source.keys for source in sources] == [("id",), ("id",), ("id", "name"), None]
+    assert found.ids.to_pylist() == [0, 0, 1, 2, 3, 3, None]
+    assert {(source.name, source.rest) for source in sources} == {("public.goods", "rest")}
+    assert sources[0].columns.names == ["id", "name", "rest"]
+    others = {made(rest=rest).schemas(binary([None]), binary([row])).texts for rest in ("rest", "more", None)}
+    assert len(others) == 3, "another rest has to be followed"
+
+
+def test_a_topic_without_declared_columns_is_an_error_that_names_it() -> None:
+    other = made().of_topic("shop.public.people")
+    (text,) = other.schemas(binary([None]), binary([message('{"id":1}')])).texts
+    with pytest.raises(SchemaError, match=r"Topic 'shop\.public\.people' .*Declare them as `columns`"):
+        other.source(text)
