@@ -36,8 +36,6 @@ class Rest:
         self._declared = frozenset(declared)
         self._placeholder = placeholder
         self._forms = frozenset(forms_of(placeholder))
-        numbers = [byte - 256 if byte > 127 else byte for byte in placeholder]  # as Java's bytes
-        self._numbers = f"[{','.join(map(str, numbers))}]"
 
     def text(self, message: bytes) -> str | None:
         """Return the text of the new row of a message, with sorted names; None if each field has a column.
@@ -45,7 +43,12 @@ class Rest:
         Raises:
             ValueError: the fields cannot be kept as they are.
         """
-        row = _parsed(message)["after"]
+        try:
+            return self._of_row(json.loads(message, parse_float=_Number, parse_int=_Number)["after"])
+        except RecursionError:
+            raise ValueError("fields that are not declared nest too deep") from None
+
+    def _of_row(self, row: Mapping[str, Any]) -> str | None:
         others = {name: row[name] for name in sorted(row.keys() - self._declared)}
         if not others:
             return None
@@ -75,7 +78,7 @@ class Rest:
             return f"{{{','.join(pairs)}}}"
         if isinstance(value, list):
             text = f"[{','.join(map(self._text, value))}]"
-            if text == self._numbers:
+            if text in self._forms:
                 raise _UnavailableError
             return text
         return json.dumps(value)
@@ -85,11 +88,3 @@ class Rest:
 def rest_of(declared: frozenset[str], placeholder: bytes) -> Rest:
     """Return what makes the texts for these columns."""
     return Rest(declared, placeholder)
-
-
-def _parsed(message: bytes) -> Mapping[str, Any]:
-    try:
-        found: Mapping[str, Any] = json.loads(message, parse_float=_Number, parse_int=_Number)
-    except RecursionError:
-        raise ValueError("fields that are not declared nest too deep") from None
-    return found

@@ -35,8 +35,8 @@ def unavailable(column: pa.Array, placeholder: bytes) -> pa.Array | None:
         return _of_items(lists, unavailable(lists.flatten().field(0), placeholder))
     if not kinds.is_list(kind):
         return None
-    if kinds.is_integer(kind.value_type):
-        return _integers(column, placeholder)
+    if _is_number(kind.value_type):
+        return _of_numbers(column, placeholder)
     return _of_items(column, unavailable(column.flatten(), placeholder))
 
 
@@ -46,7 +46,7 @@ def forms_of(placeholder: bytes) -> list[str]:
     plain = placeholder.decode()
     named = bytearray(hashlib.md5(placeholder, usedforsecurity=False).digest())
     named[6], named[8] = named[6] & 0x0F | 0x30, named[8] & 0x3F | 0x80  # as Java's UUID.nameUUIDFromBytes
-    return [
+    texts = [
         plain,
         json.dumps({plain: plain}, separators=(",", ":"), ensure_ascii=False),  # hstore
         json.dumps({plain: plain}, separators=(",", ":")),
@@ -55,6 +55,18 @@ def forms_of(placeholder: bytes) -> list[str]:
         placeholder.hex(),
         str(UUID(bytes=bytes(named))),  # an array of uuid
     ]
+    # An array whose column is a text: a column that is declared as STRING has the JSON text of its field.
+    arrays = [json.dumps([one], ensure_ascii=ascii_only) for one in texts for ascii_only in (True, False)]
+    return [*texts, *dict.fromkeys(arrays), f"[{','.join(map(str, _numbers(placeholder)))}]"]
+
+
+def _numbers(placeholder: bytes) -> list[int]:
+    """Return the placeholder as Java's bytes."""
+    return [byte - 256 if byte > 127 else byte for byte in placeholder]
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return any(one(kind) for one in (kinds.is_integer, kinds.is_floating, kinds.is_decimal))
 
 
 def _of_items(column: pa.Array, found: pa.Array | None) -> pa.Array | None:
@@ -66,13 +78,13 @@ def _of_items(column: pa.Array, found: pa.Array | None) -> pa.Array | None:
     return pa.array(mask)
 
 
-def _integers(column: pa.Array, placeholder: bytes) -> pa.Array | None:
+def _of_numbers(column: pa.Array, placeholder: bytes) -> pa.Array | None:
     """Find lists that hold the placeholder's bytes as numbers."""
     candidates = pc.equal(pc.list_value_length(column), len(placeholder))
     if not pc.any(candidates).as_py():
         return None
     places = pc.indices_nonzero(pc.fill_null(candidates, False)).to_pylist()
-    wanted = [byte - 256 if byte > 127 else byte for byte in placeholder]  # as Java's bytes
+    wanted = _numbers(placeholder)
     mask = np.zeros(len(column), bool)
     mask[[place for place in places if column[place].as_py() == wanted]] = True
     return pa.array(mask) if mask.any() else None

@@ -191,7 +191,8 @@ class ReplicatedBatch:
         followed = follow_all(before, schemas, self.plan.evolve, keys, table=sources[-1].name)
         digests = frozenset(digest_of_schema(text, ignores=self._ignores) for text in texts)
         digests |= rest_mark(sources[0].rest)
-        if known is not None:
+        if known is not None and sources[0].rest in (None, known.rest):
+            # If `rest` is new, the schemas of before are followed again, and so judged beside it.
             digests |= known.schemas
         name = sources[0].name if known is None else known.name
         columns = TableColumns(self.batch_id, followed.columns, keys, name, digests)
@@ -220,6 +221,14 @@ class ReplicatedBatch:
         old, new = known.rest, sources[0].rest
         if old == new:
             return
+        if old is None and self._ignores:
+            raise SchemaError(
+                f"`rest` names column '{new}' for the table of topic {topic}, which does not have it yet. "
+                "With evolve='ignore' no column is added, and the other fields would be left out. "
+                f"Nothing of batch {self.batch_id} was written to it. Set evolve='lenient', or leave `rest` "
+                "out.",
+                topic=topic,
+            )
         names = {name for source in sources for name in source.columns.names}
         if old is not None and (old in names or not self.plan.format.has_schemas):
             mixed = old
@@ -364,8 +373,8 @@ class ReplicatedBatch:
 def _decided_before(topics: Iterable[str], batch_id: int) -> StateError:
     return StateError(
         f"Batch {batch_id} was decided before, and messages of the topics {', '.join(sorted(topics))} have "
-        "other columns for it now. Nothing was written now. If `evolve` was changed, start with the value "
-        "of before until this batch is done.",
+        "other columns for it now. Nothing was written now. If `evolve`, `columns` or `rest` was changed, "
+        "start with the value of before until this batch is done.",
         batch_id=batch_id,
     )
 

@@ -84,7 +84,8 @@ def replicate(  # noqa: PLR0913 - each is a keyword of its own
         unavailable_value: the connector's `unavailable.value.placeholder`. A message with it ends in an error
             that names the column, because penstock does not know the value.
         columns: for messages without schemas, the columns of the tables as text such as
-            `id BIGINT, name STRING`, by topic. A new column comes into the table at the next start.
+            `id BIGINT, name STRING`, by topic. A new column comes into the table at the next start, but not
+            with `evolve="ignore"`.
         rest: for the same, the name of a column (STRING) that gets the fields that are not declared, as one
             JSON object. Read it with `parse_json`. Without it `evolve` has to be `ignore`, because they would
             be left out.

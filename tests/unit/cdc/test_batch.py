@@ -499,6 +499,36 @@ def test_a_rest_does_not_share_a_column_with_other_values(
     assert world.tables["goods"].rows[2]["name"] == "b"
 
 
+def test_a_rest_that_came_later_does_not_go_in_silence(world: World) -> None:
+    """The schema of the batches before `rest` is known, and has to be judged again all the same."""
+    world.format = declared("id name", None)
+    world.run(0, [plain(0, id=1, name="a", more="b")], keys=KEYS, evolve="ignore")
+    world.format = declared("id name", "rest")
+    world.run(1, [plain(1, id=1, name="a", more="c")], keys=KEYS)
+    world.format = declared("id name", None)
+    with pytest.raises(SchemaError, match=r"`rest` was 'rest' for the table .* now it is None"):
+        world.run(2, [plain(2, id=1, name="a", more="d", rest="e")], keys=KEYS, evolve="ignore")
+    assert world.tables["goods"].rows == {1: {"id": 1, "name": "a", "rest": '{"more":"c"}'}}
+
+
+def test_a_rest_for_a_table_that_gets_no_columns_is_an_error(world: World) -> None:
+    world.format = declared("id name", None)
+    world.run(0, [plain(0, id=1, name="a")], keys=KEYS, evolve="ignore")
+    world.format = declared("id name", "rest")
+    with pytest.raises(SchemaError, match="With evolve='ignore' no column is added"):
+        world.run(1, [plain(1, id=2, name="b", more="c")], keys=KEYS, evolve="ignore")
+    world.run(1, [plain(1, id=2, name="b", more="c")], keys=KEYS)
+    assert world.tables["goods"].rows[2] == {"id": 2, "name": "b", "rest": '{"more":"c"}'}
+
+
+def test_a_declared_column_that_evolve_leaves_out_is_in_the_rest(world: World) -> None:
+    world.format = declared("id name", "rest")
+    world.run(0, [plain(0, id=1, name="a")], keys=KEYS, evolve="ignore")
+    world.format = declared("id name more", "rest")
+    world.run(1, [plain(1, id=2, name="b", more="c")], keys=KEYS, evolve="ignore")
+    assert world.tables["goods"].rows[2] == {"id": 2, "name": "b", "rest": '{"more":"c"}'}
+
+
 def test_messages_that_have_schemas_at_last_fill_columns_and_the_rest_stays(world: World) -> None:
     world.format = declared("id name", "rest")
     world.run(0, [plain(0, id=1, name="a", more="b")], keys=KEYS)

@@ -129,6 +129,43 @@ def test_a_value_that_debezium_does_not_know_is_not_written(value: str) -> None:
     assert "field 'x' is not in the message (__debezium_unavailable_value)" in reason
 
 
+ARRAYS = [
+    f'["{UNKNOWN}"]',
+    f'[ "{UNKNOWN}" ]',
+    '["b68a35a7-17ad-35b3-af2a-ae46edb4545a"]',
+    json.dumps([*UNKNOWN.encode()]),
+]
+
+
+@pytest.mark.parametrize("value", ARRAYS, ids=["texts", "with spaces", "uuids", "integers"])
+def test_an_array_that_debezium_does_not_know_is_not_written_into_a_text(value: str) -> None:
+    found = changes(message(f'{{"id":1,"name":{value}}}'), message('{"id":2,"name":["a"]}'))
+    assert found.rows.to_pylist() == [{"id": 2, "name": '["a"]', "rest": None}]
+    ((index, reason),) = [(one.value_index, one.reason) for one in found.failures]
+    assert index == 0
+    assert "column 'name' is not in the message (__debezium_unavailable_value)" in reason
+
+
+@pytest.mark.parametrize("kind", [pa.int32(), pa.float64(), pa.decimal128(10, 2)], ids=str)
+def test_an_array_of_numbers_that_debezium_does_not_know_is_not_written(kind: pa.DataType) -> None:
+    columns = pa.schema([("id", pa.int64()), ("name", pa.list_(kind))])
+    values = [message(f'{{"id":1,"name":{json.dumps([*UNKNOWN.encode()])}}}'), message('{"id":2,"name":[1]}')]
+    found = made().changes(binary([None, None]), binary(values), columns)
+    assert found.rows.column("id").to_pylist() == [2]
+    assert [one.value_index for one in found.failures] == [0]
+
+
+@pytest.mark.parametrize("depth", [500, 990, 2_000])
+def test_a_field_that_nests_deep_is_kept_or_a_failure_of_its_message(depth: int) -> None:
+    deep = "[" * depth + "]" * depth
+    found = changes(message(f'{{"id":1,"x":{deep}}}'), message('{"id":2}'))
+    assert found.rows.column("id").to_pylist()[-1] == 2
+    if not found.failures:
+        assert found.rows.column("rest").to_pylist() == [f'{{"x":{deep}}}', None]
+    assert all("too deep" in one.reason or "nests deeper" in one.reason for one in found.failures)
+    assert bool(found.failures) or depth < 2_000
+
+
 def test_the_connectors_own_placeholder_counts() -> None:
     messages = made(placeholder="?gone?")
     found = changes(
