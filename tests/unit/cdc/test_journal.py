@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from penstock.cdc.journal import Decided, Journal, TableColumns, TableState
+from penstock.cdc.journal import Decided, Journal, TableColumns, TableState, rest_mark
 from penstock.errors import MaterializeError, StateError
 from penstock.state.files import TEMPORARY
 
@@ -44,6 +46,21 @@ def test_columns_that_a_batch_has_decided_are_there_when_it_is_repeated(journal:
     assert journal.columns_of(0) == {}
     journal.decide_columns(0, {"goods": columns(0, "name")})
     assert journal.columns_of(0) == {"goods": columns(0, "name")}
+
+
+def test_the_name_of_the_rest_stands_among_the_schemas(journal: Journal) -> None:
+    """A journal of before has none, and the files of an older version stay readable."""
+    table = columns(0, "more")
+    table = replace(table, schemas=table.schemas | rest_mark("more"))
+    journal.before(QUERY, 0)
+    journal.decide_columns(0, {"goods": table, "others": columns()})
+    written = json.loads(Path(journal.location, "columns", "0.json").read_text())
+    assert written["format"] == 1
+    assert written["tables"]["goods"]["schemas"] == ["a1", "b0", "rest:more"]
+    assert {topic: one.rest for topic, one in journal.columns_of(0).items()} == {
+        "goods": "more",
+        "others": None,
+    }
 
 
 def test_a_repeated_batch_gives_the_same_or_fails(journal: Journal) -> None:
