@@ -101,7 +101,8 @@ def _operated(node: Stateful, frames: Sequence[Any], state: str, ttl: str | None
         shown = [label for label, _ in node.columns if label not in dict(operator.calls)]
         return window_totals(frames[0], shown, operator.keys, dict(operator.calls))
     if isinstance(operator, RegularJoin) and is_append_join(node, ttl):
-        return append_join(frames[0], frames[1], dict(operator.on), state=state)
+        left, right = map(_kinds_in, frames)
+        return append_join(left, right, dict(operator.on), state=state)
     found = _run(operator, list(map(_kinds_in, frames)), state, ttl)
     return (
         found.drop(ROW_KIND) if isinstance(operator, _OF_INSERTS) else found.withColumnRenamed(ROW_KIND, KIND)

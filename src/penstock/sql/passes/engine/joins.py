@@ -46,7 +46,7 @@ _KEPT = (
     *("STRING", "CHAR", "VARCHAR", "BYTES", "BINARY", "VARBINARY"),
     *("DATE", "TIMESTAMP", "TIMESTAMP_LTZ"),
 )
-"""The types of columns that the operator keeps."""
+"""The types of columns and keys that the operator keeps."""
 Pair = tuple[Column, Column]
 """The watermark columns of the left and of the right side that bound each other."""
 
@@ -79,7 +79,8 @@ def _is_for_spark(node: Join, context: PassContext) -> bool:
         return True
     pairs = [(one.type, other.type) for one, other, _ in equal_values(node)]
     return any(
-        spark_text(one) != spark_text(other) and not {one.name, other.name} <= {*INTEGERS}
+        one.name not in _KEPT
+        or (spark_text(one) != spark_text(other) and not {one.name, other.name} <= {*INTEGERS})
         for one, other in pairs
     )
 
