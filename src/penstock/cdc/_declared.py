@@ -15,7 +15,7 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
-from penstock.cdc._kinds import Kind
+from penstock.cdc._decimals import exact, without_base64
 from penstock.cdc._messages import Changes, Schemas, SourceTable
 from penstock.cdc._reading import KIND_COLUMN, Bad, Plan
 from penstock.cdc._rest import rest_of
@@ -83,7 +83,8 @@ class DeclaredJson:
     def changes(self, keys: pa.Array, values: pa.Array, columns: pa.Schema) -> Changes:
         """Return the rows of messages; see `MessageFormat`. Old rows (-U, -D) have no rest."""
         declared = pa.schema([one for one in columns if one.name != self.rest])
-        found = _plan(replace(self, declared={}, topic=""), declared.serialize().to_pybytes()).changes(values)
+        plan = _plan(replace(self, declared={}, topic=""), declared.serialize().to_pybytes())
+        found = without_base64(plan.changes(values), values)
         if self.rest is None or self.rest not in columns.names:
             return found
         return _with_rest(found, values, columns, self)
@@ -92,16 +93,10 @@ class DeclaredJson:
 @lru_cache(maxsize=512)
 def _plan(messages: DeclaredJson, columns: bytes) -> Plan:
     wanted = pa.ipc.read_schema(pa.py_buffer(columns))
-    kinds = {one.name: _kind(one.type) for one in wanted}
+    kinds = {one.name: exact(one.type) for one in wanted}
     physical = pa.schema([pa.field(name, kind.physical) for name, kind in kinds.items()])
     decoder = replace(messages.format, needs_before=False).decoder(physical, [*physical.names, KIND_COLUMN])
     return Plan(decoder, wanted, kinds, messages.placeholder)
-
-
-def _kind(wanted: pa.DataType) -> Kind:
-    """Return how values of a column are read. The format rounds decimals, and the cast of a text does not."""
-    read = pa.string() if pa.types.is_decimal(wanted) else wanted
-    return Kind(read, read)
 
 
 def _with_rest(found: Changes, values: pa.Array, columns: pa.Schema, messages: DeclaredJson) -> Changes:

@@ -54,10 +54,12 @@ class Plan:
         if one.name not in self.kinds:
             return pa.nulls(rows.num_rows, one.type)
         column = rows.column(one.name)
-        missing = unavailable(column, self.placeholder)
-        if missing is not None:
-            bad.add(missing, not_in_message(f"column '{one.name}'", self.placeholder))
         converted = self.kinds[one.name].converted(column)
+        # Numbers of a list that were read as texts are found when they are numbers.
+        for each in [column] if converted.column is column else [column, converted.column]:
+            missing = unavailable(each, self.placeholder)
+            if missing is not None:
+                bad.add(missing, not_in_message(f"column '{one.name}'", self.placeholder))
         fitted = cast(converted.column, one.type)
         for each in (converted, fitted):
             if each.bad is not None:

@@ -209,18 +209,45 @@ def _decimal_text(unscaled: bytes | None, scale: int) -> str | None:
     return f"{number:f}"
 
 
-def lists(convert: Convert) -> Convert:
-    """Return how lists are converted whose items are."""
+def lists(convert: Convert, kind: pa.ListType | None = None) -> Convert:
+    """Return how lists are converted whose items are. `kind` is the type to make, if items have a name."""
 
     def converted(column: pa.Array) -> Converted:
         parents = pc.list_parent_indices(column)
         items = convert(column.flatten())
-        lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
-        offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
-        made = pa.ListArray.from_arrays(offsets, items.column, mask=column.is_null())
+        offsets = pa.array(_offsets(column), pa.int32())
+        made = pa.ListArray.from_arrays(offsets, items.column, type=kind, mask=column.is_null())
         return Converted(made, _of_parents(items.bad, parents, len(column)), items.reason)
 
     return converted
+
+
+def maps(convert: Convert, kind: pa.MapType) -> Convert:
+    """Return how maps are converted whose items are. `kind` is the type to make; the keys stay."""
+
+    def converted(column: pa.Array) -> Converted:
+        pair = pa.struct([("key", column.type.key_type), ("value", column.type.item_type)])
+        pairs = column.cast(pa.list_(pair))
+        keys, values = pairs.flatten().flatten()
+        items = convert(values)
+        offsets = pa.array(_offsets(pairs), pa.int32(), mask=np.append(_nulls(column), False))
+        made = pa.MapArray.from_arrays(offsets, keys, items.column, type=kind)
+        return Converted(
+            made, _of_parents(items.bad, pc.list_parent_indices(pairs), len(column)), items.reason
+        )
+
+    return converted
+
+
+def _nulls(column: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    found: np.ndarray[Any, np.dtype[np.bool_]] = column.is_null().to_numpy(zero_copy_only=False)
+    return found
+
+
+def _offsets(column: pa.Array) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return where the items of each list begin among those of all lists."""
+    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
 
 
 def _of_parents(bad: pa.Array | None, parents: pa.Array, count: int) -> pa.Array | None:

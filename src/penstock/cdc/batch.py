@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import pyarrow as pa
@@ -198,7 +198,8 @@ class ReplicatedBatch:
         columns = TableColumns(self.batch_id, followed.columns, keys, name, digests)
         self._check_table(topic, known, columns)
         if known is not None and str(followed) != str(Followed(followed.columns)):
-            _log.warning("Table %s of topic %s, batch %s: %s", name, topic, self.batch_id, followed)
+            told = replace(followed, is_declared=not messages.has_schemas)
+            _log.warning("Table %s of topic %s, batch %s: %s", name, topic, self.batch_id, told)
         return columns
 
     def _check_table(self, topic: str, known: TableColumns | None, now: TableColumns) -> None:

@@ -52,10 +52,12 @@ class Followed:
         added: new columns. Old rows have null in them.
         widened: columns with a wider type.
         dropped: columns that leave the table, with their values (`evolve` only).
-        kept: columns that the source does not have any more. They stay, and new rows have null.
+        kept: columns that the source does not have any more. They stay, and new rows have null. If columns
+            are declared: those that are not declared any more. They stay, and get the values of their fields.
         ignored: columns of the source that are left out (`ignore` only).
         unwidened: columns that are wider in the source than in the table (`ignore` only). Their values have
             to fit.
+        is_declared: whether the user declares the columns, because messages do not say them.
     """
 
     columns: pa.Schema
@@ -65,6 +67,7 @@ class Followed:
     kept: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     unwidened: tuple[Widened, ...] = ()
+    is_declared: bool = False
 
     @property
     def is_changed(self) -> bool:
@@ -72,13 +75,19 @@ class Followed:
         return bool(self.added or self.widened or self.dropped)
 
     def __str__(self) -> str:
+        gone, place = "which the source does not have any more", "in the source"
+        if self.is_declared:
+            gone, place = (
+                "which is not declared any more and still gets the values of its field",
+                "in `columns`",
+            )
         parts = [
             *(f"added {self.columns.field(name).type} {name}" for name in self.added),
             *(f"widened {one.name} from {one.old} to {one.new}" for one in self.widened),
             *(f"dropped {name}" for name in self.dropped),
-            *(f"kept {name}, which the source does not have any more" for name in self.kept),
+            *(f"kept {name}, {gone}" for name in self.kept),
             *(f"left out {name}" for name in self.ignored),
-            *(f"left {one.name} as {one.old}, which is {one.new} in the source" for one in self.unwidened),
+            *(f"left {one.name} as {one.old}, which is {one.new} {place}" for one in self.unwidened),
         ]
         return "; ".join(parts) or "no change"
 

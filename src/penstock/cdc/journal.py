@@ -18,10 +18,11 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -137,17 +138,24 @@ class Journal:
 
     def decided(self, batch_id: int) -> Decided | None:
         """Return what was decided for a batch; None if nothing was."""
-        written = self._read(f"{_BATCHES}/{batch_id}.json")
-        return None if written is None else Decided(self._tables_of(written), written["left_out"])
+        path = f"{_BATCHES}/{batch_id}.json"
+        written = self._read(path)
+        if written is None:
+            return None
+        with self._reading(path):
+            states = {topic: _state_from(one) for topic, one in _field(written, "tables", dict).items()}
+            left_out = _field(written, "left_out", dict)
+        return Decided(self._tables_of(states), left_out)
 
     def columns_of(self, batch_id: int) -> dict[str, TableColumns]:
         """Return the columns that a batch has decided, by topic; {} if it has decided none."""
-        written = self._read(f"{_COLUMNS}/{batch_id}.json")
-        return (
-            {}
-            if written is None
-            else {topic: _columns_from(batch_id, one) for topic, one in written["tables"].items()}
-        )
+        path = f"{_COLUMNS}/{batch_id}.json"
+        written = self._read(path)
+        if written is None:
+            return {}
+        with self._reading(path):
+            tables = _field(written, "tables", dict)
+            return {topic: _columns_from(batch_id, one) for topic, one in tables.items()}
 
     def decide_columns(self, batch_id: int, tables: Mapping[str, TableColumns]) -> None:
         """Write down the columns that a batch has found or changed, by topic."""
@@ -204,8 +212,10 @@ class Journal:
                 self._files.delete(f"{_BATCHES}/{name}")
             elif name != f"{number}.json":
                 continue  # a driver has died while it wrote this file, or is writing it now
-            elif (written := self._read(f"{_BATCHES}/{name}")) is not None:
-                kept |= {one[name] for one in written["tables"].values() for name in ("columns", "applied")}
+            elif (written := self._read(f"{_BATCHES}/{name}", batch_id)) is not None:
+                with self._reading(f"{_BATCHES}/{name}", batch_id):
+                    states = [_state_from(one) for one in _field(written, "tables", dict).values()]
+                kept |= {number for one in states for number in (one.columns, one.applied)}
         for name in self._files.names(_COLUMNS):
             if _number(name) < batch_id - _KEPT_BATCHES and _number(name) not in kept:
                 self._files.delete(f"{_COLUMNS}/{name}")
@@ -215,7 +225,8 @@ class Journal:
         if written is None and batch_id == 0:
             self._write(_QUERY, {}, query_id=query_id)
             return
-        found = None if written is None else written["query_id"]
+        with self._reading(_QUERY):
+            found = None if written is None else _field(written, "query_id", str)
         if found != query_id:
             raise StateError(
                 f"Batch {batch_id} is of query {query_id}, and {self} is of "
@@ -224,7 +235,7 @@ class Journal:
                 query_id=query_id,
             )
 
-    def _tables_of(self, written: dict[str, Any]) -> dict[str, TableState]:
+    def _tables_of(self, states: Mapping[str, _State]) -> dict[str, TableState]:
         files: dict[int, dict[str, TableColumns]] = {}
 
         def columns(topic: str, decided_in: int) -> TableColumns:
@@ -240,28 +251,23 @@ class Journal:
 
         return {
             topic: TableState(
-                columns(topic, one["columns"]),
-                one["number"],
-                one["digest"],
-                None if one["applied"] is None else columns(topic, one["applied"]),
+                columns(topic, one.columns),
+                one.number,
+                one.digest,
+                None if one.applied is None else columns(topic, one.applied),
             )
-            for topic, one in written["tables"].items()
+            for topic, one in states.items()
         }
 
-    def _read(self, path: str) -> dict[str, Any] | None:
+    def _read(self, path: str, applied: int | None = None) -> dict[str, Any] | None:
+        """Return what is in a file; None if there is none. See `_reading` for `applied`."""
         try:
             contents = self._files.read(path).to_pybytes()
         except FileNotFoundError:
             return None
-        try:
+        with self._reading(path, applied):
             found: dict[str, Any] = json.loads(contents)
-            number = found["format"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise StateError(
-                f"{path} cannot be read ({self}): {error}. Nothing was written. Restore the state together "
-                "with the checkpoint.",
-                path=path,
-            ) from error
+            number = _field(found, "format", int)
         if number != _FORMAT:
             raise StateError(
                 f"{path} has format {number}, and this version of penstock reads {_FORMAT} ({self}). Nothing "
@@ -269,6 +275,24 @@ class Journal:
                 path=path,
             )
         return found
+
+    @contextmanager
+    def _reading(self, path: str, applied: int | None = None) -> Iterator[None]:
+        """Raise StateError, which names the file, for each ValueError: it is not as a journal has written it.
+
+        Args:
+            path: of the file.
+            applied: the batch that all tables have by now; None before any table has it.
+        """
+        try:
+            yield
+        except ValueError as error:
+            done = "Nothing was written" if applied is None else f"The tables have batch {applied}"
+            raise StateError(
+                f"{path} cannot be read ({self}): {error}. {done}. Restore the state together with the "
+                "checkpoint.",
+                path=path,
+            ) from error
 
     def _write(self, path: str, tables: Mapping[str, Any], **more: Any) -> None:
         text = json.dumps({"format": _FORMAT, **more, "tables": dict(tables)}, sort_keys=True)
@@ -296,11 +320,10 @@ def _columns_as(one: TableColumns) -> dict[str, Any]:
     }
 
 
-def _columns_from(batch_id: int, written: dict[str, Any]) -> TableColumns:
-    columns = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(written["arrow"])))
-    return TableColumns(
-        batch_id, columns, tuple(written["keys"]), written["name"], frozenset(written["schemas"])
-    )
+def _columns_from(batch_id: int, written: Any) -> TableColumns:
+    columns = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(_field(written, "arrow", str))))
+    keys, schemas = _texts(written, "keys"), _texts(written, "schemas")
+    return TableColumns(batch_id, columns, keys, _field(written, "name", str), frozenset(schemas))
 
 
 def _state_as(one: TableState) -> dict[str, Any]:
@@ -311,3 +334,40 @@ def _state_as(one: TableState) -> dict[str, Any]:
         "digest": one.digest,
         "applied": applied,
     }
+
+
+class _State(NamedTuple):
+    """A `TableState` as it is written: its columns are named by the batches that decided them."""
+
+    columns: int
+    number: int
+    digest: str | None
+    applied: int | None
+
+
+def _state_from(written: Any) -> _State:
+    return _State(
+        _field(written, "columns", int),
+        _field(written, "number", int),
+        _field(written, "digest", str, type(None)),
+        _field(written, "applied", int, type(None)),
+    )
+
+
+def _texts(written: Any, name: str) -> tuple[str, ...]:
+    found = _field(written, name, list)
+    if not all(isinstance(one, str) for one in found):
+        raise ValueError(f"expected texts as '{name}', got {found}")
+    return tuple(found)
+
+
+def _field(written: Any, name: str, *kinds: type) -> Any:
+    """Return a field of an object in JSON. Raises ValueError if it is missing, or is of another type."""
+    if not isinstance(written, dict):
+        raise ValueError(f"expected an object with the field '{name}', got {type(written).__name__}")
+    if name not in written:
+        raise ValueError(f"the field '{name}' is missing")
+    if type(written[name]) not in kinds:  # True is an int for isinstance
+        expected = " or ".join("null" if one is type(None) else one.__name__ for one in kinds)
+        raise ValueError(f"expected {expected} as '{name}', got {type(written[name]).__name__}")
+    return written[name]

@@ -483,6 +483,18 @@ def test_a_field_that_is_declared_later_leaves_the_rest(world: World) -> None:
     }
 
 
+def test_a_column_that_is_not_declared_any_more_gets_its_values(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.format = declared("id name", "rest")
+    world.run(0, [plain(0, id=1, name="a", more="b")], keys=KEYS)
+    world.format = declared("id more", "rest")
+    world.run(1, [plain(1, id=2, name="c", more="d")], keys=KEYS)
+    assert world.tables["goods"].rows[2] == {"id": 2, "name": "c", "more": "d", "rest": None}
+    told = "kept name, which is not declared any more and still gets the values of its field"
+    assert [one.getMessage().partition(": ")[2] for one in caplog.records] == [f"added string more; {told}"]
+
+
 @pytest.mark.parametrize(
     ("first", "then"), [("rest", "more"), ("rest", None), (None, "name")], ids=["renamed", "none", "a column"]
 )

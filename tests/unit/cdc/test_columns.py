@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from decimal import Decimal
 from itertools import permutations
 from typing import Any
@@ -110,6 +111,15 @@ def test_ignore_leaves_columns_out_and_types_as_they_are() -> None:
     assert step.columns.equals(known)
     assert (step.ignored, step.is_changed) == (("new",), False)
     assert str(step) == "left out new; left a as int16, which is int64 in the source"
+    told = str(replace(step, is_declared=True))
+    assert told == "left out new; left a as int16, which is int64 in `columns`"
+
+
+def test_a_column_that_stays_is_told_of_by_what_it_gets() -> None:
+    step = follow(columns(a=pa.int64(), b=pa.string()), columns(a=pa.int64()), "lenient", KEYS)
+    assert str(step) == "kept b, which the source does not have any more"
+    told = str(replace(step, is_declared=True))
+    assert told == "kept b, which is not declared any more and still gets the values of its field"
 
 
 @pytest.mark.parametrize("evolve", ["lenient", "evolve"])

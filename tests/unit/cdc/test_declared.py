@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import pickle
-from decimal import Decimal
+from collections.abc import Callable
+from decimal import Context, Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -104,6 +106,133 @@ def test_a_decimal_keeps_its_digits_or_is_a_failure() -> None:
     assert found.rows.column("price").to_pylist() == expected
     assert [one.value_index for one in found.failures] == [5, 6, 7, 8]
     assert {"column 'price' cannot be read" in one.reason for one in found.failures} == {True}
+
+
+AMOUNT = pa.decimal128(6, 2)
+NESTED: dict[str, tuple[pa.DataType, str, Callable[[Decimal], Any]]] = {
+    "ARRAY": (pa.list_(pa.field("element", AMOUNT, nullable=False)), "[%s]", lambda one: [one]),
+    "MAP": (pa.map_(pa.string(), AMOUNT), '{"a":%s}', lambda one: [("a", one)]),
+    "STRUCT": (
+        pa.struct([("n", pa.int32()), pa.field("a", AMOUNT)]),
+        '{"a":%s}',
+        lambda one: {"n": None, "a": one},
+    ),
+    "all of them": (
+        pa.struct([("a", pa.list_(pa.map_(pa.string(), pa.struct([("b", AMOUNT)]))))]),
+        '{"a":[{"x":{"b":%s}},null,{}]}',
+        lambda one: {"a": [[("x", {"b": one})], None, []]},
+    ),
+}
+
+
+def of_column(kind: pa.DataType, *texts: str) -> Changes:
+    columns = pa.schema([("id", pa.int64()), ("x", kind)])
+    values = [message(f'{{"id":{number},"x":{text}}}') for number, text in enumerate(texts)]
+    return made().changes(binary([None] * len(values)), binary(values), columns)
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_a_nested_decimal_keeps_its_digits_or_is_a_failure(name: str) -> None:
+    kind, text, value = NESTED[name]
+    numbers = ["1.5", "0.005", '"-0.10"', "12345.6", "7.000", '"1.239"', "1e2"]
+    found = of_column(kind, "null", *(text % one for one in numbers))
+    assert [one.value_index for one in found.failures] == [2, 4, 6]
+    assert {"column 'x' cannot be read: it is not a number" in one.reason for one in found.failures} == {True}
+    expected = [None, *(value(Decimal(one)) for one in ("1.50", "-0.10", "7.00", "100.00"))]
+    assert found.rows.column("x").type == kind
+    assert found.rows.column("x").to_pylist() == expected
+
+
+def test_only_the_rows_of_a_bad_number_are_left_out() -> None:
+    found = of_column(pa.list_(AMOUNT), "[]", "[1,2,3.001]", "null", "[null,4]", "[0.001]", "[5]")
+    assert found.rows.column("x").to_pylist() == [[], None, [None, Decimal(4)], [Decimal(5)]]
+    assert [one.value_index for one in found.failures] == [1, 4]
+
+
+SCALES = st.tuples(st.integers(1, 38), st.integers(0, 38)).filter(lambda pair: pair[1] <= pair[0])
+WIDE = Context(prec=200)
+NUMBERS = st.builds(
+    lambda digits, exponent: Decimal(digits).scaleb(exponent, WIDE),
+    st.integers(-(10**45), 10**45) | st.integers(-999, 999),
+    st.integers(-45, 45),
+)
+
+
+@given(SCALES, st.lists(st.tuples(NUMBERS, st.booleans()), min_size=1, max_size=5))
+@example((38, 0), [(Decimal("9" * 60), False), (Decimal(2**127), False), (Decimal(2**127), True)])
+@example((38, 2), [(Decimal("1.1e37"), True)])
+@example((10, 2), [(Decimal(2**128 + 100), False), (Decimal("1e-999999"), False), (Decimal("0e9999"), False)])
+def test_whatever_a_number_is_a_decimal_is_equal_to_it_or_a_failure(
+    scale: tuple[int, int], numbers: list[tuple[Decimal, bool]]
+) -> None:
+    """Arrow's cast gives another number, without an error, if a text needs more than 38 digits."""
+    texts = [f"{one:f}" if is_plain and abs(one.adjusted()) < 99 else str(one) for one, is_plain in numbers]
+    found = of_column(pa.decimal128(*scale), *texts)
+    limit = 10 ** (scale[0] - scale[1])
+    rows = dict(zip(found.rows.column("id").to_pylist(), found.rows.column("x").to_pylist(), strict=True))
+    for place, (number, _) in enumerate(numbers):
+        exponent = number.normalize(WIDE).as_tuple().exponent
+        assert isinstance(exponent, int)
+        is_exact = abs(number) < limit and (not number or exponent >= -scale[1])
+        assert (place in rows) == is_exact, texts[place]
+        assert not is_exact or rows[place] == number
+    assert len(rows) + len(found.failures) == len(numbers)
+
+
+def precise(unscaled: int) -> str:
+    """Return what Debezium writes with `decimal.handling.mode` = `precise`, as a text of JSON."""
+    return json.dumps(
+        base64.b64encode(unscaled.to_bytes(unscaled.bit_length() // 8 + 1, "big", signed=True)).decode()
+    )
+
+
+def test_base64_of_digits_is_not_read_as_a_number() -> None:
+    assert precise(-2_658_824) == '"1234"', "of -26588.24"
+    kind = pa.decimal128(12, 2)
+    found = of_column(
+        kind, '"1234"', '"12e4"', '"0123"', '"+123"', r'"\u0031234"', "1234", '"1234.00"', '"-1234.5"'
+    )
+    assert [one.value_index for one in found.failures] == [0, 1, 2, 3, 4]
+    for one in found.failures:
+        assert "column 'x' is a text without a point" in one.reason
+        assert "'decimal.handling.mode' is 'precise'" in one.reason
+    assert found.rows.column("x").to_pylist() == [Decimal(1234), Decimal(1234), Decimal("-1234.5")]
+
+
+@given(st.integers(-(10**11), 10**11) | st.sampled_from([-2_658_824, -526_341]), st.integers(1, 6))
+def test_base64_never_gives_a_number_with_a_fraction(unscaled: int, scale: int) -> None:
+    number = Decimal(unscaled).scaleb(-scale)
+    for kind in (pa.decimal128(38, scale), pa.float64()):
+        assert not of_column(kind, precise(unscaled)).rows.num_rows
+        (found,) = of_column(kind, f'"{number:f}"').rows.column("x").to_pylist()  # what `string` writes
+        assert found == (number if kind == pa.decimal128(38, scale) else float(number))
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_base64_of_digits_in_a_nested_decimal_is_a_failure(name: str) -> None:
+    kind, text, value = NESTED[name]
+    found = of_column(kind, *(text % one for one in ('"1234"', "1234")))
+    assert [one.value_index for one in found.failures] == [0]
+    assert found.rows.column("x").to_pylist() == [value(Decimal(1234))]
+
+
+def test_a_whole_number_may_be_a_text_as_debezium_writes_it() -> None:
+    found = of_column(pa.decimal128(12, 0), '"1234"', '"0"', '"-7"', '"0123"', '"1e10"', '"AfQ="')
+    assert found.rows.column("x").to_pylist() == [Decimal(1234), Decimal(0), Decimal(-7)]
+    assert [one.value_index for one in found.failures] == [3, 4, 5]
+    assert {"'decimal.handling.mode' is 'precise'" in one.reason for one in found.failures} == {True}
+
+
+def test_base64_in_an_old_row_is_a_failure_and_other_texts_are_not() -> None:
+    columns = pa.schema([("id", pa.int64()), ("name", pa.string()), ("price", pa.decimal128(10, 2))])
+    values = [
+        message(None, '{"id":1,"price":"1234"}', "d"),
+        message('{"id":2,"price":1,"name":"1234"}', '{"id":2,"price":"5678"}'),
+        message('{"id":3,"price":1,"name":"1234","1234":"1234"}', '{"id":3,"price":"1.00","name":"5678"}'),
+    ]
+    found = made().changes(binary([None] * len(values)), binary(values), columns)
+    assert [one.value_index for one in found.failures] == [0, 1]
+    assert found.rows.column("id").to_pylist() == [3, 3]
 
 
 def test_old_rows_have_no_rest() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,9 @@ def columns(batch_id: int = 0, *names: str) -> TableColumns:
 
 def decided(*, number: int = 0, digest: str | None = "1-aa", table: TableColumns | None = None) -> Decided:
     return Decided({"goods": TableState(table or columns(), number, digest)})
+
+
+_ARROW = base64.b64encode(columns().columns.serialize().to_pybytes()).decode()
 
 
 @pytest.fixture
@@ -116,6 +120,71 @@ def test_a_torn_file_is_an_error(journal: Journal, content: bytes) -> None:
     Path(journal.location, "batches", "0.json").write_bytes(content)
     with pytest.raises(StateError, match=r"batches/0\.json cannot be read"):
         journal.before(QUERY, 1)
+
+
+TABLE = {"name": "shop.goods", "keys": ["id"], "arrow": _ARROW, "schemas": []}
+STATE = {"columns": 0, "number": 0, "digest": None, "applied": None}
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "what"),
+    [
+        ("query.json", {}, "the field 'query_id' is missing"),
+        ("query.json", {"query_id": 1}, "expected str as 'query_id', got int"),
+        ("batches/0.json", {}, "the field 'tables' is missing"),
+        ("batches/0.json", {"tables": {}}, "the field 'left_out' is missing"),
+        ("batches/0.json", {"tables": [], "left_out": {}}, "expected dict as 'tables', got list"),
+        ("batches/0.json", {"tables": {"goods": 1}, "left_out": {}}, "the field 'columns', got int"),
+        *(
+            (
+                "batches/0.json",
+                {"tables": {"goods": {**STATE, name: [True]}}, "left_out": {}},
+                f"as '{name}', got",
+            )
+            for name in STATE
+        ),
+        (
+            "batches/0.json",
+            {"tables": {"goods": {**STATE, "number": True}}, "left_out": {}},
+            "expected int as",
+        ),
+        ("columns/0.json", {}, "the field 'tables' is missing"),
+        *(
+            ("columns/0.json", {"tables": {"goods": {**TABLE, name: 1}}}, f"as '{name}', got int")
+            for name in TABLE
+        ),
+        ("columns/0.json", {"tables": {"goods": {**TABLE, "arrow": "YWJj"}}}, "Corrupted message"),
+        ("columns/0.json", {"tables": {"goods": {**TABLE, "arrow": "a"}}}, "base64"),
+        ("columns/0.json", {"tables": {"goods": {"arrow": _ARROW}}}, "the field 'keys' is missing"),
+        ("columns/0.json", {"tables": {"goods": {"arrow": _ARROW, "keys": [1]}}}, "expected texts as 'keys'"),
+    ],
+)
+def test_a_file_without_its_fields_is_an_error_that_names_it(
+    journal: Journal, path: str, content: dict[str, object], what: str
+) -> None:
+    journal.before(QUERY, 0)
+    journal.decide_columns(0, {"goods": columns()})
+    journal.decide(0, decided())
+    assert journal.before(QUERY, 1) == decided()
+    Path(journal.location, path).write_text(json.dumps({"format": 1, **content}))
+    with pytest.raises(StateError) as raised:
+        journal.before(QUERY, 1)
+    assert str(raised.value).startswith(f"{path} cannot be read (the state of replicate in ")
+    assert what in str(raised.value)
+    assert str(raised.value).endswith("Nothing was written. Restore the state together with the checkpoint.")
+
+
+def test_a_file_that_cannot_be_read_at_the_end_of_a_batch_is_told_so(journal: Journal) -> None:
+    journal.before(QUERY, 0)
+    journal.decide_columns(0, {"goods": columns()})
+    for batch_id in (0, 1):
+        journal.decide(batch_id, decided(number=batch_id))
+    for content in ('{"format": 1', '{"format": 1}'):
+        Path(journal.location, "batches", "0.json").write_text(content)
+        with pytest.raises(
+            StateError, match=r"batches/0\.json cannot be read .*\. The tables have batch 1\. "
+        ):
+            journal.sweep(1)
 
 
 def test_a_newer_format_is_refused(journal: Journal) -> None:
