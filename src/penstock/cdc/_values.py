@@ -16,6 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.formats.decimals import exact_cast
+
 
 @dataclass(frozen=True)
 class Converted:
@@ -280,9 +282,9 @@ def cast(column: pa.Array, wanted: pa.DataType) -> Converted:
         return Converted(column)
     reason = f"it does not fit into {wanted}, the type of the column"
     try:
-        found = column.cast(wanted)
+        found = exact_cast(column, wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        found = pa.array([_fitting(one, wanted) for one in column], wanted)
+        found = pa.array([_fitting(column.slice(at, 1), wanted) for at in range(len(column))], wanted)
     bad = pc.and_(column.is_valid(), found.is_null())
     if pa.types.is_floating(wanted) and pa.types.is_floating(column.type):
         back = found.cast(column.type)
@@ -292,8 +294,8 @@ def cast(column: pa.Array, wanted: pa.DataType) -> Converted:
     return Converted(found, bad, reason) if pc.any(bad).as_py() else Converted(found)
 
 
-def _fitting(one: pa.Scalar, wanted: pa.DataType) -> pa.Scalar | None:
+def _fitting(one: pa.Array, wanted: pa.DataType) -> pa.Scalar | None:
     try:
-        return one.cast(wanted) if one.is_valid else None
+        return exact_cast(one, wanted)[0] if one[0].is_valid else None
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from penstock.formats.decimals import exact_cast
 from penstock.table._row_values import check_cast, check_of, path_of_null
 
 _NOT_TEXT = re.compile(r"Expected bytes, got a '(.+)' object")
@@ -130,7 +131,7 @@ def _array(values: Sequence[Any], field: pa.Field, check: Callable[[Any], None] 
 def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
     try:
         check_cast(column.type, field.type)
-        made = column if column.type.equals(field.type) else column.cast(field.type)
+        made = column if column.type.equals(field.type) else exact_cast(column, field.type)
         if pt.is_float32(field.type) and pt.is_float64(column.type):
             _check_overflow(column, made)
     except (pa.ArrowException, TypeError) as error:

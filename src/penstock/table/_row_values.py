@@ -10,10 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.types as pt
+
+from penstock.formats.decimals import has_digits_beyond
 
 Check: TypeAlias = Callable[[Any], None]
 """Raises TypeError or ValueError for a value that its column cannot hold unchanged."""
@@ -42,6 +45,8 @@ def _check_of_scalar(kind: pa.DataType) -> Check | None:
         return _check_float if pt.is_float32(kind) else _check_double
     if pt.is_timestamp(kind):
         return _check_ntz if kind.tz is None else _check_timestamp
+    if pt.is_decimal(kind):
+        return _check_of_decimal(kind.scale)
     types: list[tuple[Callable[[pa.DataType], bool], type, str]] = [
         (pt.is_date, date, "date"),
         (pt.is_time, time, "time"),
@@ -64,6 +69,15 @@ def _check_float(value: Any) -> None:
     _check_double(value)
     if isinstance(value, float) and abs(value) > FLOAT_MAX and not math.isinf(value):
         raise ValueError(f"{value} is too large")
+
+
+def _check_of_decimal(scale: int) -> Check:
+    def check(value: Any) -> None:
+        # Arrow refuses most of these, but it takes 1E-32 for 0.
+        if isinstance(value, Decimal) and has_digits_beyond(value, scale):
+            raise ValueError(f"expected at most {scale} digits behind the point, got {value}")
+
+    return check
 
 
 def _check_timestamp(value: Any) -> None:

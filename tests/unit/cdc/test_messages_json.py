@@ -197,6 +197,23 @@ def test_a_value_that_does_not_fit_the_narrower_column_is_a_failure() -> None:
     assert [row["n"] for _, _, row in rows([values[0], values[2]], columns)] == [7, None]
 
 
+@pytest.mark.parametrize("as_text", [False, True], ids=["precise", "string"])
+def test_a_number_with_more_digits_than_its_column_is_a_failure(as_text: bool) -> None:
+    """The last one is 11 * 10^36. Arrow's cast makes 791528992371846096098761777046953656.32 of it."""
+    numbers = [5, -(10**36) + 1, 11 * 10**36]
+    columns = pa.schema([("id", pa.int64()), ("n", pa.decimal128(38, 2))])
+    parameters = {"scale": "0", "connect.decimal.precision": "38"}
+    fields = [ID, field("n", "string") if as_text else field("n", "bytes", DECIMAL, parameters=parameters)]
+    values = [value(fields, {"id": 1, "n": str(each) if as_text else encoded(each)}) for each in numbers]
+    ((index, reason),) = reasons(values, columns)
+    assert (index, "does not fit into decimal128(38, 2)" in reason) == (2, True)
+    assert [row["n"] for _, _, row in rows(values[:2], columns)] == [Decimal(each) for each in numbers[:2]]
+
+
+def encoded(number: int) -> str:
+    return base64.b64encode(number.to_bytes(16, "big", signed=True)).decode()
+
+
 def test_a_null_in_a_column_that_is_not_null_is_a_failure() -> None:
     columns = pa.schema([("id", pa.int64()), pa.field("name", pa.string(), nullable=False)])
     fields = [ID, NAME]

@@ -141,6 +141,17 @@ def test_a_decimal_with_30_digits_fits_exactly() -> None:
             values_of("CAST(x AS DECIMAL(30, 0))", "DECIMAL(31, 1)", pa.array([each], pa.decimal128(31, 1)))
 
 
+@pytest.mark.parametrize("text", ["CAST(x AS DECIMAL(38, 2))", "CAST(CAST(x AS DECIMAL(38, 2)) AS STRING)"])
+def test_a_decimal_that_needs_more_than_38_digits_is_an_error(text: str) -> None:
+    """Arrow's cast makes 791528992371846096098761777046953656.32 of the first one."""
+    for each in (Decimal("11" + "0" * 36), Decimal("-18" + "0" * 36), Decimal("9" * 38)):
+        with pytest.raises(RowError, match="does not fit its type"):
+            values_of(text, "DECIMAL(38, 0)", pa.array([each], pa.decimal128(38, 0)))
+    fits = [Decimal("9" * 36), Decimal(-1), None]
+    found = values_of("CAST(x AS DECIMAL(38, 2))", "DECIMAL(38, 0)", pa.array(fits, pa.decimal128(38, 0)))
+    assert found == fits
+
+
 def test_a_text_with_very_many_digits_is_read_or_is_wrong() -> None:
     zeros, nines = "0" * 5000, "9" * 5000
     given = pa.array([f"-{zeros}12", f"{zeros}.5", zeros, nines, f"+{nines}.9", str(2**63), str(-(2**63))])

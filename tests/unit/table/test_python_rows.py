@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -36,6 +37,9 @@ from penstock.table.user_decoder import (
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("name", pa.string())])
 ONE = pa.schema([("value", pa.int64())])
+MONEY = pa.decimal128(38, 2)
+WRAPPED = Decimal("11" + "0" * 36)
+"""Arrow's cast makes 791528992371846096098761777046953656.32 of it in a column of the type MONEY."""
 
 
 def records(*values: bytes | None) -> pa.RecordBatch:
@@ -309,6 +313,10 @@ def test_what_fits_is_in_the_row_as_it_was_given(kind: pa.DataType, value: Any) 
         (LOCAL, pa.array([5], INSTANT), "gave timestamp[us, tz=UTC]"),
         (pa.list_(LOCAL), pa.array([[5]]), "gave int64"),
         (pa.float32(), pa.array([1e300]), "a double is too large"),
+        (MONEY, pa.array([WRAPPED], pa.decimal128(38, 0)), "does not fit in decimal128(38, 2)"),
+        (MONEY, pa.array([str(WRAPPED)]), "does not fit in decimal128(38, 2)"),
+        (MONEY, pa.array(["9" * 39]), "does not fit in decimal128(38, 2)"),
+        (pa.list_(MONEY), pa.array([[WRAPPED]], pa.list_(pa.decimal128(38, 0))), "does not fit"),
         (STRUCT, pa.array([{"c": 1}]), "gave struct<c: int64>"),
         (FILLED, pa.array([{"a": None}], FILLED), "column 'value.a' is declared NOT NULL"),
     ],
@@ -320,6 +328,19 @@ def test_casts_that_would_change_values_are_refused(kind: pa.DataType, given: pa
     found = decode(batch, b"x", schema=pa.schema([("value", kind)]), gets=CalledWith.BATCH)
     assert found.row_count == 0
     assert reason in found.failures[0].reason
+
+
+@pytest.mark.parametrize("digits", ["1E-32", "0.0000170141183460469231731687303715884105728", "1.001"])
+def test_a_decimal_does_not_lose_digits_behind_the_point(digits: str) -> None:
+    found = decode(lambda _: (Decimal(digits),), b"x", schema=pa.schema([("value", MONEY)]))
+    assert found.row_count == 0
+    assert f"expected at most 2 digits behind the point, got {digits}" in found.failures[0].reason
+
+
+@pytest.mark.parametrize("digits", ["1.5000", "0E-40", "-7", "1E+3", "9" * 36 + ".99"])
+def test_a_decimal_that_fits_is_in_the_row(digits: str) -> None:
+    found = decode(lambda _: (Decimal(digits),), b"x", schema=pa.schema([("value", MONEY)]))
+    assert found.rows.column(0).to_pylist() == [Decimal(digits)]
 
 
 def test_a_users_error_of_any_size_and_text_becomes_a_dead_letter() -> None:

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.formats.decimals import exact_cast
 from penstock.sql.emit.arrow_values import floored
 
 _TRIMMED = "".join(map(chr, range(0x21))) + "\x7f"
@@ -200,7 +201,7 @@ class ToDecimal:
             made = [None if each is None else Decimal(each) for each in number.to_pylist()]
             return self._fitted(made)
         if number.type.scale <= self.type.scale:
-            return number.cast(self.type)
+            return exact_cast(number, self.type)
         cut = Decimal(1).scaleb(-self.type.scale)
         return self._fitted([None if each is None else _rounded(each, cut) for each in number.to_pylist()])
 
