@@ -62,6 +62,8 @@ def test_bounds_of_numbers() -> None:
         Decimal(0),
         Decimal("0.1"),
     }
+    long = f"{'1234567890' * 3}12345.678"
+    assert set(made("DECIMAL(38, 3)", pa.decimal128(38, 3), 5, min=long, max=long)) == {Decimal(long)}
     found = made("DOUBLE", pa.float64(), 500, min="-1e308", max="1e308")
     assert min(found) < 0 < max(found)
 
@@ -113,6 +115,7 @@ def test_a_part_of_the_values_is_null() -> None:
         ("INT", pa.int32(), [5, 6, 7]),
         ("STRING", pa.string(), ["5", "6", "7"]),
         ("DECIMAL(4, 2)", pa.decimal128(4, 2), [Decimal(5), Decimal(6), Decimal(7)]),
+        ("DECIMAL(38, 30)", pa.decimal128(38, 30), [Decimal(5), Decimal(6), Decimal(7)]),
         ("FLOAT", pa.float32(), [5.0, 6.0, 7.0]),
     ],
 )

@@ -199,8 +199,8 @@ class _Reader:
         most = 10**precision - 1
         low, high = self._value(path, "min", _DECIMAL), self._value(path, "max", _DECIMAL)
         # The least and the largest number of this scale between the bounds.
-        least = 0 if low is None else math.ceil(low.scaleb(scale))
-        largest = most if high is None else math.floor(high.scaleb(scale))
+        least = 0 if low is None else math.ceil(low.scaleb(scale, values.EXACT))
+        largest = most if high is None else math.floor(high.scaleb(scale, values.EXACT))
         if least < -most or largest > most:
             raise _wrong(path, "min", f"' and '.max' have to fit into DECIMAL({precision}, {scale}).")
         return values.Exact(*_ordered(path, least, largest))

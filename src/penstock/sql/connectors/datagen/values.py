@@ -6,13 +6,18 @@ Runs in tasks. Invariant: values depend only on `Draw`: no clock and no global r
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.formats.decimals import exact_cast
+
+EXACT = Context(prec=200)
+"""Python's own context rounds to 28 digits."""
+_LONG_DIGITS = 19
 _US_PER_DAY = 86_400_000_000
 
 
@@ -62,7 +67,8 @@ class Sequence:
         steps = np.arange(draw.first, draw.first + draw.count, dtype=np.int64)
         numbers = pa.array(self.start + np.minimum(steps, self.end - self.start))
         if pa.types.is_decimal(kind):
-            return numbers.cast(pa.decimal128(38, kind.scale)).cast(kind)
+            # Arrow casts an integer only to a decimal that has room for all integers of its type.
+            return exact_cast(numbers.cast(pa.decimal128(_LONG_DIGITS, 0)), kind)
         return numbers.cast(kind, safe=not pa.types.is_floating(kind))
 
 
@@ -107,8 +113,8 @@ class Exact:
         """Return random decimals."""
         shares = draw.random.random(draw.count)
         width = self.high - self.low + 1
-        counts = (self.low + int(width * Decimal(share)) for share in shares.tolist())
-        return pa.array([Decimal(count).scaleb(-kind.scale) for count in counts], kind)
+        counts = (self.low + int(EXACT.multiply(width, Decimal(share))) for share in shares.tolist())
+        return pa.array([Decimal(count).scaleb(-kind.scale, EXACT) for count in counts], kind)
 
 
 @dataclass(frozen=True)
