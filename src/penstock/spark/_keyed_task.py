@@ -1,8 +1,9 @@
 """Run an operator over the rows of one task, with the state of its partitions.
 
 Runs on executors, inside `mapInArrow`. Invariants: the state of the batch is saved before its first row
-leaves the task; the partition of the state comes with the rows and not from Spark's task, because `coalesce`
-and `union` change the numbers of tasks.
+leaves the task, and what is read of the state later is the version before the batch; the partition of the
+state comes with the rows and not from Spark's task, because `coalesce` and `union` change the numbers of
+tasks.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from penstock.state.identity import Identity
 from penstock.state.manifest import InputDigest
 from penstock.state.mounts import check_listings
 from penstock.state.shared_folder import check_folder_id
-from penstock.state.snapshot import Lifetime, SnapshotReader
+from penstock.state.snapshot import Lifetime, Snapshot, SnapshotReader
 from penstock.state.store import BatchTask, StateStore
 
 PARTITION = "#partition"
@@ -108,7 +109,7 @@ class KeyedTask:
             reading = SnapshotReader(loaded.snapshot, now_ms)
             if isinstance(self.operator, InParts):
                 operator = self.operator.of_batch(task.batch_id)
-                found, kept, digest = self._in_parts(operator, rows, reading, now_ms)
+                found, kept, digest = self._in_parts(operator, rows, loaded.snapshot, now_ms)
             else:
                 step = self.operator.step(rows, reading.find, now_ms)
                 found, kept, digest = [_batches(step.out)], step.kept, _digest(rows)
@@ -118,13 +119,13 @@ class KeyedTask:
         return out
 
     def _in_parts(
-        self, operator: InParts, rows: pa.Table, reading: SnapshotReader, now_ms: int
+        self, operator: InParts, rows: pa.Table, snapshot: Snapshot, now_ms: int
     ) -> tuple[list[Iterable[pa.RecordBatch]], pa.Table, InputDigest]:
         """Return the rows out of one partition, the rows to keep in the order of keys, and the digest."""
         out: list[Iterable[pa.RecordBatch]] = []
         kept, digest = [], InputDigest()
         for part in filter(len, _parts(rows, self.operator.keys)):
-            batches, to_keep = operator.part(part, reading.find, now_ms)
+            batches, to_keep = operator.part(part, snapshot.in_chunks, now_ms)
             out.append(batches)
             kept.append(to_keep)
             digest = _added(digest, _digest(part))

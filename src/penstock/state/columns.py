@@ -41,6 +41,9 @@ ADDED = pa.schema(
 
 `#touched_ms` is the time of the batch that wrote the row, for the time to live; 0 if unknown."""
 
+FIXED_BYTES = 16
+"""What a value takes at most whose type says how long it is. A text or bytes take their length beside it."""
+
 
 @dataclass(frozen=True)
 class Hashes:
@@ -239,6 +242,21 @@ def keys_of(table: pa.Table) -> Hashes:
 def parts_of(table: pa.Table) -> Hashes:
     """Return the hashes of parts in rows of the state."""
     return Hashes(words(table, PART_HIGH), words(table, PART_LOW))
+
+
+def sizes_of(rows: pa.RecordBatch) -> Integers:
+    """Return about how many bytes each row takes. None of the columns is nested."""
+    sizes = np.full(rows.num_rows, FIXED_BYTES * rows.num_columns, np.int64)
+    for column in rows.columns:
+        if has_lengths(column.type):
+            sizes += pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False)
+    return sizes
+
+
+def has_lengths(kind: pa.DataType) -> bool:
+    """Return whether values of a type have different lengths: texts and bytes."""
+    tests = (kinds.is_string, kinds.is_binary, kinds.is_large_string, kinds.is_large_binary)
+    return any(each(kind) for each in tests)
 
 
 def mask_of(array: pa.Array | pa.ChunkedArray) -> Mask:

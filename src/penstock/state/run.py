@@ -63,6 +63,22 @@ class Run:
         is_equal = self._lows_at(indices) == keys.low[key_index]
         return key_index[is_equal], indices[is_equal]
 
+    def pieces_with(self, keys: Hashes) -> Iterator[tuple[pa.RecordBatch, Integers]]:
+        """Yield the pieces that have rows of `keys`, which ascend, each with the indices of these rows in it.
+
+        A piece may come again. Memory does not grow with the number of rows of a key.
+        """
+        first, last = self._bounds(keys.high, "left"), self._bounds(keys.high, "right")
+        stops: Integers = np.cumsum(last - first)
+        count = int(stops[-1]) if len(stops) else 0
+        for start in range(0, count, ROWS_PER_PIECE):
+            numbers = np.arange(start, min(start + ROWS_PER_PIECE, count))
+            key_index = np.searchsorted(stops, numbers, "right")
+            indices: Integers = last[key_index] - (stops[key_index] - numbers)
+            is_equal = self._lows_at(indices) == keys.low[key_index]
+            for piece, within in self._by_piece(indices[is_equal]):
+                yield self.pieces[piece], within
+
     def take(self, indices: Integers) -> Iterator[pa.RecordBatch]:
         """Yield the rows with these indices, which ascend."""
         for piece, within in self._by_piece(indices):

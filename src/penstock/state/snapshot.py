@@ -7,6 +7,7 @@ none of them comes back when the key gets new rows.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +24,7 @@ from penstock.state.columns import (
     one_array,
     order_with_parts,
     parts_of,
+    sizes_of,
 )
 from penstock.state.run import Run
 
@@ -114,6 +116,32 @@ class Snapshot:
                 wanted = wanted.take(missing)
         return newest(pa.Table.from_batches(pieces, self.schema), has_parts=self.has_parts)
 
+    def in_chunks(self, keys: Hashes, most_bytes: int) -> Iterator[pa.Table]:
+        """Yield the rows of these keys in tables of at most about so many bytes, or of a single row.
+
+        The rows of a table are in no order. They may be read after the batch has saved its own: the runs do
+        not change, and their files stay until two later batches have saved theirs.
+
+        It is for an operator that writes each row once and keeps it for ever, because no table has all rows
+        of a key: a row that replaces or ends another one would not be seen.
+
+        Args:
+            keys: ascending, each once.
+            most_bytes: of a table.
+        """
+        waiting: list[pa.RecordBatch] = []
+        size = 0
+        for run in self.runs:
+            for piece, within in run.pieces_with(keys):
+                for rows in _taken(piece, within, most_bytes):
+                    if waiting and size + rows.nbytes > most_bytes:
+                        yield pa.Table.from_batches(waiting, self.schema)
+                        waiting, size = [], 0
+                    waiting.append(rows)
+                    size += rows.nbytes
+        if waiting:
+            yield pa.Table.from_batches(waiting, self.schema)
+
 
 class SnapshotReader:
     """What one batch reads of a version: it remembers the keys whose time was over."""
@@ -146,6 +174,19 @@ class SnapshotReader:
             field = gone.schema.field(at)
             gone = gone.set_column(at, field, pa.array([value] * gone.num_rows, field.type))
         return newest(pa.concat_tables([kept, gone]), has_parts=self._snapshot.has_parts)
+
+
+def _taken(piece: pa.RecordBatch, indices: Integers, most_bytes: int) -> Iterator[pa.RecordBatch]:
+    """Yield rows of a piece, at most so many bytes at a time, or a single row."""
+    if piece.nbytes <= most_bytes:
+        yield piece.take(pa.array(indices))
+        return
+    stops = np.cumsum(sizes_of(piece)[indices])
+    start, before = 0, 0
+    while start < len(indices):
+        stop = max(start + 1, int(np.searchsorted(stops, before + most_bytes, "right")))
+        yield piece.take(pa.array(indices[start:stop]))
+        start, before = stop, int(stops[stop - 1])
 
 
 def newest(rows: pa.Table, *, has_parts: bool) -> pa.Table:

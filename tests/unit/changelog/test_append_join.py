@@ -6,6 +6,7 @@ import itertools
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -22,9 +23,10 @@ from penstock.spark import _keyed_task
 from penstock.spark._keyed_task import NOW_MS, PARTITION, KeyedTask, identity_of
 from penstock.spark._planning import PlanWriter
 from penstock.spark._task_context import BatchTask
-from penstock.state import store
-from penstock.state.columns import Hashes, state_schema
-from penstock.state.snapshot import Lifetime
+from penstock.state import merge, run, store
+from penstock.state.columns import Hashes
+from penstock.state.run import Run, RunFile
+from penstock.state.snapshot import Lifetime, Snapshot
 from tests.examples import examples
 from tests.unit.changelog.running import Row, Running
 
@@ -40,7 +42,7 @@ COLUMNS = pa.schema(
 NAMES = (("a", ("#left a",)), ("b", ("#right b",)))
 JOIN = AppendJoin(COLUMNS, NAMES)
 SENT = pa.schema([*COLUMNS, (PARTITION, pa.int32()), (NOW_MS, pa.int64())])
-_PAIRS_OF_A_SLICE, _BYTES_OF_A_PART = 3, 400
+_PAIRS_OF_A_SLICE, _BYTES_OF_A_PART, _BYTES_OF_A_CHUNK = 3, 400, 400
 
 
 def rows_of(chance: random.Random, count: int) -> list[Row]:
@@ -96,26 +98,97 @@ def test_each_pair_comes_once_in_any_micro_batches(seed: int, length: int, batch
 
 
 @settings(max_examples=examples(20))
-@given(seed=st.integers(0, 100_000), batches=st.sampled_from([1, 4]))
+@given(seed=st.integers(0, 100_000), batches=st.sampled_from([1, 4, 40]))
 def test_a_task_takes_its_batch_in_parts_and_may_be_killed_at_each_batch(seed: int, batches: int) -> None:
-    """Each batch runs twice, in other orders: once it ends with its first rows, and then it counts."""
+    """Each batch runs twice, in other orders. The first attempt ends late, and reads what was before."""
     chance = random.Random(seed)
     rows = rows_of(chance, 40)
     found: Counter[tuple[Any, Any]] = Counter()
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_keyed_task, "_BYTES_OF_PART", _BYTES_OF_A_PART)
-        patch.setattr(append_join, "_MOST_PAIRS", _PAIRS_OF_A_SLICE)
+        _with_tiny_limits(patch)
         for number, batch in enumerate(cut(chance, rows, batches)):
+            attempts = []
             for attempt in range(2):
                 sent = [_sent(each) for each in cut(chance, chance.sample(batch, len(batch)), 3)]
                 out = _run(folder, number, 2 * number + attempt, sent, patch)
-                if not attempt:
-                    next(out, None)
-                    continue
-                for each in out:
-                    assert 0 < each.num_rows <= _PAIRS_OF_A_SLICE
-                    found.update((row["a"], row["b"]) for row in each.to_pylist())
+                attempts.append((list(itertools.islice(out, 1)), out))
+            of_attempts = [_pairs_of([*first, *rest]) for first, rest in reversed(attempts)]
+            assert of_attempts[0] == of_attempts[1]
+            found.update(of_attempts[0])
     assert found == pairs(rows)
+
+
+def _with_tiny_limits(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(_keyed_task, "_BYTES_OF_PART", _BYTES_OF_A_PART)
+    patch.setattr(append_join, "_MOST_PAIRS", _PAIRS_OF_A_SLICE)
+    patch.setattr(append_join, "_BYTES_OF_CHUNK", _BYTES_OF_A_CHUNK)
+    for module in (run, merge):
+        patch.setattr(module, "ROWS_PER_PIECE", 8)
+
+
+def _pairs_of(batches: Sequence[pa.RecordBatch]) -> Counter[tuple[Any, Any]]:
+    assert all(0 < each.num_rows <= _PAIRS_OF_A_SLICE for each in batches)
+    return Counter((row["a"], row["b"]) for each in batches for row in each.to_pylist())
+
+
+def test_kept_rows_are_read_in_chunks_while_pairs_leave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One key has more kept rows than a chunk. They are read after the save, one chunk at a time."""
+    _with_tiny_limits(monkeypatch)
+    events: list[tuple[str, int]] = []
+    save, read = store.StateStore.save, Snapshot.in_chunks
+
+    def saved(*given: Any) -> None:
+        events.append(("saved", 0))
+        save(*given)
+
+    def in_chunks(self: Snapshot, keys: Hashes, most_bytes: int) -> Iterator[pa.Table]:
+        for each in read(self, keys, most_bytes):
+            assert each.nbytes <= most_bytes or each.num_rows == 1
+            events.append(("read", each.num_rows))
+            yield each
+
+    monkeypatch.setattr(store.StateStore, "save", saved)
+    monkeypatch.setattr(Snapshot, "in_chunks", in_chunks)
+    key: Row = {"#key 0": 1.0, "#key 1": "x", "#left a": None, "#right b": None}
+    kept = [{**key, "#side": 1, "#right b": number} for number in range(50)]
+    wide: Row = {**key, "#side": 0, "#left a": "p" * 1_000}
+    for number in range(5):
+        assert not list(_run(str(tmp_path), number, number, [_sent(kept[number::5])], monkeypatch))
+    assert not list(_run(str(tmp_path), 5, 5, [_sent([{**wide, "#key 0": 2.0}])], monkeypatch))
+    events.clear()
+    out = []
+    for batch in _run(str(tmp_path), 6, 6, [_sent([{**key, "#side": 0, "#left a": "p"}])], monkeypatch):
+        out.append(batch)
+        events.append(("left", batch.num_rows))
+    assert _pairs_of(out) == Counter(("p", number) for number in range(50))
+    assert [name for name, _ in events[:3]] == ["saved", "read", "left"]
+    chunks = [count for name, count in events if name == "read"]
+    assert len(chunks) > 8
+    assert sum(chunks) == 50
+    for (name, count), (following, _) in itertools.pairwise(events):
+        assert (name, following) != ("read", "read"), f"{count} pairs have to leave before more is read"
+
+
+def test_a_key_may_have_more_than_two_gigabytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pieces of the state share one memory, so this takes little of it."""
+    monkeypatch.setattr(run, "ROWS_PER_PIECE", 640)
+    tested = Running(JOIN, COLUMNS)
+    key: Row = {"#key 0": 1.0, "#key 1": "x", "#left a": None, "#right b": None}
+    tested.step([{**key, "#side": 0, "#left a": "p" * 100_000}] * 640)
+    [kept] = tested.snapshot.runs
+    pieces = kept.pieces * 34
+    assert sum(piece.column("#left a").nbytes for piece in pieces) > 2**31
+    big = Snapshot(
+        tested.snapshot.schema,
+        [Run(RunFile("", 640 * 34, 0, 0), pieces)],
+        tested.snapshot.lifetime,
+        has_parts=True,
+    )
+    batch = pa.Table.from_pylist([{**key, "#side": 1, "#right b": 9}], COLUMNS)
+    numbers = AppendJoin(COLUMNS, (("b", ("#right b",)),)).part(batch, big.in_chunks, 0)[0]
+    assert sum(each.num_rows for each in numbers) == 640 * 34
 
 
 def _sent(rows: Sequence[Row]) -> pa.RecordBatch:
@@ -182,7 +255,6 @@ def test_long_values_make_small_batches() -> None:
     wide = [{"#side": 0, "#key 0": 1.0, "#key 1": "x", "#left a": "a" * 1_000_000, "#right b": None}]
     rows = wide + [{**wide[0], "#side": 1, "#left a": None, "#right b": number} for number in range(200)]
     batch = pa.Table.from_pylist(rows, COLUMNS)
-    nothing = state_schema(JOIN.kept_columns).empty_table()
-    out = list(JOIN.part(batch, lambda _: nothing, 0)[0])
+    out = list(JOIN.part(batch, lambda _, __: iter(()), 0)[0])
     assert max(each.nbytes for each in out) < 70_000_000
     assert sum(each.num_rows for each in out) == 200

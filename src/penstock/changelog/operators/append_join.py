@@ -1,11 +1,15 @@
 """`append_join`: the pairs of rows with equal keys of two inputs whose rows never go.
 
-Runs on executors; made on the driver. Invariant: each pair comes once, in the batch of its later row.
+Runs on executors; made on the driver. Invariants: each pair comes once, in the batch of its later row; new
+rows are joined with each other and with the rows that were kept before the batch, each of which is read once.
 
 Both inputs come as one, as those of `join`. A row is kept by its key and its side. A batch reads the kept
 rows of the other side of its rows, and never those of their own side: many rows with a key cost nothing until
 a row of the other side has it. So equal rows are not counted. Each is kept for itself, and its part says
 which row of which batch it is. A row with a null in its keys has no partner, so it is not kept.
+
+The rows of the batch are in memory. Kept rows are read in chunks while the pairs leave the task, so a key may
+have more of them than memory has room for, or than 2 GB in a column.
 """
 
 from __future__ import annotations
@@ -17,15 +21,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.types as kinds
 
-from penstock.changelog.operators.base import Find, Step, check_collisions, collision, with_nullable
+from penstock.changelog.operators.base import Chunks, Find, Step, check_collisions, collision, with_nullable
 from penstock.changelog.operators.join import LEFT, SIDE, Names, On, keys_in
 from penstock.changelog.operators.ordering import groups_of_kept
 from penstock.state.columns import (
+    FIXED_BYTES,
     Hashes,
     Integers,
     equal_columns,
+    has_lengths,
     hash_columns,
     keys_of,
     one_array,
@@ -34,9 +39,9 @@ from penstock.state.columns import (
 
 _MOST_PAIRS, _MOST_BYTES = 50_000, 64 << 20
 """What one Arrow batch has at most, unless a single pair has more."""
+_BYTES_OF_CHUNK = 64 << 20
+"""What the kept rows have, about, that are in memory at a time, unless a single row has more."""
 _SIDE_BIT, _BATCH_BITS = np.uint64(1), np.uint64(32)
-_WIDTH_BYTES = 16
-"""What a value has at most whose type says how long it is."""
 
 
 @dataclass(frozen=True)
@@ -82,13 +87,14 @@ class AppendJoin:
 
     def step(self, batch: pa.Table, find: Find, now_ms: int) -> Step:
         """Return the pairs of one batch and the rows to keep."""
-        out, kept = self.part(batch, find, now_ms)
+        out, kept = self.part(batch, lambda keys, _: iter([find(keys)]), now_ms)
         return Step(pa.Table.from_batches(out, self.out_columns), kept)
 
-    def part(self, batch: pa.Table, find: Find, now_ms: int) -> tuple[Iterator[pa.RecordBatch], pa.Table]:
+    def part(self, batch: pa.Table, chunks: Chunks, now_ms: int) -> tuple[Iterator[pa.RecordBatch], pa.Table]:
         """Return the pairs of all rows of some keys in one batch, and the rows to keep.
 
         The pairs are made when they are taken, because a key may have more of them than memory has room for.
+        Kept rows are read then too, a chunk at a time. Each stands in one chunk, so no pair comes twice.
         """
         new = self._with_keys(batch.select(self.columns.names).cast(self.kept_columns))
         hashes = hash_columns(new, self.keys)
@@ -96,10 +102,8 @@ class AppendJoin:
         hashes = Hashes(hashes.high, hashes.low & ~_SIDE_BIT | sides)
         order = hashes.order()
         new, hashes = new.take(pa.array(order)), hashes.take(order)
-        firsts = hashes.take(hashes.starts())
-        wanted = Hashes(firsts.high, firsts.low ^ _SIDE_BIT)
-        kept = find(wanted.take(wanted.order()))
-        return self._pairs(new, hashes, kept), self._to_keep(new, hashes, now_ms)
+        check_collisions(new.select(self.keys), self.keys, ~_without_side(hashes).starts())
+        return self._pairs(new, hashes, chunks), self._to_keep(new, hashes, now_ms)
 
     def _with_keys(self, rows: pa.Table) -> pa.Table:
         for name in self.keys:
@@ -113,40 +117,72 @@ class AppendJoin:
         parts = Hashes(numbers, np.zeros(len(hashes), np.uint64))
         return state_rows(new, hashes, np.zeros(len(hashes), bool), now_ms, parts)
 
-    def _pairs(self, new: pa.Table, hashes: Hashes, kept: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Return the pairs of new rows, and those of new and kept ones. Both ascend by their keys."""
-        own, others = _without_side(hashes), _without_side(keys_of(kept))
+    def _pairs(self, new: pa.Table, hashes: Hashes, chunks: Chunks) -> Iterator[pa.RecordBatch]:
+        """Yield the pairs of new rows, then those of new and kept ones. New rows ascend by their keys."""
+        own = _without_side(hashes)
         starts = own.starts()
-        keys = new.select(self.keys)
-        check_collisions(keys, self.keys, ~starts)
         firsts = np.flatnonzero(starts)
-        of_kept = groups_of_kept(others, own.take(firsts))
-        wanted = keys.take(pa.array(firsts[of_kept]))
-        if not equal_columns(kept.select(self.keys), wanted, self.keys).all():
-            raise collision(self.keys)
-        group = np.concatenate([np.cumsum(starts) - 1, of_kept])
-        rows = pa.concat_tables([new, kept.select(new.column_names)]) if kept.num_rows else new
-        is_new = np.arange(len(group)) < new.num_rows
-        is_left = one_array(rows.column(SIDE)).to_numpy() == 0
-        left, right = np.flatnonzero(is_new & is_left), np.flatnonzero(is_new & ~is_left)
-        old_left, old_right = np.flatnonzero(~is_new & is_left), np.flatnonzero(~is_new & ~is_left)
-        sides = ((left, right), (left, old_right), (old_left, right))
-        return self._named(rows, [_Pairs.of(group, ones, others) for ones, others in sides])
+        groups = np.cumsum(starts) - 1
+        left, right = _sides(new, groups)
+        yield from self._named(left, right)
+        ones = hashes.take(hashes.starts())
+        wanted = Hashes(ones.high, ones.low ^ _SIDE_BIT)
+        for kept in chunks(wanted.take(wanted.order()), _BYTES_OF_CHUNK):
+            others = _without_side(keys_of(kept))
+            order = others.order()
+            of_kept = groups_of_kept(others.take(order), own.take(firsts))
+            keys = new.select(self.keys).take(pa.array(firsts[of_kept]))
+            if not equal_columns(kept.select(self.keys).take(pa.array(order)), keys, self.keys).all():
+                raise collision(self.keys)
+            old_left, old_right = _sides(kept, of_kept, order)
+            yield from self._named(left, old_right)
+            yield from self._named(old_left, right)
 
-    def _named(self, rows: pa.Table, found: list[_Pairs]) -> Iterator[pa.RecordBatch]:
-        if not any(each.count for each in found):
+    def _named(self, left: _Side, right: _Side) -> Iterator[pa.RecordBatch]:
+        pairs = _Pairs.of(left, right)
+        if not pairs.count:
             return
-        columns = [one_array(rows.column(source)) for _, (source, *_) in self.names]
         is_left = [source.startswith(LEFT) for _, (source, *_) in self.names]
+        columns = [
+            one_array((left if of_left else right).table.column(source))
+            for of_left, (_, (source, *_)) in zip(is_left, self.names, strict=True)
+        ]
         most = max(1, min(_MOST_PAIRS, _MOST_BYTES // sum(map(_widest, columns))))
-        for each in found:
-            for left, right in each.slices(most):
-                ones, others = pa.array(left), pa.array(right)
-                arrays = [
-                    column.take(ones if of_left else others)
-                    for column, of_left in zip(columns, is_left, strict=True)
-                ]
-                yield pa.RecordBatch.from_arrays(arrays, schema=self.out_columns)
+        for lefts, rights in pairs.slices(most):
+            ones, others = pa.array(lefts), pa.array(rights)
+            arrays = [
+                column.take(ones if of_left else others)
+                for column, of_left in zip(columns, is_left, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, schema=self.out_columns)
+
+
+@dataclass(frozen=True)
+class _Side:
+    """Rows of one side.
+
+    Attributes:
+        table: has them, and may have others.
+        rows: their indices, in the order of their keys.
+        groups: the number of the key of each of them.
+    """
+
+    table: pa.Table
+    rows: Integers
+    groups: Integers
+
+    def between(self, first: int, last: int) -> _Side:
+        """Return the rows whose keys have these numbers."""
+        start, stop = np.searchsorted(self.groups, first, "left"), np.searchsorted(self.groups, last, "right")
+        return _Side(self.table, self.rows[start:stop], self.groups[start:stop])
+
+
+def _sides(table: pa.Table, groups: Integers, order: Integers | None = None) -> tuple[_Side, _Side]:
+    """Return the left and the right rows of a table. `groups` are those of its rows in this order."""
+    order = np.arange(table.num_rows) if order is None else order
+    sides = one_array(table.column(SIDE)).to_numpy()[order]
+    left, right = (_Side(table, order[sides == side], groups[sides == side]) for side in (0, 1))
+    return left, right
 
 
 @dataclass(frozen=True)
@@ -166,12 +202,14 @@ class _Pairs:
     stop: Integers
 
     @staticmethod
-    def of(group: Integers, left: Integers, right: Integers) -> _Pairs:
-        """Return the pairs of equal groups. The groups of both sides ascend."""
-        start, stop = (np.searchsorted(group[right], group[left], side) for side in ("left", "right"))
+    def of(left: _Side, right: _Side) -> _Pairs:
+        """Return the pairs of rows with equal keys."""
+        if len(left.rows) and len(right.rows):  # a chunk has few of the keys
+            left = left.between(right.groups[0], right.groups[-1])
+        start, stop = (np.searchsorted(right.groups, left.groups, side) for side in ("left", "right"))
         has_partner = np.flatnonzero(stop > start)
         counts = (stop - start)[has_partner]
-        return _Pairs(left[has_partner], right, start[has_partner], np.cumsum(counts))
+        return _Pairs(left.rows[has_partner], right.rows, start[has_partner], np.cumsum(counts))
 
     @property
     def count(self) -> int:
@@ -192,12 +230,6 @@ def _without_side(hashes: Hashes) -> Hashes:
 
 def _widest(column: pa.Array) -> int:
     """Return how many bytes the longest value of a column has."""
-    kind = column.type
-    if (
-        kinds.is_string(kind)
-        or kinds.is_binary(kind)
-        or kinds.is_large_string(kind)
-        or kinds.is_large_binary(kind)
-    ):
-        return _WIDTH_BYTES + int(pc.max(pc.binary_length(column)).as_py() or 0)
-    return _WIDTH_BYTES
+    if has_lengths(column.type):
+        return FIXED_BYTES + int(pc.max(pc.binary_length(column)).as_py() or 0)
+    return FIXED_BYTES

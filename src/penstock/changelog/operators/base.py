@@ -18,6 +18,8 @@ from penstock.state.columns import Hashes, Mask, equal_to_before
 
 Find = Callable[[Hashes], pa.Table]
 """Returns the rows that were kept for keys. The keys ascend, each once."""
+Chunks = Callable[[Hashes, int], Iterator[pa.Table]]
+"""Yields the rows that were kept for keys before the batch, in tables of at most about so many bytes."""
 
 
 @dataclass(frozen=True)
@@ -76,13 +78,14 @@ class Operator(Protocol):
 class InParts(Protocol):
     """An operator that may take the rows of a batch in parts, each with all rows of its keys.
 
-    Its rows are made when they leave the task, after the state of the batch is saved.
+    Its rows are made when they leave the task, after the state of the batch is saved. Also the kept rows are
+    read then, as they were before the batch. Each of them is written once and kept for ever.
     """
 
     def of_batch(self, batch_id: int) -> InParts:
         """Return the operator for a batch."""
 
-    def part(self, batch: pa.Table, find: Find, now_ms: int) -> tuple[Iterator[pa.RecordBatch], pa.Table]:
+    def part(self, batch: pa.Table, chunks: Chunks, now_ms: int) -> tuple[Iterator[pa.RecordBatch], pa.Table]:
         """Return the rows that come of a part of a batch, and the rows to keep."""
 
 
