@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from penstock.sql.passes.context import PassContext
 from penstock.sql.passes.engine.groups import marked
 from penstock.sql.passes.engine.inputs import ZERO, input_with, labelled
-from penstock.sql.plan.expressions import Call, Column, Expression, Literal
+from penstock.sql.plan.expressions import Call, Column, Expression, Literal, Varies, walk
 from penstock.sql.plan.nodes import (
     Aggregate,
     Changelog,
@@ -295,6 +295,8 @@ def _stateful(node: Join, context: PassContext) -> Node:
     )
     traits = [context.traits(each) for each in (node.left, node.right)]
     is_append = how in ("inner", "semi") and not any(each.changes for each in traits)
+    if is_append and how == "inner":
+        _check_varying(node, context)
     operator = RegularJoin(
         tuple((f"lk{index}", f"rk{index}") for index in range(len(keys))), how, node.ttls or (None, None)
     )
@@ -303,6 +305,25 @@ def _stateful(node: Join, context: PassContext) -> Node:
         operator, inputs, outputs, Changelog.APPEND if is_append else Changelog.RETRACT, offset=node.offset
     )
     return Filter(made, tuple(rest)) if rest else made
+
+
+def _check_varying(node: Join, context: PassContext) -> None:
+    """Refuse an ON that may choose other pairs when a batch is computed again."""
+    calls = (part for each in node.conditions for part in walk(each) if isinstance(part, Call))
+    for call in calls:
+        if call.function.varies is not Varies.CALL:
+            continue
+        advice = (
+            "Use a value of the record, e.g. one made of MD5."
+            if call.name == "RAND"
+            else "If equal arguments always give equal values, say so: CREATE FUNCTION ... LANGUAGE PYTHON "
+            "DETERMINISTIC."
+        )
+        context.refuse(
+            call.offset if call.offset >= 0 else node.offset,
+            f"{call.name} in the ON of a join of streams is refused. It may give another value when a batch "
+            f"is computed again, and then the batch has other pairs. {advice}",
+        )
 
 
 def equal_keys(
