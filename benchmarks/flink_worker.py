@@ -224,7 +224,7 @@ def main() -> None:
     os.dup2(2, 1)
     session = Session()
     answers.write(json.dumps({"ready": True}) + "\n")
-    requests: queue.SimpleQueue[str] = queue.SimpleQueue()
+    requests: queue.Queue[str] = queue.Queue()
     threading.Thread(target=_receive, args=(requests,), daemon=True).start()
     while True:
         request = json.loads(requests.get())
@@ -236,7 +236,7 @@ def main() -> None:
         answers.write(json.dumps(answer, default=str) + "\n")
 
 
-def _receive(requests: queue.SimpleQueue[str]) -> None:
+def _receive(requests: queue.Queue[str]) -> None:
     """Read requests. End this process when the benchmark ends, even while an endless job runs."""
     for line in sys.stdin:
         requests.put(line)

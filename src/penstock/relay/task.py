@@ -125,7 +125,7 @@ class ContinuousTask:
         topics = {*plan.written_topics, *(each.topic for each in plan.positions)}
         topic_ids = {topic: plan.topic_ids.get(topic) for topic in topics}
         self._connections = TaskConnections(plan.connection, topic_ids)
-        self._events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._events: queue.Queue[Callable[[], None]] = queue.Queue()
         self._identities: dict[str, TransactionIdentity] = {}
         self.loop = Loop(
             LoopSettings(

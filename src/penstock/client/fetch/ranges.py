@@ -353,7 +353,7 @@ class FirstResponse:
     """Responses that will come; each comes out once, in the order in which they complete. For one thread."""
 
     def __init__(self) -> None:
-        self._done: queue.SimpleQueue[PendingResponse] = queue.SimpleQueue()
+        self._done: queue.Queue[PendingResponse] = queue.Queue()
         self._open: dict[PendingResponse, float] = {}
         """The responses that are still awaited, with the time at which their silence is logged."""
 

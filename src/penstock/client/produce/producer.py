@@ -115,7 +115,7 @@ class Producer:
             fail=self._fail,
         )
         self._failure: PenstockError | None = None
-        self._events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._events: queue.Queue[Callable[[], None]] = queue.Queue()
         self._sleeps_until_ms: float = math.inf
         """When the sender wakes up by itself. An earlier due time has to wake it."""
         self._wants_metadata: set[str] = set()
