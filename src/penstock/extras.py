@@ -17,6 +17,9 @@ from penstock.errors import MissingExtraError
 DISTRIBUTION = "pyspark-penstock"
 """What pip installs. The package is `penstock`."""
 
+MISSING_EXTRA = 2
+"""The exit status of a command whose extra is missing."""
+
 DRIVER, EVERYWHERE = "the driver", "the driver and every executor"
 
 

@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import sys
 
-from penstock.extras import lacking, needs, overview
-
-MISSING_EXTRA = 2
-"""The exit status if an extra is missing."""
+from penstock.extras import MISSING_EXTRA, lacking, needs, overview
 
 
 def main() -> None:

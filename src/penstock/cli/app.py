@@ -14,7 +14,6 @@ import typer
 
 import penstock
 from penstock._pyspark import UnfitPackageError, explain_import_error
-from penstock.cli import MISSING_EXTRA
 from penstock.cli.broker import broker_app
 from penstock.cli.connecting import ASKED_CLUSTER
 from penstock.cli.dead_letters import dead_letters_app
@@ -33,7 +32,7 @@ from penstock.cli.topics import topics_app
 from penstock.cli.transactions import transactions_app
 from penstock.cli.verify import verify
 from penstock.errors import MissingExtraError, PenstockError
-from penstock.extras import overview
+from penstock.extras import MISSING_EXTRA, overview
 
 app = typer.Typer(
     name="penstock",

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.client.cluster.health import may_write_ids
 from penstock.client.cluster.log_offsets import CHECKPOINT_NOTE, committed_notes
 from penstock.client.cluster.membership import has_only_member
 from penstock.client.net.connection import KafkaConnections
+from penstock.client.transactions.rights import may_write_ids
 from penstock.client.transactions.steps import TransactionProtocol, Transactions
 from penstock.doctor.facts import ContinuousFacts, GroupFacts, TopicFacts
 from penstock.errors import PenstockError

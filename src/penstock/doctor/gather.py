@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-from penstock.client.cluster.health import ask_broker, controller_clock, may_write_ids
+from penstock.client.cluster.health import ask_broker, controller_clock
 from penstock.client.cluster.metadata import ClusterMetadata, TopicMetadata, cluster_view, fetch_metadata
 from penstock.client.cluster.rights import Operation, describe_group, known_rights
 from penstock.client.cluster.topics import may_create
@@ -23,6 +23,7 @@ from penstock.client.net.connection import KafkaConnections
 from penstock.client.settings import connection_settings
 from penstock.client.transactions.holders import first_open_transactions
 from penstock.client.transactions.limits import broker_config, topic_config
+from penstock.client.transactions.rights import may_write_ids
 from penstock.doctor._continuous import BROKER_CONFIGS as CONTINUOUS_CONFIGS
 from penstock.doctor._exactly_once import BROKER_CONFIGS
 from penstock.doctor._gather_continuous import ContinuousSubjects, continuous_facts

@@ -107,7 +107,7 @@ def ask(
         backoff: the pauses between attempts; default `connections.new_backoff()`.
         timeout_ms: default `default_api_timeout_ms`.
     """
-    patience = Patience.from_now(connections, timeout_ms)
+    patience = Patience.from_now(connections.settings, timeout_ms)
     backoff = backoff or connections.new_backoff()
     results: Results[K, V] = Results()
     problems: dict[K, Problem] = {}
@@ -204,7 +204,7 @@ def repeat(connections: KafkaConnections, attempt: Callable[[int], T], timeout_m
         attempt: gets the milliseconds that are left. Must be safe to repeat.
         timeout_ms: default `default_api_timeout_ms`.
     """
-    patience = Patience.from_now(connections, timeout_ms)
+    patience = Patience.from_now(connections.settings, timeout_ms)
     backoff = connections.new_backoff()
     while True:
         try:

@@ -18,16 +18,8 @@ from kafka.protocol.metadata import ApiVersionsRequest
 from penstock import __version__
 from penstock.client.net.broker_errors import error_from_code
 from penstock.client.net.connection import KafkaConnections
-from penstock.client.transactions.steps import (
-    EndState,
-    TransactionIdentity,
-    TransactionProtocol,
-    Transactions,
-)
-from penstock.errors import AuthorizationError, PenstockError
 
 _METADATA_LOG = "__cluster_metadata"
-_PROBE_SUFFIX = "-penstock-doctor"
 
 
 @dataclass(frozen=True)
@@ -98,23 +90,6 @@ def controller_clock(connections: KafkaConnections, *, timeout_ms: int) -> Clock
     ]
     found = [stamp for stamp in stamps if isinstance(stamp, int) and stamp > 0]
     return ClockReading(before_ms, found[0], after_ms) if found else None
-
-
-def may_write_ids(connections: KafkaConnections, prefix: str, *, timeout_ms: int) -> PenstockError | None:
-    """Return the error if the user may not WRITE transactional ids of the prefix; otherwise None.
-
-    Asks to abort a transaction of an unused id, which only a user with the right is told.
-
-    Raises:
-        ClientError: the coordinator does not answer in time.
-    """
-    unused = TransactionIdentity(f"{prefix}{_PROBE_SUFFIX}", 0, 0, TransactionProtocol.V1)
-    result = Transactions(connections).end([unused], is_commit=False, timeout_ms=timeout_ms)[unused]
-    if isinstance(result.error, AuthorizationError):
-        return result.error
-    if result.state is EndState.UNKNOWN and result.error is not None:
-        raise result.error
-    return None
 
 
 def _now_ms() -> int:

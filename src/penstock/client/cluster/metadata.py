@@ -261,7 +261,7 @@ class ClusterView:
     ) -> dict[str, TopicMetadata]:
         """Ask again for the topics with a problem, until none has one or the patience is over."""
         connections = self._connections
-        patience = Patience.from_now(connections, timeout_ms)
+        patience = Patience.from_now(connections.settings, timeout_ms)
         backoff = connections.new_backoff()
         worst: Problem | None = None
         while True:

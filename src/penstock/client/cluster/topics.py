@@ -46,7 +46,7 @@ def create_topics(
         ClientError: a topic exists already, or cannot be created with these settings.
         AuthorizationError: not allowed.
     """
-    patience = Patience.from_now(connections, timeout_ms)
+    patience = Patience.from_now(connections.settings, timeout_ms)
     _create(connections, topics, patience, exist_ok=exist_ok)
     _await_leaders(connections, topics, patience)
 

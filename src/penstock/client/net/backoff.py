@@ -11,12 +11,10 @@ import random
 import time
 from collections.abc import Callable
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from penstock.client.settings import ConnectionSettings
 from penstock.errors import PenstockError
-
-if TYPE_CHECKING:
-    from penstock.client.net.connection import KafkaConnections
 
 
 class Backoff:
@@ -110,10 +108,10 @@ class Patience(NamedTuple):
     grace_ends: float
 
     @classmethod
-    def from_now(cls, connections: KafkaConnections, timeout_ms: int | None) -> Patience:
+    def from_now(cls, settings: ConnectionSettings, timeout_ms: int | None) -> Patience:
         """Return a patience of `timeout_ms` (default `default_api_timeout_ms`), less for unknown topics."""
         if timeout_ms is None:
-            timeout_ms = connections.settings.default_api_timeout_ms
+            timeout_ms = settings.default_api_timeout_ms
         now = time.monotonic()
         return cls(now + timeout_ms / 1000, now + min(timeout_ms, UNKNOWN_TOPIC_GRACE_MS) / 1000)
 

@@ -7,9 +7,8 @@ of SELECT that is equal to a column of GROUP BY is that column, however it is wr
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -25,20 +24,46 @@ from penstock.sql.plan.expressions import (
     Expression,
     Literal,
     QueryCall,
+    SortItem,
     rewritten,
 )
 from penstock.sql.plan.nodes import Aggregate, AggregateOutput, Assignment, Node, Window
-from penstock.sql.plan.rewrite import columns_of, free_columns, substituted
+from penstock.sql.plan.rewrite import columns_of, free_columns, plan_of, substituted
 from penstock.sql.plan.types import BIGINT
 from penstock.sql.plan.windows import COLUMNS, parts_of_window, window_type
-
-if TYPE_CHECKING:
-    from penstock.sql.bind.select import Clauses, SelectBinder
 
 _SETS = (exp.GroupingSets, exp.Cube, exp.Rollup)
 GROUPINGS = ("GROUPING", "GROUPING_ID")
 _MOST_SETS = 64
 _WINDOW_PARTS = {"START": COLUMNS[0], "END": COLUMNS[1], "ROWTIME": COLUMNS[2]}
+
+
+@dataclass(frozen=True)
+class Item:
+    """A column of SELECT: its name, its value, and the node that it was bound of (None in a star)."""
+
+    name: str
+    value: Expression
+    tree: exp.Expr | None
+
+
+@dataclass(frozen=True)
+class Clauses:
+    """What stands behind the rows of FROM: the columns of SELECT, HAVING, QUALIFY and ORDER BY."""
+
+    items: tuple[Item, ...]
+    having: Expression | None
+    qualify: Expression | None
+    order: tuple[SortItem, ...]
+
+    def changed(self, change: Callable[[Expression], Expression]) -> Clauses:
+        """Return the clauses with each of their expressions changed."""
+        return Clauses(
+            tuple(replace(each, value=change(each.value)) for each in self.items),
+            None if self.having is None else change(self.having),
+            None if self.qualify is None else change(self.qualify),
+            tuple(replace(each, expression=change(each.expression)) for each in self.order),
+        )
 
 
 def has_aggregates(tree: exp.Expr) -> bool:
@@ -57,21 +82,20 @@ def _is_over(node: exp.Expr) -> bool:
     return isinstance(call.parent, exp.Window) and call.parent.this is call
 
 
-def bound_groups(select: SelectBinder, node: Node, binder: ExpressionBinder) -> Groups:
+def bound_groups(tree: exp.Expr, node: Node, binder: ExpressionBinder) -> Groups:
     """Return the groups of a SELECT over these rows."""
-    group = select.tree.args.get("group")
+    group = tree.args.get("group")
     items = list(group.expressions) if group is not None else []
     if group is not None:
         binder.only(group, "expressions")
         if group.args.get("all") is not None:
             binder.refuse(group, "GROUP BY takes columns. Leave ALL or DISTINCT out.")
-    groups = Groups(select.context, select.location, node)
-    offset = select.location.of(group if group is not None else select.tree)
+    groups = Groups(binder.context, binder.location, node)
     windows = [each for each in items if kind_of_window(each) is not None]
     if len(windows) > 1:
         binder.refuse(windows[1], "GROUP BY takes one window.")
     if windows:
-        _bind_window(groups, select.tree, windows[0], binder)
+        _bind_window(groups, tree, windows[0], binder)
     keys: list[Expression] = []
 
     def key(each: exp.Expr) -> int:
@@ -88,11 +112,11 @@ def bound_groups(select: SelectBinder, node: Node, binder: ExpressionBinder) -> 
     sets = [tuple(dict.fromkeys(itertools.chain.from_iterable(each))) for each in itertools.product(*choices)]
     if len(sets) > _MOST_SETS:
         binder.refuse(items[0], f"GROUP BY has {len(sets)} sets; at most {_MOST_SETS} are served.")
-    groups.offset = offset
-    groups.keys = tuple(Assignment(select.context.column(_key_name(each), each.type), each) for each in keys)
+    groups.offset = binder.location.of(group if group is not None else tree)
+    groups.keys = tuple(Assignment(binder.context.column(_key_name(each), each.type), each) for each in keys)
     groups.sets = tuple(sets) if any(isinstance(each, _SETS) for each in items) else ()
     groups.partition_session()
-    groups.check_calls(select.tree, binder)
+    groups.check_calls(tree, binder)
     return groups
 
 
@@ -236,16 +260,13 @@ class Groups:
         self, query: QueryCall, known: dict[Expression, Column], own: Iterable[Column]
     ) -> QueryCall:
         """Return a query beside groups, which takes columns of the groups only."""
-        taken = free_columns(query.plan) & {*own}
+        taken = free_columns(plan_of(query)) & {*own}
         for each in taken:
             if each not in known:
                 self._refuse(each)
         names: dict[Column, Expression] = {each: known[each] for each in taken}
-        return replace(
-            query,
-            plan=substituted(query.plan, names),
-            values=tuple(map(self._of_groups, query.values)),
-        )
+        plan = substituted(plan_of(query), names)
+        return replace(query, plan=plan, values=tuple(map(self._of_groups, query.values)))
 
     def _refuse(self, column: Column) -> None:
         message = f"the column '{column.name}' is neither in GROUP BY nor in an aggregate."

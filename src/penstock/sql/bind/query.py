@@ -7,7 +7,7 @@ two rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,7 +24,7 @@ from penstock.sql.language.queries import QueryLocation, read_expression, read_q
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import Fragment
 from penstock.sql.plan.expressions import Column, Expression, QueryCall, QueryKind, SortItem
-from penstock.sql.plan.nodes import Node, Output, SetKind, SetOperation, Sort, Values
+from penstock.sql.plan.nodes import Node, SetKind, SetOperation, Sort, Values
 from penstock.sql.plan.types import spark_text, widest
 
 _SET_KINDS: dict[type, SetKind] = {
@@ -53,16 +53,20 @@ class Cte:
 
 
 Names = Mapping[str, Cte]
+BindSelect = Callable[["QueryBinder", exp.Expr, Names, Scope | None], BoundQuery]
 
 
 class QueryBinder:
-    """Binds one query of a script, with its subqueries."""
+    """Binds one query of a script, with its subqueries. `select` binds each SELECT of it."""
 
-    def __init__(self, context: Context, location: QueryLocation, hints: Hints) -> None:
+    def __init__(self, fragment: Fragment, script: Source, context: Context, select: BindSelect) -> None:
+        text, hints = without_hints(fragment.text)
+        self.tree = read_query(text, script, fragment.offset)
         self.context = context
         self.session = context.session
-        self.location = location
-        self.hints = hints
+        self.location = QueryLocation(script, fragment.offset)
+        self.hints = Hints(hints)
+        self.select = select
         self.root: exp.Expr | None = None
         """The query whose rows are the result of the statement."""
 
@@ -82,8 +86,10 @@ class QueryBinder:
             return self._ended(self.query(tree.this, names, outside), tree, names)
         if isinstance(tree, exp.Values):
             return self.values(tree, names)
-        if type(tree) is exp.Select or type(tree) in _SET_KINDS:
-            return self._without_with(tree, self._with(tree, names), outside)
+        if type(tree) is exp.Select:
+            return self.select(self, tree, self._with(tree, names), outside)
+        if type(tree) in _SET_KINDS:
+            return self._set_operation(tree, self._with(tree, names), outside)
         return expressions.refuse(tree, f"{type(tree).__name__.upper()} is not served here.")
 
     def expressions(self, scope: Scope, names: Names) -> ExpressionBinder:
@@ -126,13 +132,6 @@ class QueryBinder:
             known[name] = found
         return known
 
-    def _without_with(self, tree: exp.Expr, names: Names, outside: Scope | None) -> BoundQuery:
-        if type(tree) in _SET_KINDS:
-            return self._set_operation(tree, names, outside)
-        from penstock.sql.bind.select import SelectBinder  # noqa: PLC0415 - the two need each other
-
-        return SelectBinder(self, tree, names, outside).bound()
-
     def named(self, named: Cte) -> BoundQuery:
         """Return a CTE where its name stands."""
         found = self.query(named.tree, named.names, None)
@@ -157,23 +156,12 @@ class QueryBinder:
                 f"{len(right.columns)}.",
             )
         columns = tuple(
-            self._column_of_both(tree, name, *pair)
+            self.context.column(name, self._common(tree, pair, f"the column '{name}'"))
             for name, *pair in zip(left.names, left.columns, right.columns, strict=True)
         )
-        node = SetOperation(
-            left.node,
-            right.node,
-            kind,
-            not tree.args.get("distinct"),
-            columns,
-            left.columns,
-            right.columns,
-            self.location.of(tree),
-        )
+        is_all, offset = not tree.args.get("distinct"), self.location.of(tree)
+        node = SetOperation(left.node, right.node, kind, is_all, columns, left.columns, right.columns, offset)
         return self._ended(BoundQuery(node, columns, left.names), tree, names)
-
-    def _column_of_both(self, tree: exp.Expr, name: str, left: Column, right: Column) -> Column:
-        return self.context.column(name, self._common(tree, [left, right], f"the column '{name}'"))
 
     def _common(self, tree: exp.Expr, values: list[Any], what: str) -> Any:
         """Return the type that values have together."""
@@ -211,8 +199,7 @@ class QueryBinder:
         order = tree.args.get("order")
         node = bound.node
         if order is not None:
-            scope = Scope()
-            binder = self.expressions(scope, names)
+            binder = self.expressions(Scope(), names)
             items = tuple(self._item_of(each, bound, binder) for each in order.expressions)
             node = Sort(node, items, tree is self.root, self.location.of(order))
         return replace(bound, node=bound_limit(node, tree, self.location))
@@ -268,28 +255,6 @@ def _is_named_again(name: str, tree: exp.Expr, own: exp.Expr) -> bool:
     )
 
 
-def bind_query(fragment: Fragment, script: Source, context: Context) -> Output:
-    """Return the plan of a query.
-
-    Raises:
-        SqlError: the query cannot be read, names an unknown table, or has a part that is not served.
-    """
-    text, hints = without_hints(fragment.text)
-    tree = read_query(text, script, fragment.offset)
-    binder = QueryBinder(context, QueryLocation(script, fragment.offset), Hints(hints))
-    binder.root = tree
-    while isinstance(binder.root, exp.Subquery) and not _has_clauses(binder.root):
-        binder.root = binder.root.this
-    with _not_too_deep(script, fragment.offset):
-        found = binder.query(tree, {}, None)
-    binder.hints.check(binder.location)
-    return Output(found.node, found.columns, found.names)
-
-
-def _has_clauses(tree: exp.Expr) -> bool:
-    return any(tree.args.get(each) for each in ("order", "limit", "offset", "with_"))
-
-
 def bind_expression(fragment: Fragment, script: Source, context: Context, scope: Scope) -> Expression:
     """Return an expression over the columns of a table.
 
@@ -297,17 +262,18 @@ def bind_expression(fragment: Fragment, script: Source, context: Context, scope:
         SqlError: it cannot be read, or has a part that is not served.
     """
     tree = read_expression(fragment.text, script, fragment.offset)
-    binder = QueryBinder(context, QueryLocation(script, fragment.offset), Hints([]))
+    location = QueryLocation(script, fragment.offset)
 
     def no_query(kind: QueryKind, tree: exp.Expr, values: Any, around: Scope) -> QueryCall:
-        binder.location.refuse(tree, "a query is not served here.")
+        location.refuse(tree, "a query is not served here.")
 
-    with _not_too_deep(script, fragment.offset):
-        return ExpressionBinder(context, binder.location, scope, no_query).bind(tree)
+    with not_too_deep(script, fragment.offset):
+        return ExpressionBinder(context, location, scope, no_query).bind(tree)
 
 
 @contextmanager
-def _not_too_deep(script: Source, offset: int) -> Iterator[None]:
+def not_too_deep(script: Source, offset: int) -> Iterator[None]:
+    """Tell of a query that is nested too deeply with its place."""
     try:
         yield
     except RecursionError:

@@ -15,15 +15,14 @@ from penstock.sql.bind.changelogs import PARAMETERS, ChangelogCall, is_changelog
 from penstock.sql.bind.context import SourceTable, SourceView
 from penstock.sql.bind.expressions.base import kind_of
 from penstock.sql.bind.expressions.binder import ExpressionBinder
-from penstock.sql.bind.hints import Hints, Ttls
+from penstock.sql.bind.hints import Ttls
 from penstock.sql.bind.query import BoundQuery, Names, QueryBinder, bind_expression
 from penstock.sql.bind.scope import Entry, Scope
 from penstock.sql.bind.windows import check_zone, is_window_function, no_time, window_call
 from penstock.sql.functions.zones import has_zone
 from penstock.sql.language.flink_types import FlinkType
-from penstock.sql.language.hints import without_hints
 from penstock.sql.language.parse import parse_option_hint
-from penstock.sql.language.queries import QueryLocation, TableArgument, read_query
+from penstock.sql.language.queries import TableArgument
 from penstock.sql.language.source import nearest
 from penstock.sql.language.statements import ComputedColumn, Options
 from penstock.sql.plan.expressions import Call, Column, Expression, Function, Varies, conjuncts
@@ -190,11 +189,9 @@ class RelationBinder:
         return Watermark(node, plain, made, delay_ms), {**columns, name: made}
 
     def _view(self, view: SourceView) -> BoundQuery:
-        text, hints = without_hints(view.query.text)
-        tree = read_query(text, view.script, view.query.offset)
-        inner = QueryBinder(self.context, QueryLocation(view.script, view.query.offset), Hints(hints))
+        inner = QueryBinder(view.query, view.script, self.context, self.query.select)
         with self.session.within(view.database):
-            found = inner.query(tree, {}, None)
+            found = inner.query(inner.tree, {}, None)
         if view.columns and len(view.columns) != len(found.columns):
             raise view.script.error(
                 f"the view names {len(view.columns)} columns, and its query has {len(found.columns)} now.",

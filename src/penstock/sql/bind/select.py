@@ -6,13 +6,12 @@ says that the clauses act: FROM, WHERE, GROUP BY, HAVING, OVER, QUALIFY, SELECT,
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sqlglot import exp
 
 from penstock.sql.bind.expressions.binder import ExpressionBinder
-from penstock.sql.bind.groups import Groups, bound_groups, has_aggregates
+from penstock.sql.bind.groups import Clauses, Groups, Item, bound_groups, has_aggregates
 from penstock.sql.bind.hints import Ttls
 from penstock.sql.bind.limits import bound_limit
 from penstock.sql.bind.query import BoundQuery, Names, QueryBinder, output_of
@@ -39,34 +38,6 @@ _CLAUSES = (
 _PARTS_OF_OVER = ("partition_by", "order", "spec")
 
 
-@dataclass(frozen=True)
-class _Item:
-    """A column of SELECT: its name, its value, and the node that it was bound of (None in a star)."""
-
-    name: str
-    value: Expression
-    tree: exp.Expr | None
-
-
-@dataclass(frozen=True)
-class Clauses:
-    """What stands behind the rows of FROM: the columns of SELECT, HAVING, QUALIFY and ORDER BY."""
-
-    items: tuple[_Item, ...]
-    having: Expression | None
-    qualify: Expression | None
-    order: tuple[SortItem, ...]
-
-    def changed(self, change: Callable[[Expression], Expression]) -> Clauses:
-        """Return the clauses with each of their expressions changed."""
-        return Clauses(
-            tuple(replace(each, value=change(each.value)) for each in self.items),
-            None if self.having is None else change(self.having),
-            None if self.qualify is None else change(self.qualify),
-            tuple(replace(each, expression=change(each.expression)) for each in self.order),
-        )
-
-
 class SelectBinder:
     """Binds one SELECT."""
 
@@ -91,7 +62,7 @@ class SelectBinder:
         node = _filtered(source.node, self._condition("where", binder))
         groups: Groups | None = None
         if tree.args.get("group") is not None or has_aggregates(tree):
-            groups = bound_groups(self, node, binder)
+            groups = bound_groups(tree, node, binder)
             groups.ttl = ttls.take(source.entries)
             node = groups.input
         ttls.check(Scope(source.entries).aliases, self.location, is_batch=self.query.session.is_batch)
@@ -121,8 +92,8 @@ class SelectBinder:
 
     # ---- columns
 
-    def _items(self, source: Relation, binder: ExpressionBinder, groups: Groups | None) -> tuple[_Item, ...]:
-        items: list[_Item] = []
+    def _items(self, source: Relation, binder: ExpressionBinder, groups: Groups | None) -> tuple[Item, ...]:
+        items: list[Item] = []
         for ordinal, each in enumerate(self.tree.expressions):
             node = each.this if isinstance(each, exp.Alias) else each
             if isinstance(each, exp.Alias):
@@ -130,12 +101,12 @@ class SelectBinder:
             if isinstance(node, exp.Star) or isinstance(node.this, exp.Star):
                 items += self._star(node, source, binder, is_grouped=groups is not None)
                 continue
-            items.append(_Item(_name(each, ordinal), binder.bind(node), node))
+            items.append(Item(_name(each, ordinal), binder.bind(node), node))
         return tuple(items)
 
     def _star(
         self, node: exp.Expr, source: Relation, binder: ExpressionBinder, *, is_grouped: bool
-    ) -> list[_Item]:
+    ) -> list[Item]:
         scope = Scope(source.entries)
         if is_grouped:
             binder.refuse(node, "SELECT * is not served with GROUP BY.")
@@ -148,9 +119,9 @@ class SelectBinder:
             return self._star_of_row(node, binder)
         if not entries:
             binder.refuse(node, "SELECT * needs FROM.")
-        return [_Item(each.name, each.column.at(self.location.of(node)), None) for each in entries]
+        return [Item(each.name, each.column.at(self.location.of(node)), None) for each in entries]
 
-    def _star_of_row(self, node: exp.Expr, binder: ExpressionBinder) -> list[_Item]:
+    def _star_of_row(self, node: exp.Expr, binder: ExpressionBinder) -> list[Item]:
         """Return the fields of a ROW: `SELECT r.*`."""
         name = node.args["table"].name
         found = binder.scope.find([name])
@@ -158,7 +129,7 @@ class SelectBinder:
             known = ", ".join(binder.scope.aliases) or "none"
             binder.refuse(node, f"FROM has no table '{name}' for '{name}.*'. Its tables are {known}.")
         row = found[0].at(self.location.of(node))
-        return [_Item(each.name, binder.field(node, row, each.name), None) for each in row.type.fields]
+        return [Item(each.name, binder.field(node, row, each.name), None) for each in row.type.fields]
 
     # ---- OVER and QUALIFY
 
@@ -184,7 +155,7 @@ class SelectBinder:
             for part in _PARTS_OF_OVER:
                 node.set(part, copied.args.get(part))
 
-    def _qualify(self, items: tuple[_Item, ...], binder: ExpressionBinder) -> Expression | None:
+    def _qualify(self, items: tuple[Item, ...], binder: ExpressionBinder) -> Expression | None:
         """Return the condition of QUALIFY, in which a name means a column of SELECT first."""
         clause = self.tree.args.get("qualify")
         if clause is None:
@@ -206,7 +177,7 @@ class SelectBinder:
             )
         return found
 
-    def _meant(self, node: exp.Expr, items: tuple[_Item, ...], binder: ExpressionBinder) -> Expression | None:
+    def _meant(self, node: exp.Expr, items: tuple[Item, ...], binder: ExpressionBinder) -> Expression | None:
         """Return the column of SELECT that a name in QUALIFY means."""
         if not isinstance(node, exp.Column) or node.args.get("table") is not None:
             return None
@@ -246,7 +217,7 @@ class SelectBinder:
 
     # ---- ORDER BY and the result
 
-    def _order(self, items: tuple[_Item, ...], binder: ExpressionBinder) -> tuple[SortItem, ...]:
+    def _order(self, items: tuple[Item, ...], binder: ExpressionBinder) -> tuple[SortItem, ...]:
         """Return ORDER BY over the rows of FROM. A name or a number means a column of SELECT first."""
         clause = self.tree.args.get("order")
         if clause is None:
@@ -259,14 +230,14 @@ class SelectBinder:
             found.append(SortItem(value, bool(each.args.get("desc")), each.args.get("nulls_first")))
         return tuple(found)
 
-    def _sort_value(self, node: exp.Expr, items: tuple[_Item, ...], binder: ExpressionBinder) -> Expression:
+    def _sort_value(self, node: exp.Expr, items: tuple[Item, ...], binder: ExpressionBinder) -> Expression:
         before = binder.special
         binder.special = lambda part: self._ordered(part, items, binder) or before(part)
         value = binder.bind(node)
         binder.special = before
         return value
 
-    def _index_of(self, node: exp.Expr, items: tuple[_Item, ...], binder: ExpressionBinder) -> int | None:
+    def _index_of(self, node: exp.Expr, items: tuple[Item, ...], binder: ExpressionBinder) -> int | None:
         marks = tuple(Column(index, each.name, each.value.type) for index, each in enumerate(items))
         is_of_from = isinstance(node, exp.Column) and _has(binder, node.name)
         names, columns = tuple(each.name for each in items), self._once(items, marks)
@@ -274,13 +245,13 @@ class SelectBinder:
         return None if found is None else found.id
 
     @staticmethod
-    def _once(items: tuple[_Item, ...], marks: tuple[Column, ...]) -> tuple[Column, ...]:
+    def _once(items: tuple[Item, ...], marks: tuple[Column, ...]) -> tuple[Column, ...]:
         """Return a mark for each item; equal ones for equal values, which may have one name twice."""
         first: dict[Expression, Column] = {}
         return tuple(first.setdefault(each.value, mark) for each, mark in zip(items, marks, strict=True))
 
     @staticmethod
-    def _ordered(node: exp.Expr, items: tuple[_Item, ...], binder: ExpressionBinder) -> Expression | None:
+    def _ordered(node: exp.Expr, items: tuple[Item, ...], binder: ExpressionBinder) -> Expression | None:
         """Return the column of SELECT that a name inside of an item means, if FROM has none of this name."""
         if not isinstance(node, exp.Column) or node.table:
             return None
@@ -290,7 +261,7 @@ class SelectBinder:
         is_of_from = any(each.name.lower() == node.name.lower() for each in binder.scope.entries)
         return found[0].value if len(found) == 1 and not is_of_from else None
 
-    def _shown(self, node: Node, items: tuple[_Item, ...], order: tuple[SortItem, ...]) -> BoundQuery:
+    def _shown(self, node: Node, items: tuple[Item, ...], order: tuple[SortItem, ...]) -> BoundQuery:
         tree = self.tree
         outputs = tuple(Assignment(self._column(each), each.value) for each in items)
         columns = tuple(each.column for each in outputs)
@@ -319,8 +290,13 @@ class SelectBinder:
             node = Project(node, copies(columns))
         return BoundQuery(node, columns, names)
 
-    def _column(self, item: _Item) -> Column:
+    def _column(self, item: Item) -> Column:
         return self.context.column(item.name, item.value.type)
+
+
+def bind_select(query: QueryBinder, tree: exp.Expr, names: Names, outside: Scope | None) -> BoundQuery:
+    """Return the plan of a SELECT and its columns."""
+    return SelectBinder(query, tree, names, outside).bound()
 
 
 def _filtered(node: Node, condition: Expression | None) -> Node:

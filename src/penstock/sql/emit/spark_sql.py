@@ -27,7 +27,7 @@ from penstock.sql.plan.expressions import (
 )
 from penstock.sql.plan.hidden import KIND, KIND_MARK
 from penstock.sql.plan.nodes import JoinKind, Node
-from penstock.sql.plan.rewrite import columns_in, columns_of
+from penstock.sql.plan.rewrite import columns_in, columns_of, plan_of
 from penstock.sql.plan.texts import literal, quoted
 from penstock.sql.plan.traits import TraitsOf
 from penstock.sql.plan.types import spark_text
@@ -412,7 +412,7 @@ class SparkSql:
         return Texts(_names_in(inner.outputs, outer), self._query_text)
 
     def _query_text(self, query: QueryCall, names: Names) -> str:
-        return self.select(query.plan, names).with_(kind=None).text(query.outputs)
+        return self.select(plan_of(query), names).with_(kind=None).text(query.outputs)
 
     def _nested(self, inner: Select) -> Select:
         """Return a SELECT whose FROM is another one."""

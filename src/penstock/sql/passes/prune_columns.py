@@ -28,6 +28,7 @@ from penstock.sql.plan.rewrite import (
     free_columns,
     inputs_of,
     nodes_in,
+    plan_of,
     used_by,
     with_expressions,
     with_inputs,
@@ -70,12 +71,12 @@ def _with_pruned_queries(node: Node) -> Node:
     def change(part: Expression) -> Expression | None:
         if not isinstance(part, QueryCall):
             return None
-        is_exists = part.kind is QueryKind.EXISTS
-        if is_exists and any(isinstance(each, Aggregate) and not each.keys for each in nodes_in(part.plan)):
+        plan, is_exists = plan_of(part), part.kind is QueryKind.EXISTS
+        if is_exists and any(isinstance(each, Aggregate) and not each.keys for each in nodes_in(plan)):
             return part  # Spark has to see the aggregate, which has one row whatever it is of
         outputs = () if is_exists else part.outputs
         values = tuple(rewritten(each, change) for each in part.values)
-        return replace(part, plan=_pruned(part.plan, frozenset(outputs)), outputs=outputs, values=values)
+        return replace(part, plan=_pruned(plan, frozenset(outputs)), outputs=outputs, values=values)
 
     return with_expressions(node, lambda each: rewritten(each, change))
 

@@ -42,6 +42,7 @@ from penstock.sql.plan.rewrite import (
     columns_of,
     expressions_of,
     nodes_in,
+    plan_of,
     transformed,
     transformed_below,
     with_expressions,
@@ -83,7 +84,7 @@ def _unnested(node: Node, context: PassContext) -> Node:  # noqa: RET503 - `refu
     def inner(part: Expression) -> Expression | None:
         if not isinstance(part, QueryCall):
             return None
-        return replace(part, plan=transformed(part.plan, lambda each: _unnested(each, context)))
+        return replace(part, plan=transformed(plan_of(part), lambda each: _unnested(each, context)))
 
     node = with_expressions(node, lambda each: rewritten(each, inner))
     queries = _queries_in(node)
@@ -101,7 +102,7 @@ def _queries_in(node: Node) -> list[QueryCall]:
 
 
 def _is_stream(query: QueryCall, node: Node, context: PassContext) -> bool:
-    return context.traits(node).is_stream or context.traits(query.plan).is_stream
+    return context.traits(node).is_stream or context.traits(plan_of(query)).is_stream
 
 
 # ---- IN and EXISTS
@@ -156,12 +157,12 @@ def _joined(
 ) -> tuple[Node, tuple[Expression, ...]]:
     """Return the rows that a query keeps, and more conditions on them."""
     query = kept.query
-    if not context.traits(query.plan).is_stream or not context.traits(node).is_stream:
+    if not context.traits(plan_of(query)).is_stream or not context.traits(node).is_stream:
         context.refuse(
             query.offset, "a query over a static table in WHERE of a stream is not served. Use a JOIN."
         )
     found = decorrelated(
-        query.plan, context, "a correlated subquery of a stream compares with the outer rows by = only."
+        plan_of(query), context, "a correlated subquery of a stream compares with the outer rows by = only."
     )
     if found.is_of_all:
         context.refuse(query.offset, _OF_ALL)
@@ -193,14 +194,14 @@ def _condition_on_nulls(
             "query. In a stream say that there is none: write `x IS NOT NULL` for each value before NOT IN, "
             "and in WHERE of the query for each column. Or write NOT EXISTS.",
         )
-    if any(isinstance(each, Limit) and not isinstance(each.input, Sort) for each in nodes_in(query.plan)):
+    if any(isinstance(each, Limit) and not isinstance(each.input, Sort) for each in nodes_in(plan_of(query))):
         context.refuse(
             query.offset,
             "NOT IN of a query with LIMIT and without ORDER BY is not served in a stream. It is run "
             "twice, and may give other rows the second time. Add ORDER BY, or write `IS NOT NULL` for both "
             "sides.",
         )
-    copied, names = context.copied(query.plan)
+    copied, names = context.copied(plan_of(query))
     text = f"CASE WHEN {{0}} IS NULL THEN {_HAS_NULL} ELSE {_HAS_ROWS} END"
     value = context.call("CASE", text, (names[query.outputs[0]],), INT)
     node, (made,) = context.with_expressions(copied, (value,), "has")
@@ -270,12 +271,13 @@ def _value_columns(
 
 
 def _value(node: Node, query: QueryCall, context: PassContext) -> tuple[Node, Expression]:
-    if not context.traits(query.plan).is_stream:
+    plan = plan_of(query)
+    if not context.traits(plan).is_stream:
         context.refuse(
             query.offset, "a query over a static table as a value in a stream is not served. Use a JOIN."
         )
     found = decorrelated(
-        query.plan, context, "a correlated subquery compares with the outer rows by = only, in its own WHERE."
+        plan, context, "a correlated subquery compares with the outer rows by = only, in its own WHERE."
     )
     groups = _one_row(found)
     if groups is None and found.is_of_all:

@@ -6,16 +6,12 @@ part of SELECT is found in GROUP BY, whatever names it was written with.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.plan.types import BIGINT, BOOLEAN, spark_text
-
-if TYPE_CHECKING:
-    from penstock.sql.plan.nodes import Node
 
 
 class Varies(Enum):
@@ -209,14 +205,14 @@ class QueryCall:
 
     Attributes:
         kind: a value, IN or EXISTS.
-        plan: the query.
+        plan: the query, see `plan_of`. Nodes are made of expressions, so these do not know them.
         outputs: its columns.
         values: what stands before IN.
         offset: of the query in the script.
     """
 
     kind: QueryKind
-    plan: Node
+    plan: Hashable
     outputs: tuple[Column, ...]
     values: tuple[Expression, ...] = ()
     offset: int = field(default=-1, compare=False)

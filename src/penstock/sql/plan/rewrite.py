@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
-from typing import Any, assert_never, get_args
+from typing import Any, assert_never, cast, get_args
 
 from penstock.sql.plan import nodes
 from penstock.sql.plan.expressions import (
@@ -30,6 +30,11 @@ _EXPRESSION_FIELDS: dict[type, tuple[str, ...]] = {
     for kind in get_args(Node)
 }
 """The fields of each kind of node that hold expressions over the rows that it reads."""
+
+
+def plan_of(query: QueryCall) -> Node:
+    """Return the plan of a query in an expression."""
+    return cast("Node", query.plan)
 
 
 def inputs_of(node: Node) -> tuple[Node, ...]:
@@ -64,7 +69,7 @@ def every_node(node: Node) -> Iterator[Node]:
         for expression in expressions_of(each):
             for part in walk(expression):
                 if isinstance(part, QueryCall):
-                    yield from every_node(part.plan)
+                    yield from every_node(plan_of(part))
 
 
 def columns_of(node: Node) -> tuple[Column, ...]:
@@ -142,7 +147,7 @@ def columns_in(expression: Expression) -> frozenset[Column]:
         if isinstance(part, Column):
             found.add(part)
         elif isinstance(part, QueryCall):
-            found |= free_columns(part.plan)
+            found |= free_columns(plan_of(part))
     return frozenset(found)
 
 
@@ -196,7 +201,7 @@ def transformed_with_queries(node: Node, change: Callable[[Node], Node]) -> Node
         if not isinstance(part, QueryCall):
             return None
         values = tuple(rewritten(each, inner) for each in part.values)
-        return replace(part, plan=transformed_with_queries(part.plan, change), values=values)
+        return replace(part, plan=transformed_with_queries(plan_of(part), change), values=values)
 
     def changed(each: Node) -> Node:
         has_queries = any(isinstance(p, QueryCall) for e in expressions_of(each) for p in walk(e))
@@ -218,7 +223,7 @@ def substituted(node: Node, values: Mapping[Column, Expression]) -> Node:
             return values.get(part)
         if isinstance(part, QueryCall):
             inner = tuple(rewritten(each, value) for each in part.values)
-            return replace(part, plan=substituted(part.plan, values), values=inner)
+            return replace(part, plan=substituted(plan_of(part), values), values=inner)
         return None
 
     return transformed(node, lambda each: with_expressions(each, lambda old: rewritten(old, value)))
@@ -256,9 +261,9 @@ def with_new_columns(node: Node, of: Callable[[Column], Column]) -> Node:
             return of(part) if part in made else part
         if isinstance(part, QueryCall):
             values = tuple(rewritten(each, value) for each in part.values)
-            taken = free_columns(part.plan)
+            taken = free_columns(plan_of(part))
             names = {each: of(each) for each in taken if each in made}
-            return replace(part, plan=substituted(part.plan, names), values=values)
+            return replace(part, plan=substituted(plan_of(part), names), values=values)
         return None
 
     def own(item: object) -> object:

@@ -15,7 +15,7 @@ from penstock.errors import OptionError, SchemaError, StateError
 from penstock.spark.connect import is_connect
 from penstock.spark.native import watermark_count
 from penstock.sql.bind.context import Context, SourceTable, SourceView, UnknownTypeError, UserFunction
-from penstock.sql.bind.query import bind_query
+from penstock.sql.bind.statement import bind_query
 from penstock.sql.connectors.described import Kafka
 from penstock.sql.emit.spark_sql import FrameNode, SparkSql
 from penstock.sql.functions.zones import SET_UTC, NeedsUtcError, depends_on_zone, has_zone

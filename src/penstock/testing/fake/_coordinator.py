@@ -6,15 +6,13 @@ both protocols. Invariant: a decided transaction gets its markers at once, unles
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from penstock.client.net import error_codes as codes
-
-if TYPE_CHECKING:
-    from penstock.testing.fake._groups import Groups
-    from penstock.testing.fake._state import State
+from penstock.testing.fake._groups import Groups
 
 _NONE = -1
 _EXHAUSTED_EPOCH = 32_766
@@ -76,10 +74,24 @@ class Transaction:
         return Outcome(codes.NO_ERROR, self.producer_id, self.epoch)
 
 
+class Cluster(Protocol):
+    """What the coordinator asks of its cluster."""
+
+    changed: threading.Condition
+    properties: dict[str, str]
+    transaction_version: int
+
+    @property
+    def now_ms(self) -> int: ...
+
+    def end_transaction(self, topic: str, index: int, producer: tuple[int, int], *, is_commit: bool) -> None:
+        """Write a marker into a topic partition, if it is still there."""
+
+
 class TransactionCoordinator:
     """All transactional ids of a cluster. Each belongs to one broker, but this object serves all of them."""
 
-    def __init__(self, state: State, groups: Groups) -> None:
+    def __init__(self, state: Cluster, groups: Groups) -> None:
         self._state = state
         self._groups = groups
         self._next_producer_id = 0
@@ -216,13 +228,7 @@ class TransactionCoordinator:
 
     def _complete(self, found: Transaction, *, is_commit: bool) -> None:
         for topic, index in sorted(found.partitions):
-            if (partition := self._state.partition(topic, index)) is not None:
-                partition.log.end_transaction(
-                    *found.marker,
-                    is_commit=is_commit,
-                    leader_epoch=partition.leader_epoch,
-                    now_ms=self._state.now_ms,
-                )
+            self._state.end_transaction(topic, index, found.marker, is_commit=is_commit)
         for group in found.groups:
             self._groups.end_transaction(group, found.marker[0], is_commit=is_commit)
         found.state = COMPLETE[is_commit]

@@ -185,6 +185,12 @@ class State:
         found = self.topics.get(topic)
         return found.partitions[index] if found and 0 <= index < len(found.partitions) else None
 
+    def end_transaction(self, topic: str, index: int, producer: tuple[int, int], *, is_commit: bool) -> None:
+        """Write a marker into a topic partition, if it is still there."""
+        if (partition := self.partition(topic, index)) is not None:
+            epoch, now_ms = partition.leader_epoch, self.now_ms
+            partition.log.end_transaction(*producer, is_commit=is_commit, leader_epoch=epoch, now_ms=now_ms)
+
     # ----- coordinators
 
     def coordinator_of(self, kind: int, key: str) -> int:

@@ -54,7 +54,7 @@ from penstock.sql.plan.nodes import (
     Watermark,
     Window,
 )
-from penstock.sql.plan.rewrite import columns_of, free_columns, inputs_of
+from penstock.sql.plan.rewrite import columns_of, free_columns, inputs_of, plan_of
 from penstock.sql.plan.traits import TraitsOf
 from penstock.sql.plan.types import spark_text
 from penstock.sql.plan.windows import Spans
@@ -128,7 +128,7 @@ class Expressions:
         return self._texts[id(expression)]
 
     def _query_value(self, query: QueryCall, row: Row) -> Any:
-        rows = self._query(query.plan, row)
+        rows = self._query(plan_of(query), row)
         if query.kind is QueryKind.EXISTS:
             return bool(rows)
         values = [content(each, query.outputs) for each in rows]

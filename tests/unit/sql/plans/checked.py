@@ -28,7 +28,7 @@ from penstock.sql.plan.nodes import (
     Watermark,
 )
 from penstock.sql.plan.operators import OverRows, SessionRows, TimeSort
-from penstock.sql.plan.rewrite import columns_of, nodes_in, transformed, with_expressions
+from penstock.sql.plan.rewrite import columns_of, nodes_in, plan_of, transformed, with_expressions
 from penstock.sql.plan.show import shown
 from penstock.sql.plan.traits import Traits, TraitsOf
 from tests.unit.sql.plans.batch import Batch, Row, content
@@ -154,7 +154,9 @@ def _static(node: Node) -> Node:
     """Return a node of a batch. Queries in its expressions are those of a batch too."""
 
     def value(part: Expression) -> Expression | None:
-        return replace(part, plan=transformed(part.plan, _static)) if isinstance(part, QueryCall) else None
+        return (
+            replace(part, plan=transformed(plan_of(part), _static)) if isinstance(part, QueryCall) else None
+        )
 
     if isinstance(node, Scan):
         source = replace(node.source, is_stream=False, changelog=Changelog.APPEND, is_normalized=False)
