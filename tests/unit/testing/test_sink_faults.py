@@ -131,3 +131,39 @@ def test_a_time_out_at_the_last_epoch_gives_the_id_another_producer_id(fake: Fak
     assert (found.state, found.epoch) == ("CompleteAbort", 0)
     assert found.producer_id != taken.producer_id
     assert found.marker == (taken.producer_id, 32_767)
+
+
+def test_while_markers_are_missing_each_producer_waits(fake: FakeKafka) -> None:
+    """As Kafka 4.3.0: with protocol 2 it looks for markers first, and with protocol 1 at the epoch first."""
+    state = fake._state
+    with state.changed:
+        of = state.transactions
+        taken = of.init("x", 1_000, -1, -1)
+        producer = (taken.producer_id, of.init("x", 1_000, -1, -1).producer_epoch)
+        older = (taken.producer_id, taken.producer_epoch)
+        assert of.add("x", *producer, set()) == 0
+        of.holds_markers = True
+        assert of.end("x", *producer, is_commit=True, is_v2=False).code == 0
+        for is_commit in (True, False):
+            for name in (older, producer, (taken.producer_id + 1, 0)):
+                seen = of.end("x", *name, is_commit=is_commit, is_v2=True).code
+                assert (seen, of.add("x", *name, set())) == (codes.CONCURRENT_TRANSACTIONS,) * 2
+            assert of.end("x", *older, is_commit=is_commit, is_v2=False).code == codes.PRODUCER_FENCED
+            seen = of.end("x", *producer, is_commit=is_commit, is_v2=False).code
+            assert seen == codes.CONCURRENT_TRANSACTIONS
+        of.release_markers()
+        assert of.end("x", *older, is_commit=True, is_v2=True).code == 0, "one epoch before: the end again"
+        assert of.end("x", *older, is_commit=False, is_v2=True).code == codes.INVALID_TXN_STATE
+        assert of.add("x", *older, set()) == codes.PRODUCER_FENCED
+
+
+def test_a_take_over_that_comes_again_gets_the_same_epoch_until_another_one(fake: FakeKafka) -> None:
+    """As Kafka 4.3.0 does it for producers that name themselves (KIP-360)."""
+    state = fake._state
+    with state.changed:
+        of = state.transactions
+        producer_id = of.init("x", 1_000, -1, -1).producer_id
+        assert [of.init("x", 1_000, producer_id, 0).producer_epoch for _ in range(2)] == [1, 1]
+        assert of.init("x", 1_000, -1, -1).producer_epoch == 2
+        assert of.init("x", 1_000, producer_id, 1).code == codes.PRODUCER_FENCED
+        assert of.init("x", 1_000, producer_id, 2).producer_epoch == 3

@@ -40,7 +40,9 @@ class Transaction:
     timeout_ms: int
     epoch: int = _NONE
     last_epoch: int = _NONE
-    """The epoch before the last bump by InitProducerId, by which a resend is recognised."""
+    """The epoch that the producer had before this one, by which its resend of InitProducerId is recognised.
+
+    It is -1 after an InitProducerId that names no producer, so that an older one is fenced."""
     previous_producer_id: int = _NONE
     state: str = EMPTY
     started_ms: int = _NONE
@@ -115,14 +117,17 @@ class TransactionCoordinator:
         if found.is_prepared:
             return Outcome(codes.CONCURRENT_TRANSACTIONS)
         is_named = producer_id != _NONE
-        if is_named and not _may_follow(found, producer_id, epoch):
+        if is_named and not _is_known(found, producer_id, epoch):
             return Outcome(codes.PRODUCER_FENCED)
         if found.state == ONGOING:
             self.fence(found)
             return Outcome(codes.CONCURRENT_TRANSACTIONS)
-        if is_named and epoch == found.last_epoch and epoch != found.epoch:
-            return found.outcome  # the answer to an earlier attempt was lost
-        self._raise_epoch(found)
+        if not is_named or found.epoch in (epoch, _NONE):
+            self._raise_epoch(found)
+            found.last_epoch = found.last_epoch if is_named else _NONE
+        elif epoch != found.last_epoch:
+            return Outcome(codes.PRODUCER_FENCED)
+        # Otherwise the answer to an earlier attempt was lost.
         found.timeout_ms, found.state, found.started_ms = timeout_ms, EMPTY, _NONE
         return found.outcome
 
@@ -154,6 +159,8 @@ class TransactionCoordinator:
     ) -> int:
         """Add topic partitions and groups to a transaction, which begins with the first."""
         found = self.ids.get(name)
+        if found is not None and found.is_prepared:
+            return codes.CONCURRENT_TRANSACTIONS  # also for a producer that is fenced
         if (code := self._refusal(found, producer_id, epoch)) or found is None:
             return code
         if found.state != ONGOING:
@@ -191,6 +198,8 @@ class TransactionCoordinator:
     def end(self, name: str, producer_id: int, epoch: int, *, is_commit: bool, is_v2: bool) -> Outcome:
         """Commit or abort a transaction. With V2 its producer gets another epoch."""
         found = self.ids.get(name)
+        if found is not None and found.is_prepared and is_v2:
+            return Outcome(codes.CONCURRENT_TRANSACTIONS)  # whatever the epoch and the decision (KAFKA-18464)
         if found is None or not found.is_of(producer_id, epoch, is_v2=is_v2):
             return Outcome(codes.INVALID_PRODUCER_ID_MAPPING)
         is_retry = is_v2 and found.is_after(producer_id, epoch)
@@ -199,9 +208,7 @@ class TransactionCoordinator:
         if found.state == COMPLETE[is_commit] and (is_retry or not is_v2):
             return found.outcome
         may_end_nothing = is_v2 and not is_commit and not is_retry
-        if code := _end_refusal(
-            found, is_commit=is_commit, is_retry=is_retry, may_end_nothing=may_end_nothing
-        ):
+        if code := _end_refusal(found, is_retry=is_retry, may_end_nothing=may_end_nothing):
             return Outcome(code)
         self._end(found, is_commit=is_commit, bumps=is_v2)
         return found.outcome
@@ -249,19 +256,16 @@ class TransactionCoordinator:
         return (each for each in self.ids.values() if each.state == ONGOING or each.is_prepared)
 
 
-def _may_follow(found: Transaction, producer_id: int, epoch: int) -> bool:
-    """Return whether a producer that names its predecessor (KIP-360) may take the id."""
-    if found.epoch == _NONE:
+def _is_known(found: Transaction, producer_id: int, epoch: int) -> bool:
+    """Return whether a producer that InitProducerId names (KIP-360) holds the id, or did before this one."""
+    if producer_id == found.producer_id or found.epoch == _NONE:
         return True
-    if producer_id == found.producer_id:
-        return epoch in (found.epoch, found.last_epoch)
     return producer_id == found.previous_producer_id and epoch >= _EXHAUSTED_EPOCH
 
 
-def _end_refusal(found: Transaction, *, is_commit: bool, is_retry: bool, may_end_nothing: bool) -> int:
-    if found.state == PREPARE[is_commit]:
+def _end_refusal(found: Transaction, *, is_retry: bool, may_end_nothing: bool) -> int:
+    if found.is_prepared:
         return codes.CONCURRENT_TRANSACTIONS
     if is_retry and found.state in (ONGOING, EMPTY):
         return codes.PRODUCER_FENCED
-    is_refused = found.is_prepared or (found.state != ONGOING and not may_end_nothing)
-    return codes.INVALID_TXN_STATE if is_refused else codes.NO_ERROR
+    return codes.NO_ERROR if found.state == ONGOING or may_end_nothing else codes.INVALID_TXN_STATE
