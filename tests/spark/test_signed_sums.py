@@ -124,6 +124,24 @@ def test_a_batch_has_the_rows_and_types_of_aggregate(spark: SparkSession) -> Non
 
 
 @pytest.mark.parametrize("ansi", ["true", "false"])
+def test_a_decimal_of_38_digits_is_taken_back_exactly(spark: SparkSession, ansi: str) -> None:
+    # `-x` of Spark rounds a DECIMAL to 34 digits.
+    many = Decimal("123456789012345678901234567890123456.78")
+    before = spark.conf.get("spark.sql.ansi.enabled")
+    spark.conf.set("spark.sql.ansi.enabled", ansi)
+    try:
+        for value in (many, many.copy_negate()):
+            rows = spark.sql(
+                f"VALUES ('a', {value}BD, '+I'), ('a', {value}BD, '-D'), ('a', 0.01BD, '+I') t(k, v, kind)"
+            )
+            typed = rows.selectExpr("k", "CAST(v AS DECIMAL(38, 2)) AS v", "kind AS row_kind")
+            [row] = changelog.signed_sums(typed, ["k"], {"s": "sum(v)"}).collect()
+            assert row.s == Decimal("0.01")
+    finally:
+        spark.conf.set("spark.sql.ansi.enabled", str(before))
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
 def test_a_wrong_sum_is_an_error(spark: SparkSession, ansi: str) -> None:
     largest = f"{2**63 - 1}L"
     nines = f"{'9' * 38}BD"

@@ -198,6 +198,7 @@ def test_what_a_stream_cannot_do_is_refused_before_it_starts(
     assert not script.session.jobs
 
 
+MANY_DIGITS = Decimal("1234567890123456789012345678901234567.8")
 PLAIN = "(VALUES (1, 'a', 2.5), (2, 'a', 1.5), (3, 'b', CAST(NULL AS DECIMAL(2, 1)))) AS t (i, s, d)"
 BATCHES = [
     (f"SELECT s, SUM(i), AVG(i), COUNT(d) FROM {PLAIN} GROUP BY s ORDER BY s", [("a", 3, 1, 2), ("b", 3, 3, 0)]),
@@ -220,6 +221,9 @@ BATCHES = [
     ("WITH w AS (SELECT x FROM (VALUES (3), (1)) AS t (x)) SELECT x FROM w WHERE x > 2 UNION ALL SELECT x FROM w ORDER BY x", [(1,), (3,), (3,)]),
     ("SELECT s, GROUPING(s) AS g FROM (VALUES ('a')) AS t (s) GROUP BY CUBE (s) ORDER BY g", [("a", 0), (None, 1)]),
     ("SELECT CEIL(CAST(9.5 AS DECIMAL(2, 1))) AS x", [(Decimal(10),)]),
+    # Spark's own `-` and `abs` round a DECIMAL to 34 digits.
+    ("SELECT -x, - -x, ABS(x), ABS(-x) FROM (VALUES (CAST('1234567890123456789012345678901234567.8' AS DECIMAL(38, 1)))) AS t (x)",
+     [(MANY_DIGITS.copy_negate(), MANY_DIGITS, MANY_DIGITS, MANY_DIGITS)]),
     ("SELECT 1 EXCEPT SELECT 2", [(1,)]),
     ("SELECT 1 WHERE 1 IN (SELECT i FROM (VALUES (1), (2)) AS t (i))", [(1,)]),
     ("SELECT 1 WHERE 1 NOT IN (SELECT i FROM (VALUES (1)) AS t (i) WHERE i > 5)", [(1,)]),

@@ -1,4 +1,4 @@
-"""Casts of Arrow in which a decimal keeps its value.
+"""Casts of Arrow, and SQL of Spark for a change of the sign, in which a decimal keeps its value.
 
 Runs on executors; pure. Invariant: a value becomes the same number, or `pa.ArrowInvalid` is raised. Arrow's
 own cast gives another number, without an error, if a decimal has too many digits at the scale of its new
@@ -17,6 +17,8 @@ import pyarrow.types as pt
 _DIGITS_MAX = {32: 9, 64: 18, 128: 38, 256: 76}
 """The most digits of a decimal, by its bits."""
 _EXACT = Context(prec=400)
+SIGN_DIGITS_MAX = 34
+"""The digits that `-x` and `abs(x)` of Spark keep. They round a DECIMAL with more, as of Spark 4.3."""
 
 
 def exact_cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
@@ -32,6 +34,21 @@ def exact_cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
         for given, found in _leaves(column, made):
             _check(given, found)
     return made
+
+
+def negative_sql(value: str, precision: int, scale: int) -> str:
+    """Return SQL of Spark for `-value` that keeps all digits of a DECIMAL(precision, scale).
+
+    Args:
+        value: SQL of the decimal. It stands in the result up to three times.
+        precision: of its type.
+        scale: of its type.
+    """
+    if precision <= SIGN_DIGITS_MAX:
+        return f"(- {value})"
+    text = f"CAST({value} AS STRING)"
+    changed = f"IF({value} < 0, substr({text}, 2), concat('-', {text}))"
+    return f"CAST({changed} AS DECIMAL({precision},{scale}))"
 
 
 def has_digits_beyond(number: Decimal, scale: int) -> bool:

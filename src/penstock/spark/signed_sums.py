@@ -18,6 +18,7 @@ from penstock.changelog.operators.aggregate import Aggregate
 from penstock.changelog.operators.calls import Call, parse_calls
 from penstock.changelog.row_kinds import DELETE, INSERT, NAMES, ROW_KIND, UPDATE_AFTER, UPDATE_BEFORE
 from penstock.errors import OptionError, SchemaError
+from penstock.formats.decimals import negative_sql
 from penstock.spark._arguments import check_names, columns_without_kind, parsed_calls
 from penstock.spark._keyed_frame import arrow
 from penstock.spark.connect import functions_for
@@ -130,9 +131,14 @@ class _Plan:
         for name in self._named(*_FUNCTIONS):
             yield _VALID + name, f"sum(IF({quoted(name)} IS NULL, 0L, {sign}))"
         for name in self._named("sum", "avg"):
-            is_decimal = kinds.is_decimal(self.columns.field(name).type)
-            value = quoted(name) if is_decimal else f"CAST({quoted(name)} AS {_WHOLE})"
-            yield _SUM + name, f"sum(IF({sign} > 0, {value}, -{value}))"
+            kind = self.columns.field(name).type
+            if kinds.is_decimal(kind):
+                value = quoted(name)
+                negative = negative_sql(value, kind.precision, kind.scale)
+            else:
+                value = f"CAST({quoted(name)} AS {_WHOLE})"
+                negative = f"-{value}"
+            yield _SUM + name, f"sum(IF({sign} > 0, {value}, {negative}))"
 
     def condition(self) -> str:
         """Return SQL that is true, and ends the query if a row has gone that was not there."""

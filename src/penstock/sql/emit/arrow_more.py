@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.formats.decimals import SIGN_DIGITS_MAX
 from penstock.sql.emit import arrow_rows as rows
 from penstock.sql.emit.arrow_types import DIGITS_MAX, INTEGERS, TYPES, NotServedError, digits_of
 from penstock.sql.emit.arrow_values import CastTo, trimmed
@@ -198,7 +199,7 @@ def _is_decimal(kind: str) -> bool:
 
 def _keeps_its_digits(kind: str) -> bool:
     """Return whether Spark changes the sign of a DECIMAL exactly. It rounds one with more digits."""
-    return _is_decimal(kind) and digits_of(kind)[0] <= _SIGN_DIGITS_MAX
+    return _is_decimal(kind) and digits_of(kind)[0] <= SIGN_DIGITS_MAX
 
 
 def _of_numbers(  # noqa: PLR0911 - one for each kind
@@ -219,7 +220,6 @@ def _of_numbers(  # noqa: PLR0911 - one for each kind
     return None
 
 
-_SIGN_DIGITS_MAX = 34
 _SIGNS = {"({0} + {1})": "+", "({0} - {1})": "-", "({0} * {1})": "*"}
 _DIGITS = {"tinyint": (3, 0), "smallint": (5, 0), "int": (10, 0), "bigint": (20, 0)}
 """The precision and scale of the DECIMAL that Spark makes of an integer beside one."""

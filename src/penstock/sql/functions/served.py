@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from penstock.formats.decimals import SIGN_DIGITS_MAX, negative_sql
 from penstock.sql.functions._more import MORE_FUNCTIONS, between_quotes, no_wide
 from penstock.sql.functions.distinct import sum_type
 from penstock.sql.functions.json_texts import json_string
@@ -165,6 +166,27 @@ def _whole(name: str) -> Callable[[list[TypedSql]], str]:
     return text
 
 
+def negative(args: list[TypedSql]) -> str:
+    """Return `-x`. Spark's own rounds a DECIMAL with many digits, and Flink's does not."""
+    digits = _many_digits(args[0].type)
+    if digits is None:
+        return f"(- {args[0].text})"
+    return let([args[0].text], lambda x: negative_sql(x[0], *digits))
+
+
+def _abs(args: list[TypedSql]) -> str:
+    digits = _many_digits(args[0].type)
+    if digits is None:
+        return f"abs({args[0].text})"
+    return let([args[0].text], lambda x: f"IF({x[0]} < 0, {negative_sql(x[0], *digits)}, {x[0]})")
+
+
+def _many_digits(kind: str) -> tuple[int, int] | None:
+    """Return precision and scale of a DECIMAL whose sign Spark does not change exactly."""
+    found = re.fullmatch(r"decimal\((\d+),(\d+)\)", kind)
+    return (int(found[1]), int(found[2])) if found and int(found[1]) > SIGN_DIGITS_MAX else None
+
+
 def _mod(args: list[TypedSql]) -> str:
     """Return MOD. Of integers it has the type of the second one."""
     text = f"({args[0].text} % {args[1].text})"
@@ -195,7 +217,7 @@ FUNCTIONS: dict[str, Function] = {
     "E": Function(0, 0, "e()", "double"),
     "POWER": Function(2, 2, "power({all})", "double"),
     "ATAN2": Function(2, 2, "atan2({all})", "double"),
-    "ABS": Function(1, 1, "abs({0})", "{0}"),
+    "ABS": Function(1, 1, _abs, "{0}"),
     "MOD": Function(2, 2, _mod),
     "CEIL": Function(1, 1, _whole("ceil")),
     "CEILING": Function(1, 1, _whole("ceil")),

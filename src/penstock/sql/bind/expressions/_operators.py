@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from penstock.sql.bind.expressions.base import Base, kind_of
 from penstock.sql.functions.json_values import is_json
+from penstock.sql.functions.served import negative
 from penstock.sql.functions.variants import NO_COMPARISON
 from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.language.queries import IntervalOf, is_without_brackets
@@ -189,7 +190,7 @@ class Operators(Base):
             kind = _integer_type(-int(inner.text))
             if kind is not None:
                 return Literal(f"-{inner.text}", kind, -int(inner.text))
-        return self.call(node, "-", "(- {0})", [inner], inner.type)
+        return self.call(node, "-", negative, [inner], inner.type)
 
     def _joined_text(self, node: exp.Expr) -> Expression:
         self.only(node, "this", "expression", "safe")
