@@ -31,7 +31,6 @@ _MODE = (
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _LIKE_BASE64 = re.compile(r"[0-9+eE]+")
 _WHOLE = re.compile(r"0|[1-9][0-9]*")
-_DIGITS_MAX = 38
 _EXACT = Context(prec=100)
 _MAYBE = r'"(?:[0-9+eE]|\\u00[0-9a-fA-F]{2})+"'
 """Finds each JSON text that `_LIKE_BASE64` matches, and some more."""
@@ -62,15 +61,13 @@ def exact(wanted: pa.DataType) -> Kind:
 
 def _numbers(wanted: pa.Decimal128Type, column: pa.Array) -> Converted:
     """Convert the texts of numbers. What a decimal cannot hold is bad, and is not rounded."""
-    # Arrow's cast gives another number, without an error, if a text needs more than 38 digits at this scale.
-    most = _DIGITS_MAX - wanted.scale
-    is_short = pc.fill_null(pc.match_substring_regex(column, f"^-?[0-9.]{{0,{most}}}$"), True)
-    short = _values.cast(pc.if_else(is_short, column, pa.scalar(None, pa.string())), wanted).column
-    found = short
-    if not pc.all(is_short).as_py():
-        places = pc.indices_nonzero(pc.invert(is_short))
-        others = pa.array([_number(one, wanted) for one in column.take(places).to_pylist()], wanted)
-        found = pc.replace_with_mask(short, pc.invert(is_short), others)
+    found = _values.cast(column, wanted).column
+    bad = pc.and_(column.is_valid(), found.is_null())
+    if not pc.any(bad).as_py():
+        return Converted(found)
+    # Arrow refuses some texts of numbers that fit, such as those with more than 38 digits, many of them 0.
+    others = [_number(one, wanted) for one in column.filter(bad).to_pylist()]
+    found = pc.replace_with_mask(found, bad, pa.array(others, wanted))
     bad = pc.and_(column.is_valid(), found.is_null())
     reason = f"it is not a number that fits into {wanted} with all digits. {_MODE}"
     return Converted(found, bad, reason) if pc.any(bad).as_py() else Converted(found)
