@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.errors_page import classes
 from tests.jars import NEWEST, SPARKS_CONNECTORS
+from tests.package import guides
 
 TESTS = Path(__file__).parents[1]
 DOCS = TESTS.parent / "docs"
@@ -73,6 +75,10 @@ def test_each_group_of_errors_is_named() -> None:
         "a new topic or topic partition is not read",
         "commits to the consumer group fail",
         "a topic partition is idle",
+        "the ticket cache of `kinit`",
+        "no executor has a free slot",
+        "`setLogFailuresOnly(true)`",
+        "a producer with `retries` = 0",
     ],
 )
 def test_each_case_of_flinks_pages_has_a_row(words: str) -> None:
@@ -96,6 +102,15 @@ def test_tests_that_walk_guides_are_there() -> None:
             if isinstance(node, ast.FunctionDef)
         }
     ] == []
+
+
+@pytest.mark.parametrize("guide", guides.GUIDES, ids=lambda guide: str(guide.name))
+def test_a_timed_guide_is_the_program_of_its_page(guide: guides.Guide, tmp_path: Path) -> None:
+    assert "localhost:9092" in guide.program()
+    ast.parse(guide.program())
+    lines = guides.script([guide], tmp_path, Path("penstock.whl"))
+    assert str(tmp_path) in lines
+    subprocess.run(["bash", "-n", "-c", lines], check=True)
 
 
 def test_the_versions_of_the_guide_from_spark_are_those_of_the_tests() -> None:

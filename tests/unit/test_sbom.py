@@ -7,6 +7,7 @@ import csv
 import hashlib
 import importlib.util
 import json
+import re
 from email.parser import Parser
 from pathlib import Path
 from types import ModuleType
@@ -70,6 +71,23 @@ def test_the_wheel_has_it_and_its_record(sboms: ModuleType, wheel: Path) -> None
     assert archive.namelist()[-1] == f"{FOLDER}/RECORD"
     assert archive.testzip() is None
     assert list(wheel.parent.iterdir()) == [wheel]
+
+
+def test_the_notice_names_each_file_with_an_algorithm_of_others() -> None:
+    root = Path(__file__).parents[2]
+    notice = (root / "NOTICE").read_text(encoding="utf-8")
+    sources = [each for each in (root / "src").rglob("*") if each.suffix in {".c", ".h", ".js", ".pyx"}]
+    of_others = re.compile(
+        r"public domain|[Cc]opyright|MurmurHash|murmur[23]'s|static inline int32_t murmur2|uPlot \(v"
+    )
+    found = {
+        str(each.relative_to(root)): each.name
+        for each in sources
+        if of_others.search(each.read_text(encoding="utf-8"))
+    }
+    assert len(found) > 3
+    assert [path for path, name in found.items() if path not in notice and name != "uplot.js"] == []
+    assert "src/penstock/observe/serve/page/uplot.LICENSE" in notice
 
 
 def test_a_wheel_without_the_page_names_no_uplot(sboms: ModuleType) -> None:

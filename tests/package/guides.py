@@ -1,0 +1,240 @@
+"""Time the guides from an empty machine to a running exactly-once job: `python -m tests.package.guides`.
+
+The machine is that of `first_record.py`: a new user, an empty home, no compiler, no checkout, and nothing in
+a cache. One environment and one broker serve all guides. Each program is that of its page, as printed but for
+the broker, the topics, the folders, and where the page itself says what to change. A guide ends when its
+target has what it should have, and its seconds count from the start of its program. Invariant: leaves no
+user, no broker and no file behind, and fails if a target has another content.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.devbroker.cluster import free_ports
+from tests.package.first_record import SHELL, Stranger, path_without_compilers, stranger
+from tests.package.installed import built
+
+DOCS = Path(__file__).parents[2] / "docs"
+EXTRAS = "spark,cli,sql,delta"
+WAIT_S = 400
+ORDERS = ("one", "two", "three")
+CHANGES = (
+    '{"before":null,"after":{"id":1,"name":"pen"},"op":"c"}',
+    '{"before":null,"after":{"id":2,"name":"ink"},"op":"c"}',
+    '{"before":{"id":1,"name":"pen"},"after":{"id":1,"name":"pens"},"op":"u"}',
+    '{"before":{"id":2,"name":"ink"},"after":null,"op":"d"}',
+)
+"""What Debezium writes of a table in which the row 1 is left."""
+ROWS = {
+    "SQLite": "import sqlite3; rows = sqlite3.connect('copies.db').execute('SELECT * FROM customers'); "
+    "print(rows.fetchall())",
+    "Delta": "import deltalake; print([tuple(each.values()) for each in "
+    "deltalake.DeltaTable('lake/customers').to_pyarrow_table().select(['id', 'name']).to_pylist()])",
+}
+
+
+@dataclass(frozen=True)
+class Guide:
+    """A program of a page, what its topics have before, and how its target is looked at."""
+
+    name: str
+    page: str
+    heading: str
+    topics: tuple[str, ...]
+    records: tuple[str, ...]
+    shows: str
+    """A command that prints the content of the target."""
+    wanted: str
+    changed: tuple[tuple[str, str], ...] = ()
+    """Texts of the program, and what the page says to write in their place."""
+
+    def program(self) -> str:
+        """Return the program of the section."""
+        text = (DOCS / self.page).read_text(encoding="utf-8").partition(f"\n## {self.heading}\n")[2]
+        code: str = re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0]
+        for old, new in self.changed:
+            assert old in code, f"{self.page} has no {old!r}"
+            code = code.replace(old, new)
+        return code
+
+
+def copied(topic: str) -> str:
+    return f"penstock cat {topic} 2>/dev/null | sort | xargs"
+
+
+def table(kind: str) -> str:
+    return f"python -c {shlex.quote(ROWS[kind])} 2>/dev/null"
+
+
+def cdc(kind: str, *changed: tuple[str, str]) -> Guide:
+    topic = f"shop.public.{kind.lower()}"
+    return Guide(
+        f"CDC into {kind}",
+        "cdc-tutorial.md",
+        "Your own topic",
+        (topic,),
+        CHANGES,
+        table(kind),
+        "[(1, 'pens')]",
+        (
+            ("shop.public.customers", topic),
+            ("/tmp/customers", f"/tmp/{kind}"),  # noqa: S108 - the text of the page
+            (").start()", ").trigger(availableNow=True).start()"),
+            *changed,
+        ),
+    )
+
+
+GUIDES = (
+    Guide(
+        "from PyFlink",
+        "from-flink.md",
+        "A whole job",
+        ("orders", "orders-copy"),
+        ORDERS,
+        copied("orders-copy"),
+        "one three two",
+    ),
+    Guide(
+        "milliseconds (a continuous query)",
+        "continuous.md",
+        "Start one",
+        ("ms-orders", "ms-orders-copy"),
+        ORDERS,
+        copied("ms-orders-copy"),
+        "one three two",
+        (
+            ('"orders"', '"ms-orders"'),
+            ('"orders-copy"', '"ms-orders-copy"'),
+            ('"orders-copier"', '"ms-copier"'),
+        ),
+    ),
+    cdc("SQLite"),
+    cdc(
+        "Delta",
+        ("from penstock.targets import SqlTable", "from penstock.targets import DeltaTable"),
+        (
+            'SqlTable("customers", lambda: sqlite3.connect("/tmp/copies.db"), "sqlite")',
+            'DeltaTable("lake/customers")',
+        ),
+    ),
+)
+
+
+def commands(guide: Guide, number: int, home: Path, port: str) -> list[str]:
+    """Return the lines of the shell that run a guide, with the time before and after it."""
+    file = f"guide_{number}.py"
+    code = guide.program().replace("localhost:9092", f"127.0.0.1:{port}").replace("/tmp/", f"{home}/")  # noqa: S108
+    records = " ".join(map(shlex.quote, guide.records))
+    shows, wanted = guide.shows, shlex.quote(guide.wanted)
+    return [
+        f"printf '%s' {shlex.quote(code)} > {file}",
+        f"penstock topics create {' '.join(guide.topics)}",
+        f"printf '%s\\n' {records} | penstock produce {guide.topics[0]}",
+        f'echo "===== {number} $EPOCHREALTIME"',
+        f"python {file} > {file}.log 2>&1 & job=$!",
+        f'until found=$({shows}); [ "$found" = {wanted} ]; do',
+        f"  kill -0 $job 2>/dev/null || wait $job || {{ tail -n 30 {file}.log; exit 1; }}",
+        f'  [ $SECONDS -lt {WAIT_S * (number + 3)} ] || {{ tail -n 30 {file}.log; echo "$found"; exit 1; }}',
+        "  sleep 0.2",
+        "done",
+        'echo "===== end $EPOCHREALTIME"',
+        # A shell without a terminal lets its background processes ignore SIGINT.
+        "kill $job 2>/dev/null || true",
+        "wait $job || true",
+        # The end of the program has added nothing.
+        f"[ \"$({shows})\" = {wanted} ] || {{ echo 'the target has changed'; exit 1; }}",
+    ]
+
+
+def script(guides: Sequence[Guide], home: Path, wheel: Path) -> str:
+    """Return the commands of the whole walk."""
+    [port] = free_ports(1)
+    lines = [
+        "set -eo pipefail",
+        f"cd {home}",
+        "trap 'penstock broker stop >&2 || true' EXIT",
+        'echo "===== install $EPOCHREALTIME"',
+        "python3 -m venv .venv && . .venv/bin/activate",
+        f"pip install --quiet '{wheel}[{EXTRAS}]'",
+        'echo "===== end $EPOCHREALTIME"',
+        'echo "===== broker $EPOCHREALTIME"',
+        f"penstock broker start --port {port}",
+        'echo "===== end $EPOCHREALTIME"',
+    ]
+    for number, guide in enumerate(guides):
+        lines += commands(guide, number, home, str(port))
+    return "\n".join(lines)
+
+
+def seconds_of(said: str) -> dict[str, float]:
+    """Return the seconds of each part."""
+    found = re.findall(r"^===== (\w+) ([\d.]+)$.*?^===== end ([\d.]+)$", said, re.DOTALL | re.MULTILINE)
+    return {name: float(end) - float(begin) for name, begin, end in found}
+
+
+def walk(guides: Sequence[Guide], who: Stranger, wheel: Path, variables: dict[str, str]) -> str:
+    """Run the commands as the stranger. Return what they print."""
+    done = subprocess.run(
+        [*who.prefix, SHELL, "-c", script(guides, who.home, wheel)],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=who.home,
+        env=variables,
+    )
+    if done.returncode:
+        sys.exit(f"A guide failed:\n{done.stdout[-6_000:]}\n{done.stderr[-4_000:]}")
+    return done.stdout
+
+
+def run(guides: Sequence[Guide], wheel: Path, python: Path) -> None:
+    """Walk the guides, and print their seconds."""
+    with stranger() as who, tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        brought = Path(folder) / wheel.name
+        shutil.copy(wheel, brought)
+        path = path_without_compilers(Path(folder), python)
+        variables = {"HOME": str(who.home), "PATH": str(path), "LANG": "C.UTF-8"}
+        times = seconds_of(walk(guides, who, brought, variables))
+    before = times["install"] + times["broker"]
+    say(f"{times['install']:6.0f} s  environment, pip install of the wheel with [{EXTRAS}]")
+    say(f"{times['broker']:6.0f} s  the broker, which downloads Kafka")
+    for number, guide in enumerate(guides):
+        seconds = times[str(number)]
+        say(f"{seconds:6.0f} s  {guide.name}; {before + seconds:.0f} s from the empty machine")
+    say(f"load {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores")
+
+
+def say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    """Build the wheel if there is none, and walk."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--wheel", type=Path, help="builds nothing, and tries this one")
+    parser.add_argument(
+        "--python", type=Path, default=Path("/usr/bin/python3"), help="one that every user can run"
+    )
+    parser.add_argument("--only", default="", help="a part of the name of a guide")
+    given = parser.parse_args()
+    guides = [each for each in GUIDES if given.only in each.name]
+    with tempfile.TemporaryDirectory() as folder:
+        run(guides, given.wheel.resolve() if given.wheel else built(Path(folder)), given.python.absolute())
+
+
+if __name__ == "__main__":
+    main()
