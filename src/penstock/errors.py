@@ -37,7 +37,7 @@ has its facts as attributes; none holds a secret.
     │   ├── PrefixChangedError      the batch is decided under the prefix that the query had before
     │   ├── BatchOrderError         the batch is older than the last one in the decision log
     │   ├── NewQueryError           another query has written under the prefix of a new one
-    │   ├── QueryEndedError         the query is a shadow, or its prefix was handed over to another query
+    │   ├── QueryEndedError         the query is a shadow, or has handed over its prefix or its table
     │   ├── TargetTopicError        a topic was deleted or recreated while a batch was written to it
     │   ├── NoTransactionsError     a topic cannot take part in transactions (diskless)
     │   └── DecisionLogError        the decision log is gone, damaged, or has a wrong configuration
@@ -354,9 +354,10 @@ class NewQueryError(ExactlyOnceError):
 
 
 class QueryEndedError(ExactlyOnceError):
-    """The query may not write there: its prefix was handed over to another query, or it is a shadow.
+    """The query may not write there: it has handed over its prefix or its table, or it is a shadow.
 
-    What to do: let the query write that has the prefix now. Give a shadow its own prefix and topic.
+    What to do: let the query write that has the prefix or the table now. Give a shadow its own prefix and
+    topic.
     """
 
 

@@ -43,6 +43,7 @@ from penstock.targets._merge_log import said_by, said_in
 from penstock.targets._merge_properties import made_in
 from penstock.targets._merge_properties import new_properties as merge_properties
 from penstock.targets._table_properties import new_properties
+from penstock.targets.hand_over import HANDED_OVER, HandOver, steps_of, text_of
 from penstock.targets.marker import marker_of
 from penstock.types import OffsetRange, TopicPartition
 from tests.compat import notes
@@ -179,6 +180,8 @@ _TASK_NOTE = TaskNote(7, 2, 1, 3, Totals(1_000, 990, 41, 64_000, 21_000, 6, 3, 1
 _TASK = "note of a continuous task"
 _OF_SPARK, _MERGE = "properties of a table of Spark", "commit of a MERGE"
 _SHADOW = "note of a shadow"
+_STEPS = "hand-overs of a table"
+STEPS = (HandOver("live", 41, "heir", "/checkpoints/heir"), HandOver("heir", 3, "back", "/checkpoints/back"))
 _SEAL = Seal(0x10000002A, "0123456789abcdef", 7, frozenset([(5, "aa"), (6, "bb")]))
 
 Texts = dict[str, str]
@@ -222,6 +225,7 @@ def made() -> Texts:
         "properties of a snapshot": json.dumps(properties_of(marker_of(last))),
         _OF_SPARK: json.dumps(merge_properties(first)),
         _MERGE: json.dumps(said_by(marker_of(last), 7)),
+        _STEPS: text_of(STEPS),
     }
 
 
@@ -275,6 +279,7 @@ def _read_others(texts: Texts) -> dict[str, Any]:
             else {}
         ),
         **({_SHADOW: _read_shadow(texts[_SHADOW])} if _SHADOW in texts else {}),
+        **({_STEPS: steps_of({HANDED_OVER: texts[_STEPS]}, "t")} if _STEPS in texts else {}),
         "seal of a state": parse_seal(value["seal of a state"], "seal"),
         "id of a transaction": _NAMES.parse(texts["id of a transaction"]),
     }

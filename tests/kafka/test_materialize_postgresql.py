@@ -11,8 +11,10 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, date, datetime
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,17 +25,21 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from penstock.cli.app import app
-from penstock.errors import MaterializeError, OptionError
+from penstock.errors import MaterializeError, OptionError, QueryEndedError, TableOrderError
 from penstock.targets import ChangeLogTable, HistoryTable, SqlTable, sql
 from penstock.targets._sql_values import as_arrow
 from penstock.targets.batch import Batch, LastRows
+from penstock.targets.hand_over import HandOver
+from penstock.targets.kept import kept
 from tests.compat import tables
 from tests.compat.releases import HERE, RELEASES
 from tests.examples import examples
 from tests.kafka.dying_materialize import AFTER, BEFORE, CHANGES
 from tests.postgresql import running_postgresql, why_not
+from tests.unit.cli.table_job import Job, new_code, old_code, true_rows
 from tests.unit.targets import histories
 from tests.unit.targets.changes import COLUMNS, QUERY, Change, after, batch, rows_of
+from tests.waiting import wait_until
 
 CHILD_TIMEOUT_S = 120
 NUMBERS = itertools.count()
@@ -89,6 +95,64 @@ def test_a_new_query_takes_an_empty_or_missing_table_and_the_old_one_stops(serve
         assert stored(server, "taken") == {2: "b"}
         with pytest.raises(MaterializeError, match=f"is kept by query query-{number}"):
             target.apply(batch(1, [(3, "c", "+I")], f"query-{number - 1}"))
+
+
+def test_a_table_is_handed_over_to_a_changed_job_and_back(server: str, tmp_path: Path) -> None:
+    target = SqlTable("handed", lambda: psycopg.connect(server))
+    live, new = Job(target, tmp_path / "live"), Job(target, tmp_path / "new", new_code)
+    live.run(7)
+
+    def command(name: str, job: Job, to: str) -> str:
+        place = ["--postgresql", server, "--checkpoint", str(job.folder), "--to", str(tmp_path / to), "--yes"]
+        return CliRunner().invoke(app, ["table", name, "handed", *place]).output
+
+    assert "Start the changed job" in command("promote", live, "new")
+    new.run(12)
+    with pytest.raises(QueryEndedError, match=r"has handed over table handed \(postgresql\) to query"):
+        live.run(12)
+    assert "Start the old job" in command("rollback", new, "back")
+    Job(target, tmp_path / "back").run(17)
+    with pytest.raises(QueryEndedError):
+        new.run(17)
+    ranges = (old_code, 0, 7), (new_code, 7, 12), (old_code, 12, 17)
+    assert stored(server, "handed") == true_rows(*ranges)
+
+
+def test_an_old_driver_that_commits_while_the_table_is_handed_over_keeps_it(
+    server: str, tmp_path: Path
+) -> None:
+    """The hand-over waits for the transaction of the batch, and then finds another marker."""
+    target = SqlTable("fought", lambda: psycopg.connect(server))
+    live = Job(target, tmp_path / "live")
+    live.run(2)
+    seen = kept(target).seen()
+    begun, end = threading.Event(), threading.Event()
+
+    class Slow(SqlTable):
+        def _commit(self, connection: Any, given: Any) -> None:
+            begun.set()
+            assert end.wait(CHILD_TIMEOUT_S)
+            super()._commit(connection, given)
+
+    slow = Job(Slow("fought", lambda: psycopg.connect(server)), live.folder)
+    with ThreadPoolExecutor(2) as threads:
+        batch_of_old = threads.submit(slow.run, 4)
+        assert begun.wait(CHILD_TIMEOUT_S)
+        handed = threads.submit(kept(target).hand_over, seen, HandOver(live.query_id, 0, "heir", "/to"))
+        wait_until(lambda: _is_waiting(server), "the hand-over to wait for the batch")
+        end.set()
+        assert batch_of_old.result(CHILD_TIMEOUT_S) == [(2, 4)]
+        with pytest.raises(TableOrderError, match="Another commit to"):
+            handed.result(CHILD_TIMEOUT_S)
+    assert live.run(6) == [(4, 6)]
+
+
+def _is_waiting(server: str) -> bool:
+    with closing(psycopg.connect(server)) as connection:
+        found = connection.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        ).fetchone()
+    return bool(found[0])
 
 
 def test_forget_frees_a_table_with_rows(server: str) -> None:

@@ -1,46 +1,70 @@
-"""`penstock table`: tables of a database that a query keeps equal to a changelog.
+"""`penstock table`: tables that a query keeps equal to a changelog.
 
-Runs on any machine that reaches the database. Invariant: without --yes nothing is changed.
+Runs on any machine that reaches the table; with a checkpoint, on the driver's machine. Invariant: without
+--yes nothing is changed in a table that a query keeps.
 """
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+import json
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.cli._table_named import (
+    Delta,
+    Iceberg,
+    Postgresql,
+    Sqlite,
+    any_table,
+    errors_of_drivers,
+    sql_table,
+)
+from penstock.cli.verify import DIFFERS, NOT_ALL_PROVABLE, PROVEN, errors_as_exit_codes
+
 if TYPE_CHECKING:
-    from penstock.targets import SqlTable
+    from penstock.cli._table_shadow import Compared
+    from penstock.targets import DeltaTable, IcebergTable, SqlTable
 
 table_app = typer.Typer(
-    help="Tables that a query keeps equal to a changelog: forget.",
+    help="Tables that a query keeps equal to a changelog: forget, shadow, compare, promote, rollback.",
     no_args_is_help=True,
     rich_markup_mode=None,  # it would show <bool> behind flags
 )
+_HANDED = "handed over: {}. Either all of it was done or nothing"
 
-
-@table_app.callback()
-def _tables() -> None:
-    """Keep `forget` a command of its own, although it is the only one."""
+Table = Annotated[
+    str, typer.Argument(help="The name of the table: of a database, a path or URI, or namespace.table.")
+]
+Shadow = Annotated[str, typer.Argument(metavar="SHADOW", help="The name of the shadow, of the same kind.")]
+Live = Annotated[str, typer.Option("--live-checkpoint", help="The checkpointLocation of the running job.")]
+Beside = Annotated[str, typer.Option("--shadow-checkpoint", help="The checkpointLocation of the shadow.")]
+Checkpoint = Annotated[
+    str, typer.Option("--checkpoint", help="The checkpointLocation of the job that stops, a local folder.")
+]
+To = Annotated[
+    str, typer.Option("--to", help="The checkpointLocation of the job that continues, a new folder.")
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Do it. Without it the table is looked at.")]
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        "--columns", help="Compare only these columns beside the keys, e.g. name,city. By default all."
+    ),
+]
+FromBatch = Annotated[
+    int | None, typer.Option("--from-batch", help="The first batch to repeat. By default the last but nine.")
+]
+ToBatch = Annotated[
+    int | None, typer.Option("--to-batch", help="The last batch to repeat. By default the newest one.")
+]
 
 
 @table_app.command()
 def forget(
     table: Annotated[str, typer.Argument(help="The name of the table, or schema.table.")],
-    sqlite: Annotated[
-        Path | None, typer.Option(help="The file of the SQLite database.", exists=True, dir_okay=False)
-    ] = None,
-    postgresql: Annotated[
-        str | None,
-        typer.Option(
-            help="How to connect to PostgreSQL, e.g. 'host=db dbname=shop user=app'. The password comes from "
-            "PGPASSWORD or ~/.pgpass."
-        ),
-    ] = None,
+    sqlite: Sqlite = None,
+    postgresql: Postgresql = None,
     is_wanted: Annotated[bool, typer.Option("--yes", help="Do it.")] = False,
 ) -> None:
     """Delete the rows of a table and the marker of its query, so that a new query can build the table again.
@@ -50,8 +74,12 @@ def forget(
     """
     from penstock.targets.forget import forget as forget_table  # noqa: PLC0415 - lazy
 
-    with _errors_of_drivers(table):
-        kept = forget_table(_target(table, sqlite, postgresql), is_wanted=is_wanted)
+    what = (
+        "looked at or freed: {}. Rows and marker are deleted in one transaction: both are there, or both "
+        "are gone"
+    )
+    with errors_of_drivers(table, what):
+        kept = forget_table(sql_table(table, sqlite, postgresql), is_wanted=is_wanted)
     rows = "all of its rows" if kept.has_rows else "nothing else, because it is missing or empty"
     typer.echo(f"Table {table} is kept by query {kept.query_id}, whose last batch is {kept.batch_id}.")
     if is_wanted:
@@ -66,56 +94,157 @@ def forget(
         )
 
 
-def _target(table: str, sqlite: Path | None, postgresql: str | None) -> SqlTable:
-    from penstock.errors import OptionError  # noqa: PLC0415 - lazy
-    from penstock.targets import SqlTable  # noqa: PLC0415 - lazy
+@table_app.command()
+def shadow(  # noqa: PLR0913, PLR0917 - each is an option of the command
+    table: Table,
+    shadow: Shadow,
+    live_checkpoint: Live,
+    shadow_checkpoint: Beside,
+    delta: Delta = False,
+    iceberg: Iceberg = None,
+    sqlite: Sqlite = None,
+    postgresql: Postgresql = None,
+    from_batch: FromBatch = None,
+    to_batch: ToBatch = None,
+) -> None:
+    """Make a copy of a table and a checkpoint with which a changed job repeats batches of the running one."""
+    from penstock.cli import _table_shadow as work  # noqa: PLC0415 - lazy
+    from penstock.targets.kept import kept  # noqa: PLC0415 - lazy
 
-    if (sqlite is None) == (postgresql is None):
-        raise OptionError(
-            "Expected one of --sqlite FILE and --postgresql CONNECTION. Nothing was changed.",
-            option="--sqlite",
+    sides = [
+        work.Side(kept(any_table(name, delta, iceberg, sqlite, postgresql)), name, checkpoint)
+        for name, checkpoint in ((table, live_checkpoint), (shadow, shadow_checkpoint))
+    ]
+    made = work.create(sides[0], sides[1], from_batch, to_batch)
+    typer.echo(
+        f"Made table {shadow} with the rows after batch {made.first - 1} of query {made.query_id}, and "
+        f"{shadow_checkpoint}. The first batch there repeats the batches {made.first} to {made.last}."
+    )
+    typer.echo(
+        "Start the changed job with this checkpointLocation, this table and another group id, and for a "
+        "short run with the trigger availableNow=True. With the table of the running job it stops."
+    )
+    typer.echo("Then run penstock table compare with both tables and both checkpoints.")
+
+
+@table_app.command("compare")
+def compare_(  # noqa: PLR0913, PLR0917 - each is an option of the command
+    table: Table,
+    shadow: Shadow,
+    live_checkpoint: Live,
+    shadow_checkpoint: Beside,
+    delta: Delta = False,
+    iceberg: Iceberg = None,
+    sqlite: Sqlite = None,
+    postgresql: Postgresql = None,
+    columns: Columns = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Compare two tables after batches of both jobs that have ended at the same offsets.
+
+    Exit codes: 0 equal, 1 something differs, 2 wrong options, 3 no batches of both have ended at the same
+    offsets, 4 the command failed.
+    """
+    from penstock.cli import _table_shadow as work  # noqa: PLC0415 - lazy
+    from penstock.targets.kept import kept  # noqa: PLC0415 - lazy
+
+    with errors_as_exit_codes("table compare", "Nothing was compared."):
+        sides = [
+            work.Side(kept(any_table(name, delta, iceberg, sqlite, postgresql)), name, checkpoint)
+            for name, checkpoint in ((table, live_checkpoint), (shadow, shadow_checkpoint))
+        ]
+        found = work.compare(sides[0], sides[1], None if columns is None else columns.split(","))
+    for line in [json.dumps(found.to_json())] if as_json else _lines(found):
+        typer.echo(line)
+    if found.found is None:
+        raise typer.Exit(NOT_ALL_PROVABLE)
+    raise typer.Exit(PROVEN if found.found.is_equal else DIFFERS)
+
+
+def _lines(compared: Compared) -> list[str]:
+    found = compared.found
+    if found is None or compared.batches is None:
+        live, shadow = (
+            ", ".join(f"{at} {offset}" for at, offset in sorted(each.items())) or "unknown"
+            for each in compared.positions
         )
-    if sqlite is not None:
-        file = sqlite
-        return SqlTable(table, lambda: sqlite3.connect(file), "sqlite")
-    return SqlTable(table, _connect_postgresql(str(postgresql)))
+        return [
+            "Nothing was compared: no batches of both jobs have ended at the same offsets.",
+            f"The newest batch of the running job has ended at {live}.",
+            f"The newest batch of the shadow has ended at {shadow}.",
+        ]
+    head = (
+        f"After batch {compared.batches[0]} of the running job and batch {compared.batches[1]} of the "
+        "shadow, which have ended at the same offsets: "
+    )
+    counts = f"{found.counts[0]:,} and {found.counts[1]:,} rows"
+    if found.is_equal:
+        return [f"{head}equal, {counts}. Compared: {', '.join(found.columns)}."]
+    lines = [f"{head}differ, {counts}, digests {' and '.join(found.digests)}."]
+    lines += [f"  {each}" for each in found.not_compared]
+    lines += [f"  {each.text}" for each in found.rows]
+    return [*lines, "  More rows differ."] if found.has_more else lines
 
 
-def _connect_postgresql(connection: str) -> Callable[[], Any]:
-    from penstock.errors import OptionError  # noqa: PLC0415 - lazy
-
-    try:
-        import psycopg  # noqa: PLC0415 - an extra
-    except ImportError:
-        raise OptionError(
-            "--postgresql needs the package 'psycopg' (penstock's extra 'postgresql'). Install it. Nothing "
-            "was changed.",
-            option="--postgresql",
-        ) from None
-    try:
-        psycopg.conninfo.conninfo_to_dict(connection)
-    except psycopg.ProgrammingError:  # its text has a part of the value, which may be a password
-        raise OptionError(
-            "Expected a text such as 'host=db dbname=shop user=app' for --postgresql, got one that its "
-            "driver cannot read. Nothing was changed.",
-            option="--postgresql",
-        ) from None
-    return lambda: psycopg.connect(connection)
+@table_app.command()
+def promote(
+    table: Table,
+    checkpoint: Checkpoint,
+    to: To,
+    delta: Delta = False,
+    iceberg: Iceberg = None,
+    sqlite: Sqlite = None,
+    postgresql: Postgresql = None,
+    yes: Yes = False,
+) -> None:
+    """Let a changed job continue with the table where the running one has stopped, in one commit."""
+    with errors_of_drivers(table, _HANDED):
+        target = any_table(table, delta, iceberg, sqlite, postgresql)
+        _hand_over(target, table, checkpoint, to, yes, is_rollback=False)
 
 
-@contextmanager
-def _errors_of_drivers(table: str) -> Iterator[None]:
-    """Raise MaterializeError for an error of the database or its driver."""
-    from penstock.errors import MaterializeError  # noqa: PLC0415 - lazy
-    from penstock.targets.drivers import is_of_driver, told  # noqa: PLC0415 - lazy
+@table_app.command()
+def rollback(
+    table: Table,
+    checkpoint: Checkpoint,
+    to: To,
+    delta: Delta = False,
+    iceberg: Iceberg = None,
+    sqlite: Sqlite = None,
+    postgresql: Postgresql = None,
+    yes: Yes = False,
+) -> None:
+    """Let the old job continue with the table where the promoted one has stopped, in one commit."""
+    with errors_of_drivers(table, _HANDED):
+        target = any_table(table, delta, iceberg, sqlite, postgresql)
+        _hand_over(target, table, checkpoint, to, yes, is_rollback=True)
 
-    try:
-        yield
-    except Exception as error:
-        if not is_of_driver(error):
-            raise
-        raise MaterializeError(
-            f"Table {table} could not be looked at or freed: {told(error)}. "
-            "Rows and marker are deleted in one transaction: both are there, or both are gone. See that the "
-            "database can be reached and is the right one, and run the command again."
-        ) from error
+
+def _hand_over(
+    target: DeltaTable | IcebergTable | SqlTable,
+    table: str,
+    checkpoint: str,
+    to: str,
+    yes: bool,
+    *,
+    is_rollback: bool,
+) -> None:
+    from penstock.cli._table_hand_over import Wanted, hand_over  # noqa: PLC0415 - lazy
+    from penstock.targets.kept import kept  # noqa: PLC0415 - lazy
+
+    found = hand_over(kept(target), Wanted(table, checkpoint, to, is_rollback), is_sure=yes)
+    job = "old" if is_rollback else "changed"
+    if not yes and not found.was_done:
+        typer.echo(
+            f"Would hand table {table} over from query {found.query_id}, after its batch {found.after}, to "
+            f"the {job} job. Nothing was changed. If the job has stopped, add --yes."
+        )
+        return
+    if found.was_done:
+        typer.echo(f"Query {found.query_id} has handed over table {table} before.")
+    if not found.folder.exists():
+        typer.echo(f"The checkpoint {found.folder} does not exist yet: add --yes.")
+        return
+    typer.echo(f"Query {found.heir} has table {table}, and continues after batch {found.after}.")
+    typer.echo(f"Start the {job} job with checkpointLocation = {found.folder} and the same table.")
+    typer.echo("The job that has stopped does not write it any more: it ends with QueryEndedError.")

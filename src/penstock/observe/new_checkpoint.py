@@ -67,14 +67,21 @@ def _line(source: _Source) -> str:
 class OldCheckpoint:
     """The checkpoint of a query, from which another one is made. Reads only.
 
+    Attributes:
+        folder: of the checkpoint.
+        is_only_compared: no other one is made from it, so that it may have a state.
+
     Raises:
         CheckpointError: the folder is not a checkpoint of this machine, or has what cannot be carried over.
     """
 
     folder: Path
+    is_only_compared: bool = False
 
     def __post_init__(self) -> None:
-        _check_can_be_carried_over(self.folder)
+        _check_is_checkpoint(self.folder)
+        if not self.is_only_compared:
+            _check_can_be_carried_over(self.folder)
 
     @property
     def query_id(self) -> str:
@@ -259,14 +266,17 @@ def _flush(folder: Path) -> None:
         os.close(number)
 
 
-def _check_can_be_carried_over(folder: Path) -> None:
-    """Raise CheckpointError if the checkpoint has more than positions."""
+def _check_is_checkpoint(folder: Path) -> None:
     if not (folder / "offsets").is_dir():
         raise CheckpointError(
             f"Expected the checkpoint of a query in {folder}, found no folder offsets. Nothing was changed. "
             "Give the checkpointLocation of the query.",
             folder=str(folder),
         )
+
+
+def _check_can_be_carried_over(folder: Path) -> None:
+    """Raise CheckpointError if the checkpoint has more than positions."""
     for name, what in _more_than_positions(folder):
         raise CheckpointError(
             f"The checkpoint {folder} has the folder {name}: {what}. A new checkpoint takes over positions "

@@ -10,6 +10,7 @@
     history.py   the versions of each row, or all changes, in one of these tables
     all_rows.py  a batch with all changes, and its digest; staged_changes.py has one in files
     forget.py    frees a table of a database from its query: `penstock table forget`
+    hand_over.py, kept.py, compare.py  hand a table over, and compare two: `penstock table promote`, `compare`
 
 Runs on the driver; only the last row of each key is chosen on executors, and `staging`
 lets them write files. Knows neither Kafka nor Spark.

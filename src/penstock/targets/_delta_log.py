@@ -51,7 +51,7 @@ def check_commits(table: Any, key: str, batch_id: int, target: str) -> None:
         batch_id: of the last batch.
         target: names the table in messages.
     """
-    for commit in _newest_first(table):
+    for commit in newest_first(table):
         if key in commit:
             return
         operation = commit.get("operation")
@@ -73,8 +73,8 @@ def check_commits(table: Any, key: str, batch_id: int, target: str) -> None:
     )
 
 
-def _newest_first(table: Any) -> Iterator[dict[str, Any]]:
-    """Return the commits of the log. Usually the first one is enough, so only a few are read at a time.
+def newest_first(table: Any) -> Iterator[dict[str, Any]]:
+    """Return the commits of the log, newest first. Only a few are read at a time: usually one is enough.
 
     A commit that comes meanwhile moves the others on, so one may be returned twice. None is left out.
     """

@@ -17,6 +17,12 @@ from penstock.targets._dialects import SQLITE, Dialect, Lookup
 
 MARKERS = "penstock_batches"
 """The table of the markers, in the same database."""
+FORMAT = 1
+"""The version of a marker."""
+NO_BATCH = -1
+"""The number of the batch in a marker before the first one."""
+HAS_ROWS = " rows"
+"""Stands behind the digest of a batch that has left rows in the table."""
 PARAMETER = "\0"
 """Stands for a parameter, because no name has this character."""
 _TEMPORARY = "pg_temp"

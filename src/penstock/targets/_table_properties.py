@@ -7,7 +7,7 @@ different from those of the changelog.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from penstock.errors import MaterializeError
 from penstock.targets.batch import Changes
@@ -15,11 +15,19 @@ from penstock.targets.batch import Changes
 QUERY, KEYS, VERSION = "penstock.query", "penstock.keys", "penstock.format"
 """Names of the properties: the id of the query, the primary key as JSON, and the format of the marker."""
 _FORMAT = "1"
+_RETRIES, _NONE = "commit.retry.num-retries", "0"
+NO_RETRIES = {_RETRIES: _NONE}
+"""Properties of each Iceberg table of penstock."""
 
 
 def new_properties(batch: Changes) -> dict[str, str]:
     """Return the properties of a table that a batch creates."""
-    return {QUERY: batch.query_id, KEYS: json.dumps(batch.keys), VERSION: _FORMAT}
+    return properties_for(batch.query_id, batch.keys)
+
+
+def properties_for(query_id: str, keys: Sequence[str]) -> dict[str, str]:
+    """Return the properties of a table of a query."""
+    return {QUERY: query_id, KEYS: json.dumps(keys), VERSION: _FORMAT}
 
 
 def keys_of(properties: Mapping[str, str]) -> tuple[str, ...]:
@@ -40,4 +48,15 @@ def check_made_by_penstock(properties: Mapping[str, str], target: str, version: 
             f"penstock reads version {version}. Nothing was written. A table that a SparkDeltaTable or a "
             "SparkIcebergTable has made cannot be kept by another target, and the other way round. Use the "
             "target that has made it, or a newer penstock."
+        )
+
+
+def check_no_retries(properties: Mapping[str, str], target: str) -> None:
+    """Raise MaterializeError if penstock has not made an Iceberg table, or pyiceberg repeats its commits."""
+    check_made_by_penstock(properties, target)
+    if properties.get(_RETRIES) != _NONE:
+        raise MaterializeError(
+            f"Expected {_NONE} for the property {_RETRIES} of {target}, got {properties.get(_RETRIES)}. With "
+            "retries pyiceberg could put a batch on top of the same one of another driver. Nothing was "
+            f"written. Set it to {_NONE}."
         )

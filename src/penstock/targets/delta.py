@@ -14,7 +14,6 @@ the log as long as the table. The id of the query is a property of the table, be
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,24 +21,27 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.errors import MaterializeError, SchemaError
-from penstock.extras import import_extra
 from penstock.security.location import without_secrets
 from penstock.targets._delta_log import check_commits
+from penstock.targets._delta_marker import (
+    BATCH,
+    DIGEST,
+    NO_BATCH,
+    WRITER_WITH_FEATURES,
+    deltalake,
+    number_of,
+    properties_of,
+)
 from penstock.targets._delta_rows import STAGED_DELETED, append, merge
 from penstock.targets._delta_staged import rows_with, staged_actions, staged_over
 from penstock.targets._table_properties import QUERY, check_made_by_penstock, keys_of, new_properties
 from penstock.targets.batch import Batch, Changes, ChangesOver
 from penstock.targets.change import ColumnChange, refuse
+from penstock.targets.hand_over import refuse_former, steps_of
 from penstock.targets.marker import Marker, is_applied, marker_of, other_columns, unless_free
 from penstock.targets.staged import Runner, Staged, StagedOver
 
-BATCH, DIGEST = "penstock.batch", "penstock.digest"
-"""Names of the transaction identifiers."""
-_NO_BATCH = -1
-"""The number of the batch of a table that a query has taken, before its first batch."""
 _ATTEMPTS = 10
-_WRITER_WITH_FEATURES = 7
-"""The version of Delta's protocol for writers from which a table names its features."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class DeltaTable:
             MissingExtraError: the package `deltalake` is not installed.
             SchemaError: a column has a name of penstock, or a type that Delta does not have.
         """
-        schema = _deltalake().Schema
+        schema = deltalake().Schema
         for one in columns:
             if one.name == STAGED_DELETED:
                 raise SchemaError(f"Column '{one.name}' has a name of penstock. Rename it.", column=one.name)
@@ -106,7 +108,7 @@ class DeltaTable:
         Raises:
             MaterializeError: it has others, or penstock has not made it.
         """
-        if not _deltalake().DeltaTable.is_deltatable(self.uri, self._options):
+        if not deltalake().DeltaTable.is_deltatable(self.uri, self._options):
             return
         table = self._newest()
         check_made_by_penstock(table.metadata().configuration, str(self))
@@ -183,7 +185,7 @@ class DeltaTable:
         return self._apply(batch, commit)
 
     def _apply(self, batch: Changes, commit: Callable[[Any, Marker], None]) -> bool:
-        conflict = _deltalake().exceptions.CommitFailedError
+        conflict = deltalake().exceptions.CommitFailedError
         for _ in range(_ATTEMPTS):
             table = self._open(batch)
             try:
@@ -205,7 +207,7 @@ class DeltaTable:
         a newer version is there. If the driver dies between the commits, the next start continues.
         """
         new = marker_of(batch)
-        new = Marker(new.query_id, new.batch_id, f"{_number_of(new.digest):x}")
+        new = Marker(new.query_id, new.batch_id, f"{number_of(new.digest):x}")
         stored = self._stored(table, batch)
         if stored is not None and unless_free(stored, new, lambda: _is_empty(table)) is None:
             self._check_no_features(table, stored, new)
@@ -227,7 +229,7 @@ class DeltaTable:
 
     def _open(self, batch: Changes) -> Any:
         """Return the newest version of the table. The first batch creates the table if it is missing."""
-        library = _deltalake()
+        library = deltalake()
         if not library.DeltaTable.is_deltatable(self.uri, self._options):
             if batch.batch_id:
                 raise MaterializeError(
@@ -240,7 +242,7 @@ class DeltaTable:
 
     def _create(self, batch: Changes) -> None:
         """Create the table, unless another driver creates it at the same time, with the same properties."""
-        library = _deltalake()
+        library = deltalake()
         schema = library.Schema.from_arrow(batch.columns)
         try:
             library.DeltaTable.create(
@@ -261,15 +263,16 @@ class DeltaTable:
         return None if self.storage_options is None else dict(self.storage_options)
 
     def _newest(self) -> Any:
-        return _deltalake().DeltaTable(self.uri, storage_options=self._options)
+        return deltalake().DeltaTable(self.uri, storage_options=self._options)
 
     def _stored(self, table: Any, batch: Changes) -> Marker | None:
         properties = table.metadata().configuration
         check_made_by_penstock(properties, str(self))
+        refuse_former(steps_of(properties, str(self)), batch.query_id, str(self))
         number = table.transaction_version(BATCH)
-        if number in (None, _NO_BATCH):
+        if number in (None, NO_BATCH):
             is_ours = properties[QUERY] == batch.query_id
-            return None if is_ours else Marker(properties[QUERY], _NO_BATCH, "")
+            return None if is_ours else Marker(properties[QUERY], NO_BATCH, "")
         return Marker(properties[QUERY], number, f"{table.transaction_version(DIGEST):x}")
 
     def _check_no_rows(self, table: Any) -> None:
@@ -286,7 +289,7 @@ class DeltaTable:
         deltalake 1.6 then adds the feature `variantType`, and readers that do not have it refuse the table.
         """
         protocol = table.protocol()
-        if protocol.min_writer_version >= _WRITER_WITH_FEATURES:
+        if protocol.min_writer_version >= WRITER_WITH_FEATURES:
             features = ", ".join(sorted(protocol.writer_features or []))
             raise MaterializeError(
                 f"{self} is empty and kept by query {stored.query_id}. Query {new.query_id} cannot take it, "
@@ -301,7 +304,7 @@ class DeltaTable:
         """Raise MaterializeError unless the table has these keys and columns."""
         properties = table.metadata().configuration
         known = keys_of(properties)
-        wanted = _deltalake().Schema.from_arrow(columns)
+        wanted = deltalake().Schema.from_arrow(columns)
         found = {one.name: one.type for one in table.schema().fields}
         if known != tuple(keys) or any(found.get(one.name) != one.type for one in wanted.fields):
             raise other_columns(str(self), (keys, columns.names), (known, list(found)), properties[QUERY])
@@ -312,20 +315,20 @@ class DeltaTable:
 
 def _take(table: Any, batch: Changes) -> None:
     """Give an empty version of the table of another query to the query of a batch, without a batch."""
-    library = _deltalake()
+    library = deltalake()
     # Without retries a commit fails if there is a newer version: the other query may have added rows.
     table.alter.set_table_properties(
         new_properties(batch),
         raise_if_not_exists=False,
         commit_properties=library.CommitProperties(
-            app_transactions=[library.Transaction(BATCH, _NO_BATCH)], max_commit_retries=0
+            app_transactions=[library.Transaction(BATCH, NO_BATCH)], max_commit_retries=0
         ),
     )
 
 
 def _set_columns(table: Any, columns: pa.Schema) -> None:
     """Give an empty version of the table these columns, if it has others."""
-    library = _deltalake()
+    library = deltalake()
     if table.schema() != library.Schema.from_arrow(columns):
         library.write_deltalake(
             table,
@@ -338,7 +341,7 @@ def _set_columns(table: Any, columns: pa.Schema) -> None:
 
 def _add_columns(table: Any, added: Sequence[pa.Field]) -> None:
     """Add columns in a commit of their own, before that of the rows. A repeated batch finds them."""
-    library = _deltalake()
+    library = deltalake()
     known = {one.name for one in table.schema().fields}
     missing = [one for one in added if one.name not in known]
     if missing:
@@ -349,7 +352,7 @@ def _add_columns(table: Any, added: Sequence[pa.Field]) -> None:
 
 def _commit(table: Any, batch: Batch, new: Marker) -> None:
     """Commit the version after that of `table`, with the rows and the marker of the batch."""
-    before, properties = table.version(), _properties_of(new)
+    before, properties = table.version(), properties_of(new)
     if batch.rows.num_rows and batch.is_append:
         append(table, batch, properties)
     elif batch.rows.num_rows:
@@ -360,21 +363,8 @@ def _commit(table: Any, batch: Batch, new: Marker) -> None:
 
 def _commit_actions(table: Any, actions: Sequence[Any], new: Marker) -> None:
     """Commit the version after that of `table`, with files that were written, and the marker."""
-    properties = _properties_of(new)
+    properties = properties_of(new)
     table.create_write_transaction(list(actions), "append", table.schema(), commit_properties=properties)
-
-
-def _properties_of(new: Marker) -> Any:
-    """Return the properties of the commit of a batch."""
-    library = _deltalake()
-    identifiers = [
-        library.Transaction(BATCH, new.batch_id),
-        library.Transaction(DIGEST, int(new.digest, 16)),
-    ]
-    # Without retries a commit fails if there is a newer version than the one that was read.
-    return library.CommitProperties(
-        app_transactions=identifiers, custom_metadata={BATCH: str(new.batch_id)}, max_commit_retries=0
-    )
 
 
 def _is_empty(table: Any) -> bool:
@@ -382,18 +372,3 @@ def _is_empty(table: Any) -> bool:
     return not table.file_uris() or not any(
         each.count_rows() for each in table.to_pyarrow_dataset().get_fragments()
     )
-
-
-def _number_of(digest: str) -> int:
-    """Return a number for Delta's identifiers, which have no texts."""
-    return int.from_bytes(hashlib.sha256(digest.encode()).digest()[:7], "big")
-
-
-def _deltalake() -> Any:
-    """Return the package `deltalake`.
-
-    Raises:
-        MissingExtraError: it is not installed.
-    """
-    import_extra("delta", "deltalake.exceptions", "A Delta table", option="target")
-    return import_extra("delta", "deltalake", "A Delta table", option="target")

@@ -23,13 +23,20 @@ from penstock.targets._iceberg_changes import FileChanges, library
 from penstock.targets._iceberg_columns import change_columns
 from penstock.targets._iceberg_snapshots import last_marker, owner_of, properties_of
 from penstock.targets._iceberg_staged import staged_changes, staged_over
-from penstock.targets._table_properties import QUERY, check_made_by_penstock, keys_of, new_properties
+from penstock.targets._table_properties import (
+    NO_RETRIES,
+    QUERY,
+    check_made_by_penstock,
+    check_no_retries,
+    keys_of,
+    new_properties,
+)
 from penstock.targets.batch import Batch, Changes, ChangesOver
 from penstock.targets.change import ColumnChange, refuse
+from penstock.targets.hand_over import refuse_former, steps_of
 from penstock.targets.marker import Marker, is_applied, marker_of, other_columns
 from penstock.targets.staged import Runner, Staged, StagedOver
 
-_RETRIES, _NO_RETRIES = "commit.retry.num-retries", "0"
 _ATTEMPTS = 10
 
 
@@ -166,7 +173,8 @@ class IcebergTable:
             for _ in range(_ATTEMPTS):
                 table = self._open(catalog, batch)
                 new = marker_of(batch)
-                self._check_properties(table)
+                check_no_retries(table.properties, str(self))
+                refuse_former(steps_of(table.properties, str(self)), batch.query_id, str(self))
                 is_taken = _may_take(table, batch)
                 if not is_taken and is_applied(self._stored(table, batch), new, str(self)):
                     return False
@@ -203,7 +211,7 @@ class IcebergTable:
                     f"{batch.query_id}: the rows of the batches before it would be missing. Nothing was "
                     "written. Restore the table, or start with a new checkpoint."
                 )
-            properties = {**new_properties(batch), _RETRIES: _NO_RETRIES}
+            properties = {**new_properties(batch), **NO_RETRIES}
             try:
                 # Another driver may create it at the same time, with the same properties.
                 catalog.create_table_if_not_exists(self.identifier, batch.columns, properties=properties)
@@ -214,16 +222,6 @@ class IcebergTable:
                     value=self.identifier,
                 ) from error
         return catalog.load_table(self.identifier)
-
-    def _check_properties(self, table: Any) -> None:
-        properties = table.properties
-        check_made_by_penstock(properties, str(self))
-        if properties.get(_RETRIES) != _NO_RETRIES:
-            raise MaterializeError(
-                f"Expected {_NO_RETRIES} for the property {_RETRIES} of {self}, got "
-                f"{properties.get(_RETRIES)}. With retries pyiceberg could put a batch on top of the same "
-                f"one of another driver. Nothing was written. Set it to {_NO_RETRIES}."
-            )
 
     def _stored(self, table: Any, batch: Changes) -> Marker | None:
         stored, query_id = last_marker(table, str(self)), table.properties[QUERY]

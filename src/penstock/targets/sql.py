@@ -19,11 +19,22 @@ from penstock.errors import MaterializeError, OptionError, SchemaError
 from penstock.state.identity import TOGETHER
 from penstock.targets._copy_text import copy_texts
 from penstock.targets._dialects import POSTGRESQL, SQLITE, Dialect, dialect_of
-from penstock.targets._sql_session import MARKERS, PARAMETER, Session, quoted, transaction
+from penstock.targets._sql_handed_over import steps_in
+from penstock.targets._sql_session import (
+    FORMAT,
+    HAS_ROWS,
+    MARKERS,
+    NO_BATCH,
+    PARAMETER,
+    Session,
+    quoted,
+    transaction,
+)
 from penstock.targets._sql_values import as_arrow
 from penstock.targets.batch import Batch, Changes, ChangesOver, python_values
 from penstock.targets.change import ColumnChange
 from penstock.targets.drivers import is_of_driver, told
+from penstock.targets.hand_over import refuse_former
 from penstock.targets.marker import Marker, is_applied, marker_of, unless_free
 
 T = TypeVar("T")
@@ -32,10 +43,6 @@ _OURS = "penstock_"
 _STAGED, _IS_DELETED, _KEYS = "penstock_staged", "penstock_deleted", "penstock_keys"
 _TARGET = "penstock_target"
 """Stands for the table in statements, because a table may be named like one of their words: `excluded`."""
-_FORMAT = 1
-_NO_BATCH = -1
-_HAS_ROWS = " rows"
-"""Stands behind the digest of a batch that has left rows in the table."""
 _UNKNOWN_COUNT = -1
 """What a driver says that does not count rows."""
 
@@ -206,6 +213,9 @@ class _Apply:
             changes: returns the rows, after the table was locked.
         """
         stored, new = self._stored_marker(), marker_of(self._batch)
+        if stored is None or stored.query_id != new.query_id:
+            steps = steps_in(self._session, self._cursor, self._marked)
+            refuse_former(steps, new.query_id, str(self._target))
         stored = unless_free(stored, new, self._is_empty)
         is_repeated = is_applied(stored, new, str(self._target))
         if stored is None:
@@ -222,8 +232,8 @@ class _Apply:
             f"format = {PARAMETER} WHERE target = {PARAMETER}",
             new.query_id,
             new.batch_id,
-            new.digest if self._is_empty() else new.digest + _HAS_ROWS,
-            _FORMAT,
+            new.digest if self._is_empty() else new.digest + HAS_ROWS,
+            FORMAT,
             self._marked,
         )
         return True
@@ -245,7 +255,7 @@ class _Apply:
         self._marked = self._session.marked_name()
         # The update waits for another transaction that has the row, so two drivers do not both apply a batch.
         self._session.execute(
-            f"INSERT INTO {MARKERS} VALUES ({PARAMETER}, '', {_NO_BATCH}, '', {_FORMAT}) "
+            f"INSERT INTO {MARKERS} VALUES ({PARAMETER}, '', {NO_BATCH}, '', {FORMAT}) "
             "ON CONFLICT (target) DO UPDATE SET target = excluded.target",
             self._marked,
         )
@@ -254,13 +264,13 @@ class _Apply:
             self._marked,
         )
         query_id, batch_id, digest, version = self._cursor.fetchone()
-        if version != _FORMAT:
+        if version != FORMAT:
             raise MaterializeError(
                 f"The marker of {self._target} has version {version}, and this version of penstock reads "
-                f"version {_FORMAT}. Nothing of the batch was written. Use the newer penstock."
+                f"version {FORMAT}. Nothing of the batch was written. Use the newer penstock."
             )
-        self._had_rows = digest.endswith(_HAS_ROWS)
-        return None if batch_id == _NO_BATCH else Marker(query_id, batch_id, digest.removesuffix(_HAS_ROWS))
+        self._had_rows = digest.endswith(HAS_ROWS)
+        return None if batch_id == NO_BATCH else Marker(query_id, batch_id, digest.removesuffix(HAS_ROWS))
 
     def _is_empty(self) -> bool:
         """Return whether the table has no rows. Creates it if it is missing."""

@@ -19,6 +19,7 @@ from penstock.errors import MaterializeError, OptionError, SchemaError
 from penstock.targets import DeltaTable
 from penstock.targets import delta as ours
 from penstock.targets._delta_log import check_commits
+from penstock.targets._delta_marker import BATCH
 from penstock.targets._delta_rows import merge
 from penstock.targets.batch import Batch, LastRows
 from penstock.targets.marker import Marker
@@ -49,7 +50,7 @@ def batches_in_log(folder: Path) -> list[int]:
     """Return the numbers of the batches that the commits have, as the files of the log say."""
     files = sorted((folder / "_delta_log").glob("*.json"))
     actions = [json.loads(line) for file in files for line in file.read_text().splitlines()]
-    return [one["txn"]["version"] for one in actions if one.get("txn", {}).get("appId") == ours.BATCH]
+    return [one["txn"]["version"] for one in actions if one.get("txn", {}).get("appId") == BATCH]
 
 
 @settings(max_examples=examples(4), deadline=None)
@@ -328,7 +329,7 @@ def test_a_log_without_the_commit_of_the_last_batch_is_an_error() -> None:
             return [{"operation": "OPTIMIZE"}] * min(limit, 40)
 
     with pytest.raises(MaterializeError, match="does not have the commit of batch 3 any more"):
-        check_commits(Shortened(), ours.BATCH, 3, "the table")
+        check_commits(Shortened(), BATCH, 3, "the table")
 
 
 def test_only_the_first_batch_creates_the_table(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from penstock.errors import MaterializeError
 from penstock.state.files import open_files
 from penstock.targets import DeltaTable, IcebergTable, ParquetTable, SqlTable, delta, parquet
+from penstock.targets._delta_marker import deltalake
 from penstock.targets._parquet_buckets import Buckets, write_buckets
 from penstock.targets.batch import Batch, LastRows
 from penstock.targets.marker import marker_of
@@ -289,7 +290,7 @@ def test_a_new_query_never_replaces_rows_that_the_old_one_commits_meanwhile(
         once_after(monkeypatch, module, step, lambda: target.apply(by_old))
     if made is in_delta and not late:
         assert target.apply(first_of_new(columns)), "the table is still empty"
-        found = delta._deltalake().DeltaTable(target.uri).to_pyarrow_table().to_pylist()
+        found = deltalake().DeltaTable(target.uri).to_pyarrow_table().to_pylist()
         assert found == [dict.fromkeys(columns.names) | {"id": 2, "na%me": "b"}]
         return
     with pytest.raises(MaterializeError, match=r"is not empty|Another driver has published batch 2 of"):

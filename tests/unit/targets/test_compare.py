@@ -1,0 +1,80 @@
+"""Two tables are compared by digests, and the rows that differ are named by their keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.errors import MaterializeError, OptionError
+from penstock.targets import compare
+from penstock.targets.compare import Rows, compare_rows
+
+SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("tags", pa.list_(pa.string()))])
+TABLES = st.dictionaries(
+    st.integers(0, 9),
+    st.tuples(st.sampled_from(["a", "b", None]), st.sampled_from([None, [], ["x"], ["x", None]])),
+    max_size=8,
+)
+
+
+def rows(table: dict[int, Any], schema: pa.Schema = SCHEMA, keys: tuple[str, ...] = ("id",)) -> Rows:
+    found = [dict(zip(SCHEMA.names, (key, *row), strict=True)) for key, row in table.items()]
+    batches = pa.Table.from_pylist(found, schema=SCHEMA).select(schema.names).cast(schema).to_batches(2)
+    return Rows(schema, keys, lambda: batches)
+
+
+@given(TABLES, TABLES)
+def test_it_is_equal_if_and_only_if_the_rows_are_and_otherwise_the_keys_are_named(
+    one: dict[int, Any], two: dict[int, Any]
+) -> None:
+    found = compare_rows(rows(one), rows(two))
+    assert found.is_equal == (one == two)
+    assert (found.digests[0] == found.digests[1]) == (one == two)
+    assert found.counts == (len(one), len(two))
+    assert {(row.kind, row.key["id"]) for row in found.rows} == {
+        *(("only-live", key) for key in one.keys() - two.keys()),
+        *(("only-shadow", key) for key in two.keys() - one.keys()),
+        *(("changed", key) for key in one.keys() & two.keys() if one[key] != two[key]),
+    }
+    for row in found.rows:
+        if row.kind == "changed":
+            pairs = zip(("name", "tags"), one[row.key["id"]], two[row.key["id"]], strict=True)
+            assert row.columns == tuple(name for name, left, right in pairs if left != right)
+
+
+def test_of_many_rows_that_differ_some_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compare, "_KEPT_MAX", 50)
+    found = compare_rows(rows(dict.fromkeys(range(500), ("a", None))), rows({}))
+    assert (found.counts, len(found.rows), found.has_more, found.is_equal) == ((500, 0), 20, True, False)
+
+
+def test_columns_that_only_one_has_are_named_unless_others_are_wanted() -> None:
+    one, two = (
+        rows({1: ("a", None)}),
+        rows({1: ("a", None)}, pa.schema([("id", pa.int64()), ("name", pa.binary())])),
+    )
+    found = compare_rows(one, two)
+    assert not found.is_equal
+    assert found.not_compared == (
+        "The column name has type string in the table of the running job and binary in that of the shadow.",
+        "Only the table of the running job has the column tags.",
+    )
+    assert compare_rows(one, two, ["id"]).is_equal
+    with pytest.raises(OptionError, match="the table of the shadow has no column tags"):
+        compare_rows(one, two, ["tags"])
+
+
+def test_tables_with_other_keys_are_not_compared() -> None:
+    with pytest.raises(MaterializeError, match=r"Expected the primary key id .* got id, name"):
+        compare_rows(rows({}), rows({}, keys=("id", "name")))
+
+
+def test_a_key_is_shown_as_json_shows_a_text() -> None:
+    found = compare_rows(rows({1: ("a", None)}), rows({1: ("b", ["x"])}))
+    assert found.rows[0].text == "The row with id = 1 differs in name, tags."
+    by_name = compare_rows(rows({1: ("a", None)}, keys=("name",)), rows({}, keys=("name",)))
+    assert by_name.rows[0].text == 'Only the table of the running job has the row with name = "a".'
