@@ -183,7 +183,7 @@ KNOWN_BUGS = (
         {"init": _fences_the_taker},
         (24, 30),
         is_harmful=False,
-        effect="the query stops with PrefixTakenError, and the next start gets the prefix",
+        effect="the take-over is asked again, and gets the prefix",
     ),
     KnownBug(
         "KAFKA-20785",

@@ -41,6 +41,7 @@ from penstock.cli.transactions_shown import (
 from penstock.errors import MissingOptionError, OptionError
 
 if TYPE_CHECKING:
+    from penstock.client.transactions.hanging import Hanging
     from penstock.sink.exactly_once.by_hand import OpenTransaction, TransactionTools
     from penstock.sink.exactly_once.foreign import AnyTransaction
 
@@ -82,9 +83,15 @@ def list_transactions(
         tools = _tools(prefix, cluster, log_topic)
         _warn_of_log(tools)
         found = tools.open_transactions()
+        hanging = _hanging(cluster, found)
         others = _others(cluster, prefix, found)
     nothing = f"No transaction named {prefix}-<number>-<number> is open at {cluster}."
-    show_list(found, nothing, open_as_json if as_json else None, open_as_text)
+
+    def hangs(each: OpenTransaction) -> Hanging | None:
+        return hanging.get(each.description.identity.transactional_id)
+
+    to_json = (lambda each: open_as_json(each, hangs(each))) if as_json else None
+    show_list(found, nothing, to_json, lambda each: open_as_text(each, hangs(each)))
     _say_others(cluster, prefix, others, is_on_stderr=as_json)
 
 
@@ -98,6 +105,14 @@ def _list_all(cluster: Cluster, *, as_json: bool) -> None:
         f"No open transaction is shown at {cluster}. Kafka leaves out those that this user may not describe."
     )
     show_list(found, nothing, any_as_json if as_json else None, lambda each: any_as_text(each, by_hand))
+
+
+def _hanging(cluster: Cluster, found: Sequence[OpenTransaction]) -> dict[str, Hanging]:
+    """Return those whose end is decided and does not come, by their transactional ids."""
+    from penstock.client.transactions.hanging import find_hanging  # noqa: PLC0415 - lazy
+
+    with connected(cluster) as connections:
+        return find_hanging(connections, [each.description for each in found])
 
 
 def _others(cluster: Cluster, prefix: str, own: Sequence[OpenTransaction]) -> list[AnyTransaction]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 if TYPE_CHECKING:
+    from penstock.client.transactions.hanging import Hanging
     from penstock.client.transactions.steps import TransactionDescription
     from penstock.options.by_hand import ByHand
     from penstock.sink.exactly_once.by_hand import OpenTransaction
@@ -49,7 +50,7 @@ def show_done(plan: dict[str, Any], cluster: str, *, is_done: bool, as_json: boo
         typer.echo("Nothing was changed; --yes does it.")
 
 
-def open_as_json(found: OpenTransaction) -> dict[str, Any]:
+def open_as_json(found: OpenTransaction, hangs: Hanging | None) -> dict[str, Any]:
     """Return an open transaction, for programs."""
     description = found.description
     return {
@@ -57,6 +58,7 @@ def open_as_json(found: OpenTransaction) -> dict[str, Any]:
         **_described(description),
         "is_decided": found.decided_by is not None,
         "decided_by": None if found.decided_by is None else found.decided_by.where,
+        "hangs": _hanging_as_json(hangs),
     }
 
 
@@ -71,7 +73,40 @@ def _described(description: TransactionDescription) -> dict[str, Any]:
     }
 
 
-def open_as_text(found: OpenTransaction) -> str:
+def _hanging_as_json(hangs: Hanging | None) -> dict[str, Any] | None:
+    if hangs is None:
+        return None
+    return {
+        "decided": "commit" if hangs.is_commit else "abort",
+        "coordinator": hangs.coordinator,
+        "without_leader": [list(each) for each in hangs.leaderless],
+    }
+
+
+def hanging_as_text(transactional_id: str, hangs: Hanging) -> str:
+    """Return what a transaction waits for whose end is decided, and what an administrator can do."""
+    from penstock.client.transactions.hanging import HANGS_AFTER_S  # noqa: PLC0415 - lazy
+
+    coordinator = "its coordinator" if hangs.coordinator is None else f"broker {hangs.coordinator}"
+    if hangs.leaderless:
+        todo = (
+            f"No broker leads {', '.join(map(str, hangs.leaderless))}. Start the brokers that have it: Kafka "
+            "then ends the transaction by itself."
+        )
+    else:
+        todo = (
+            f"Restart {coordinator}, which has to write the markers: another coordinator then tries again. "
+            "If it still hangs, your Kafka may have KAFKA-19999, as 4.0 and 4.1 do: update the brokers."
+        )
+    lost = " Records that are committed would be lost." if hangs.is_commit else ""
+    return (
+        f"It hangs: it is decided as {'a commit' if hangs.is_commit else 'an abort'}, and its markers are "
+        f"not in all its topic partitions after {HANGS_AFTER_S:.0f} s. No program can use {transactional_id} "
+        f"until they are. No command ends it. {todo} Do not abort it with kafka-transactions.sh.{lost}"
+    )
+
+
+def open_as_text(found: OpenTransaction, hangs: Hanging | None) -> str:
     """Return an open transaction, for people."""
     description = found.description
     held_back = ", ".join(map(str, description.topic_partitions)) or "none"
@@ -80,6 +115,7 @@ def open_as_text(found: OpenTransaction) -> str:
         f"{description.identity.transactional_id}  {description.state.value}, {fate}\n"
         f"  since {_time(description.started_at_ms)}, time-out {description.timeout_ms} ms\n"
         f"  readers wait at: {held_back}"
+        + (f"\n  {hanging_as_text(description.identity.transactional_id, hangs)}" if hangs else "")
     )
 
 
@@ -91,14 +127,17 @@ def any_as_json(found: AnyTransaction) -> dict[str, Any]:
         "prefix": found.prefix,
         **_described(description),
         "start_offsets": [found.starts.get(each) for each in description.topic_partitions],
+        "hangs": _hanging_as_json(found.hangs),
     }
 
 
 def any_as_text(found: AnyTransaction, by_hand: ByHand) -> str:
-    """Return an open transaction of any program, for people, with the command that ends it."""
+    """Return an open transaction of any program, for people, with what ends it."""
     from penstock.sink.exactly_once.names import continuous_name, how_to_end  # noqa: PLC0415 - lazy
 
     description = found.description
+    name = found.transactional_id
+    todo = how_to_end(name, by_hand) if found.hangs is None else hanging_as_text(name, found.hangs)
     continuous = continuous_name(found.transactional_id)
     whose = "not of penstock" if found.prefix is None else f"prefix {found.prefix}"
     if continuous is not None:
@@ -112,7 +151,7 @@ def any_as_text(found: AnyTransaction, by_hand: ByHand) -> str:
         f"  since {_time(description.started_at_ms)}, time-out {description.timeout_ms} ms, producer "
         f"{description.identity.producer_id}\n"
         f"  readers wait at: {held_back or 'none'}\n"
-        f"  {how_to_end(found.transactional_id, by_hand)}"
+        f"  {todo}"
     )
 
 

@@ -39,6 +39,8 @@ _log = logging.getLogger(__name__)
 
 _TRANSACTION_FEATURE = "transaction.version"
 _DESCRIBED_AT_ONCE = 500
+_FENCED_MAX = 2
+"""A take-over that is refused as fenced so often is asked again."""
 
 _FENCED_CODES = frozenset((codes.PRODUCER_FENCED, codes.INVALID_PRODUCER_EPOCH))
 _UNKNOWN_ID_CODES = frozenset((codes.INVALID_PRODUCER_ID_MAPPING, codes.UNKNOWN_PRODUCER_ID))
@@ -187,6 +189,9 @@ class Transactions:
 
         InitProducerId can also name an expected predecessor (KIP-360). This is not offered because it
         protects nothing: the broker aborts an open transaction first and checks the epoch afterwards.
+        A request that names no predecessor cannot be an old one. So if the broker calls it fenced, either
+        another producer takes the id at this moment, or no one does and its coordinator fails over (as in
+        KAFKA-20310). It is asked again: the last producer to ask gets the id.
 
         Args:
             transactional_id: to take.
@@ -196,7 +201,7 @@ class Transactions:
 
         Raises:
             OptionError: the broker does not allow so long a time-out.
-            ProducerFencedError: another producer has taken the transactional id at the same moment.
+            ProducerFencedError: other producers take the transactional id again and again.
             ClientError: refused, or no answer in time.
         """
 
@@ -211,10 +216,16 @@ class Transactions:
                 **versions.INIT_TRANSACTIONAL_PRODUCER.bounds,
             )
 
+        fenced_count = 0
+
         def read(response: Any, asked: CoordinatorOf) -> Iterator[Reply[str, TransactionIdentity]]:
+            nonlocal fenced_count
             producer = (response.producer_id, response.producer_epoch)
             identity = TransactionIdentity(transactional_id, *producer, protocol)
-            yield Reply(transactional_id, response.error_code, identity)
+            code = response.error_code
+            fenced_count += is_fencing(code)
+            is_again = is_fencing(code) and fenced_count <= _FENCED_MAX
+            yield Reply(transactional_id, codes.CONCURRENT_TRANSACTIONS if is_again else code, identity)
 
         def error(name: str, code: int) -> PenstockError:
             option = f"{self._connections.settings.property_prefix}transaction.timeout.ms"

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from penstock.client.net.connection import KafkaConnections
+from penstock.client.transactions.hanging import Hanging, find_hanging
 from penstock.client.transactions.holders import NO_TRANSACTION, describe_producers
 from penstock.client.transactions.steps import TransactionDescription, Transactions, TransactionState
 from penstock.errors import OptionError, TransactionError
@@ -27,10 +28,12 @@ class AnyTransaction:
     Attributes:
         description: as its coordinator gives it.
         starts: the first offset in each of its topic partitions, if the brokers tell it.
+        hangs: why its end, which is decided, does not reach its topic partitions; None if it does not hang.
     """
 
     description: TransactionDescription
     starts: Mapping[TopicPartition, int]
+    hangs: Hanging | None = None
 
     @property
     def transactional_id(self) -> str:
@@ -47,7 +50,8 @@ def open_on_cluster(
 ) -> list[AnyTransaction]:
     """Return the open transactions with a wanted name, ordered by name.
 
-    The cluster leaves out transactions that this user may not describe.
+    The cluster leaves out transactions that this user may not describe. If the end of one is decided, this
+    waits for some seconds, to find out whether it hangs.
 
     Raises:
         ClientError: a broker does not answer in time.
@@ -56,7 +60,9 @@ def open_on_cluster(
     names = [each.transactional_id for each in steps.list_open(is_wanted)]
     described = steps.describe(names) if names else {}
     found = [each for _, each in sorted(described.items()) if each is not None and each.state.is_open]
-    asked = {tp for each in found for tp in each.topic_partitions}
+    hanging = find_hanging(connections, found)
+    leaderless = {tp for each in hanging.values() for tp in each.leaderless}  # they do not answer
+    asked = {tp for each in found for tp in each.topic_partitions} - leaderless
     producers = describe_producers(connections, asked).values if asked else {}
     starts = {
         (producer.producer_id, tp): producer.transaction_start
@@ -72,6 +78,7 @@ def open_on_cluster(
                 for tp in each.topic_partitions
                 if (each.identity.producer_id, tp) in starts
             },
+            hanging.get(each.identity.transactional_id),
         )
         for each in found
     ]

@@ -302,6 +302,16 @@ def test_a_start_that_is_fenced_while_it_takes_the_prefix_says_so() -> None:
     """The coordinator refuses so when two ask at once, while it aborts what the last one had open."""
     cluster = SinkCluster()
     driver(cluster).recover()
-    cluster.kafka.control("InitProducerId", Refuse(PRODUCER_FENCED))
+    cluster.kafka.control("InitProducerId", Refuse(PRODUCER_FENCED), times=3)
     with pytest.raises(PrefixTakenError, match="two queries use the same"):
         driver(cluster).recover()
+
+
+def test_a_start_that_no_other_one_has_fenced_takes_the_prefix() -> None:
+    """Kafka may call a take-over fenced when its coordinator fails over (KAFKA-20310)."""
+    cluster = SinkCluster()
+    run_tasks(cluster, driver(cluster).recover(), 0)  # and dies
+    control = cluster.kafka.control("InitProducerId", Refuse(PRODUCER_FENCED), times=2)
+    driver(cluster).commit(run_tasks(cluster, driver(cluster).recover(), 0))
+    assert len(control.seen) == 2
+    assert Counter(cluster.committed) == expected(range(1))
