@@ -1,8 +1,8 @@
 """File systems for the state: files appear whole or not at all, and never change.
 
 Runs on executors, and in `penstock state`. Invariants: a file is visible under its name only when it is
-complete; on the local file system it is then also on the disk; `names` lists everything that `create` has
-completed.
+complete; on the local file system it is then also on the disk, unless `NOT_KEPT` stands beside the folder;
+`names` lists everything that `create` has completed.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ from penstock.state._upload import Upload, clear_errors
 
 TEMPORARY = ".tmp-"
 """Stands in the names of files that are not complete."""
+
+NOT_KEPT = "penstock-not-kept"
+"""A file beside states from which no query continues after a crash. They are not brought to the disk."""
 
 BEGUN = f"{TEMPORARY}begun"
 """Ends the name of a file that its store shows before it has contents."""
@@ -66,6 +69,7 @@ class LocalFiles:
 
     def __init__(self, root: str) -> None:
         self.root = root
+        self._is_kept = not os.access(Path(root).parent / NOT_KEPT, os.F_OK)
 
     def names(self, folder: str) -> list[str]:
         """Return the names in a folder in order."""
@@ -92,7 +96,8 @@ class LocalFiles:
             with temporary.open("wb") as sink:
                 yield sink
                 sink.flush()
-                os.fsync(sink.fileno())
+                if self._is_kept:
+                    os.fsync(sink.fileno())
             self.publish(temporary, file)
         except Exception:
             temporary.unlink(missing_ok=True)
@@ -101,6 +106,8 @@ class LocalFiles:
     def publish(self, temporary: Path, file: Path) -> None:
         """Give a complete file its name."""
         temporary.replace(file)
+        if not self._is_kept:
+            return
         folder = os.open(file.parent, os.O_RDONLY)
         try:
             os.fsync(folder)

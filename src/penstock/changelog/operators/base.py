@@ -11,13 +11,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.errors import RowError, StateError
-from penstock.state.columns import Hashes, Mask, equal_to_before
+from penstock.state.columns import Hashes, Mask, equal_columns, equal_to_before
 
 Find = Callable[[Hashes], pa.Table]
 """Returns the rows that were kept for keys. The keys ascend, each once."""
+_FEW = 4
+"""Fewer pairs than one in so many rows are taken out and compared alone."""
 Chunks = Callable[[Hashes, int], Iterator[pa.Table]]
 """Yields the rows that were kept for keys before the batch, in tables of at most about so many bytes."""
 
@@ -102,7 +105,14 @@ def check_collisions(sorted_rows: pa.Table, keys: Sequence[str], is_same: Mask) 
         keys: columns.
         is_same: whether a row has the same hash as the row before it.
     """
-    if not equal_to_before(sorted_rows, keys)[is_same].all():
+    indices = np.flatnonzero(is_same)
+    rows = sorted_rows.select(list(keys))
+    if len(indices) < len(is_same) // _FEW:
+        ones, others = (rows.take(pa.array(each)) for each in (indices, indices - 1))
+        is_equal = equal_columns(ones, others, keys)
+    else:
+        is_equal = equal_to_before(rows, keys)[is_same]
+    if not is_equal.all():
         raise collision(keys)
 
 

@@ -57,3 +57,10 @@ def candidates(
 def taken(rows: pa.Table, indices: Integers) -> pa.Table:
     """Return the rows with these indices, which ascend. All rows are not copied."""
     return rows if len(indices) == rows.num_rows else rows.take(pa.array(indices))
+
+
+def joined(kept: pa.Table, new: pa.Table) -> pa.Table:
+    """Return kept rows and then new ones. If there are none of one kind, nothing is copied later."""
+    if not kept.num_rows:
+        return new
+    return kept if not new.num_rows else pa.concat_tables([kept, new])

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.changelog.operators.base import Find, check_collisions, with_nullable
+from penstock.changelog.operators.candidates import joined, taken
 from penstock.state.columns import (
     Hashes,
     Integers,
@@ -115,7 +116,7 @@ def count_rows(
     new_keys = hash_columns(new, keys)
     order = new_keys.order()
     kept = find(new_keys.take(order[new_keys.take(order).starts()]))
-    table = pa.concat_tables([kept.select(names), new])
+    table = joined(kept.select(names), new)
     hashes = Hashes.joined(keys_of(kept), new_keys)
     parts = Hashes.joined(parts_of(kept), hash_columns(new, names))
     before = np.concatenate([one_array(kept.column(_COUNT)).to_numpy(), np.zeros(new.num_rows, np.int64)])
@@ -127,16 +128,16 @@ def count_rows(
     inner = [] if within is None else [one_array(table.column(within)).to_numpy()]
     order = _order(hashes, parts, inner)
     is_first = hashes.take(order).starts() | parts.take(order).starts()
-    ordered = table.take(pa.array(order))
-    check_collisions(ordered, names, ~is_first)
-    check_collisions(ordered, keys, ~hashes.take(order).starts())
+    table = table.take(pa.array(order))
+    check_collisions(table, names, ~is_first)
+    check_collisions(table, keys, ~hashes.take(order).starts())
     firsts = np.flatnonzero(is_first)
     if len(firsts):
         before, change = (np.add.reduceat(each[order], firsts) for each in (before, change))
         touched, numbers = (np.maximum.reduceat(each[order], firsts) for each in (touched, numbers))
     at = order[firsts]
     return kind(
-        table.take(pa.array(at)), hashes.take(at), parts.take(at), before, before + change, touched, numbers
+        taken(table, firsts), hashes.take(at), parts.take(at), before, before + change, touched, numbers
     )
 
 

@@ -16,8 +16,14 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.changelog.operators.base import Find, Step, check_collisions, with_nullable
-from penstock.changelog.operators.candidates import candidates, taken
-from penstock.changelog.operators.ordering import descending, groups_of, ranks_with_nulls, same_as_before
+from penstock.changelog.operators.candidates import candidates, joined, taken
+from penstock.changelog.operators.ordering import (
+    descending,
+    groups_of,
+    ranks_with_nulls,
+    same_as_before,
+    sort,
+)
 from penstock.changelog.row_kinds import (
     INSERT,
     ROW_KIND,
@@ -81,12 +87,13 @@ class Deduplicate:
         hashes = hash_columns(new, self.keys)
         kept = find(groups_of(hashes)[1])
         old = keys_of(kept)
-        rows = pa.concat_tables([kept.select(self.columns.names), new])
+        rows = joined(kept.select(self.columns.names), new)
         is_new = np.arange(rows.num_rows) >= kept.num_rows
         groups, keys = groups_of(Hashes.joined(old, hashes))
         order = self._order(rows, groups, is_new)
         ordered = groups[order]
-        check_collisions(rows.take(pa.array(order)), self.keys, same_as_before([ordered]))
+        by_key = rows.select(list(self.keys)).take(pa.array(order))
+        check_collisions(by_key, self.keys, same_as_before([ordered]))
         winners = order[~same_as_before([ordered])]  # by group
         old_of = np.full(len(keys), -1, np.int64)
         old_of[groups[: kept.num_rows]] = np.arange(kept.num_rows)
@@ -98,11 +105,14 @@ class Deduplicate:
 
     def _order(self, rows: pa.Table, groups: Integers, is_new: np.ndarray) -> Integers:
         """Return the order in which the row that stays is the first of its group."""
-        content = hash_values(rows)
         ranked = ranks_with_nulls(rows, self.order_by)
         if self.keep == "last":
             ranked = [descending(values) for values in ranked]
-        return np.lexsort((content.low, content.high, is_new, *reversed(ranked), groups))
+        order = sort(groups, ranked, is_new)
+        if not same_as_before([each[order] for each in (groups, *ranked, is_new)]).any():
+            return order
+        content = hash_values(rows)
+        return sort(groups, ranked, is_new, content.high, content.low)
 
 
 def _check_inserts(batch: pa.Table) -> None:

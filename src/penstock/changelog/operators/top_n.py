@@ -99,8 +99,7 @@ class TopN:
         kept = rows.to_keep(now_ms, self._written(rows) if self.forgets else None)
         if self.rank is None:
             return Step(self._without_ranks(rows.table, order, before, after), kept)
-        ordered = rows.table.take(pa.array(order))
-        return Step(self._with_ranks(ordered, np.cumsum(starts), before, after), kept)
+        return Step(self._with_ranks(rows.table, order, np.cumsum(starts), before, after), kept)
 
     def _written(self, rows: CountedRows) -> Mask:
         """Return the rows to keep: those that changed, and one of each group, which tells its time."""
@@ -148,12 +147,15 @@ class TopN:
         out = rows.take(pa.array(indices)).append_column(ROW_KIND, kind_column(kinds))
         return out.cast(self.out_columns)
 
-    def _with_ranks(self, rows: pa.Table, groups: Integers, before: _Top, after: _Top) -> pa.Table:
+    def _with_ranks(
+        self, rows: pa.Table, of_row: Integers, groups: Integers, before: _Top, after: _Top
+    ) -> pa.Table:
         """Return -D for ranks that no row has now, -U and +U for ranks with another row, then +I.
 
         Args:
-            rows: in their order.
-            groups: the number of the group of each row, ascending.
+            rows: in any order.
+            of_row: their indices in their order.
+            groups: the number of the group of each of these, ascending.
             before: the tops before the batch.
             after: the tops after it.
         """
@@ -174,7 +176,7 @@ class TopN:
         stages = np.concatenate([stage_of_old, stage_of_new])
         order = np.lexsort((np.concatenate([old_keys, new_keys]), stages))  # stable: -U is before its +U
         order = order[stages[order] >= 0]
-        out = rows.take(pa.array(np.concatenate([old, new])[order]))
+        out = rows.take(pa.array(of_row[np.concatenate([old, new])[order]]))
         ranks = pa.array(np.concatenate([old_ranks, new_ranks])[order])
         out = out.append_column(self.rank, ranks).append_column(ROW_KIND, kind_column(kinds[order]))
         return out.cast(self.out_columns)

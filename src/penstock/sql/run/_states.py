@@ -10,12 +10,14 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pyarrow as pa
 
 from penstock.errors import StateError
 from penstock.sql.language.write import type_text
 from penstock.sql.run._described import flink_type
+from penstock.state.files import NOT_KEPT
 
 _BESIDE = "penstock-sql/state"
 
@@ -38,13 +40,17 @@ def beside(checkpoint: str) -> str:
 
 
 class TemporaryFolders:
-    """Folders for queries without a checkpoint. They are on this machine, and go with the session."""
+    """Folders for queries without a checkpoint. They are on this machine, and go with the session.
+
+    After a crash no query continues from them.
+    """
 
     def __init__(self) -> None:
         self._made: list[str] = []
 
     def new(self) -> str:
         self._made.append(tempfile.mkdtemp(prefix="penstock-sql-"))
+        Path(self._made[-1], NOT_KEPT).touch()
         return self._made[-1]
 
     def remove(self) -> None:
