@@ -51,7 +51,6 @@ def promoted(stored: Stored, running: Path, to: Path, **more: Any) -> Any:
     return hand_over(kept(stored.target), wanted, is_sure=more.pop("is_sure", True), **more)
 
 
-@pytest.mark.promise
 @pytest.mark.parametrize("made", KINDS)
 def test_promote_and_rollback_die_at_each_step(tmp_path: Path, made: Made) -> None:
     stored, end, read = made(tmp_path), 0, []

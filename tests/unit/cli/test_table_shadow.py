@@ -37,7 +37,6 @@ def sides(tmp_path: Path, stored: Stored) -> tuple[Side, Side]:
     return live, Side(kept(beside(stored)), "t-shadow", str(tmp_path / "shadow"))
 
 
-@pytest.mark.promise
 @pytest.mark.parametrize("made", LAKES)
 @pytest.mark.parametrize("code", [old_code, new_code])
 def test_a_shadow_repeats_batches_and_rows_that_differ_are_named(
