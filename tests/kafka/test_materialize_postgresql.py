@@ -103,8 +103,8 @@ def test_a_table_is_handed_over_to_a_changed_job_and_back(server: str, tmp_path:
     live.run(7)
 
     def command(name: str, job: Job, to: str) -> str:
-        place = ["--postgresql", server, "--checkpoint", str(job.folder), "--to", str(tmp_path / to), "--yes"]
-        return CliRunner().invoke(app, ["table", name, "handed", *place]).output
+        place = ["--postgresql", server, "--checkpoint", str(job.folder), "--to", str(tmp_path / to)]
+        return CliRunner().invoke(app, ["table", name, "handed", *place, "--yes", "--no-state"]).output
 
     assert "Start the changed job" in command("promote", live, "new")
     new.run(12)

@@ -99,12 +99,12 @@ def test_a_changed_job_shadows_a_table_gets_it_and_gives_it_back(
     with pytest.raises(StreamingQueryException, match="QueryEndedError"):
         job.run("t", "live")
     place = [job.path("t"), "--checkpoint", job.path("live"), "--to", job.path("new")]
-    assert "Start the changed job" in job.command("promote", *place, "--yes").output
+    assert "Start the changed job" in job.command("promote", *place, "--yes", "--no-state").output
     job.run("t", "new", is_changed=True)
     assert job.rows("t") == {2: "G", 3: "c", 4: "e", 5: "f"}
 
     place = [job.path("t"), "--checkpoint", job.path("new"), "--to", job.path("back")]
-    assert "Start the old job" in job.command("rollback", *place, "--yes").output
+    assert "Start the old job" in job.command("rollback", *place, "--yes", "--no-state").output
     job.fill((2, "h"), (3, None))
     for ended, is_changed in (("new", True), ("live", False)):
         with pytest.raises(StreamingQueryException, match="QueryEndedError"):

@@ -46,6 +46,14 @@ To = Annotated[
     str, typer.Option("--to", help="The checkpointLocation of the job that continues, a new folder.")
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Do it. Without it the table is looked at.")]
+NoState = Annotated[
+    bool,
+    typer.Option(
+        "--no-state",
+        help="No function of penstock.changelog in the job keeps a state. Required with --yes: a state "
+        "stays with the old checkpoint, and neither job could continue.",
+    ),
+]
 Columns = Annotated[
     str | None,
     typer.Option(
@@ -187,7 +195,7 @@ def _lines(compared: Compared) -> list[str]:
 
 
 @table_app.command()
-def promote(
+def promote(  # noqa: PLR0913, PLR0917 - each is an option of the command
     table: Table,
     checkpoint: Checkpoint,
     to: To,
@@ -196,15 +204,17 @@ def promote(
     sqlite: Sqlite = None,
     postgresql: Postgresql = None,
     yes: Yes = False,
+    no_state: NoState = False,
 ) -> None:
     """Let a changed job continue with the table where the running one has stopped, in one commit."""
+    _check_state(yes, no_state)
     with errors_of_drivers(table, _HANDED):
         target = any_table(table, delta, iceberg, sqlite, postgresql)
         _hand_over(target, table, checkpoint, to, yes, is_rollback=False)
 
 
 @table_app.command()
-def rollback(
+def rollback(  # noqa: PLR0913, PLR0917 - each is an option of the command
     table: Table,
     checkpoint: Checkpoint,
     to: To,
@@ -213,11 +223,28 @@ def rollback(
     sqlite: Sqlite = None,
     postgresql: Postgresql = None,
     yes: Yes = False,
+    no_state: NoState = False,
 ) -> None:
     """Let the old job continue with the table where the promoted one has stopped, in one commit."""
+    _check_state(yes, no_state)
     with errors_of_drivers(table, _HANDED):
         target = any_table(table, delta, iceberg, sqlite, postgresql)
         _hand_over(target, table, checkpoint, to, yes, is_rollback=True)
+
+
+def _check_state(yes: bool, no_state: bool) -> None:
+    """Raise OptionError unless --no-state says what this command cannot see."""
+    from penstock.errors import OptionError  # noqa: PLC0415 - lazy
+
+    if yes and not no_state:
+        raise OptionError(
+            "Expected --no-state with --yes. A function of penstock.changelog (normalize, join and others) "
+            "keeps a state in a folder of yours, which belongs to the query of the old checkpoint. With such "
+            "a job neither the changed nor the old one could continue, and the table would have to "
+            "be built again. Nothing was handed over. Give --no-state if the job has no such function. "
+            "Otherwise see docs/promote-table.md, 'A job with a state'.",
+            option="--no-state",
+        )
 
 
 def _hand_over(
@@ -237,13 +264,14 @@ def _hand_over(
     if not yes and not found.was_done:
         typer.echo(
             f"Would hand table {table} over from query {found.query_id}, after its batch {found.after}, to "
-            f"the {job} job. Nothing was changed. If the job has stopped, add --yes."
+            f"the {job} job. Nothing was changed. If the job has stopped and keeps no state of "
+            "penstock.changelog, add --yes --no-state."
         )
         return
     if found.was_done:
         typer.echo(f"Query {found.query_id} has handed over table {table} before.")
     if not found.folder.exists():
-        typer.echo(f"The checkpoint {found.folder} does not exist yet: add --yes.")
+        typer.echo(f"The checkpoint {found.folder} does not exist yet: add --yes --no-state.")
         return
     typer.echo(f"Query {found.heir} has table {table}, and continues after batch {found.after}.")
     typer.echo(f"Start the {job} job with checkpointLocation = {found.folder} and the same table.")

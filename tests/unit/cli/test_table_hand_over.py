@@ -291,8 +291,12 @@ def test_what_the_command_says(tmp_path: Path, command: str) -> None:
     runner = CliRunner()
     looked = runner.invoke(app, ["table", command, "t", *place])
     assert "Would hand table t over from query" in looked.output
-    assert "Nothing was changed. If the job has stopped, add --yes." in looked.output
-    done = runner.invoke(app, ["table", command, "t", *place, "--yes"])
+    assert "Nothing was changed. If the job has stopped and keeps no state" in looked.output
+    without = runner.invoke(app, ["table", command, "t", *place, "--yes"])
+    assert isinstance(without.exception, OptionError)
+    assert "Expected --no-state with --yes" in str(without.exception)
+    assert not (tmp_path / "to").exists()
+    done = runner.invoke(app, ["table", command, "t", *place, "--yes", "--no-state"])
     assert "Start the" in done.output, done.output
     again = runner.invoke(app, ["table", command, "t", *place])
     assert "has handed over table t before." in again.output
