@@ -64,7 +64,10 @@ def test_the_journal_of_replicate_is_continued(tmp_path: Path, release: str) -> 
         pytest.skip("this release has no replicate")
     shutil.copytree(HERE / release / "journal", tmp_path / "journal")
     journal = Journal(str(tmp_path / "journal"))
-    assert journal.before(journals.QUERY, len(journals.BATCHES)) == journals.BATCHES[-1]
+    before = journal.before(journals.QUERY, len(journals.BATCHES))
+    assert before == journals.BATCHES[-1]
+    rests = {topic: one.columns.rest for topic, one in before.tables.items()}
+    assert rests == {"goods": None, "prices": journals.REST}
     journal.decide(len(journals.BATCHES), journals.BATCHES[-1])
 
 
