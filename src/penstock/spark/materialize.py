@@ -26,6 +26,8 @@ from penstock.spark.versions import to_arrow_schema
 from penstock.state.columns import check_columns
 from penstock.targets.all_rows import AllChanges, AllRows, TakesAllRows
 from penstock.targets.batch import Batch, LastRows, check_no_floats
+from penstock.targets.delta import DeltaTable
+from penstock.targets.iceberg import IcebergTable
 from penstock.targets.staged import AppliesStaged, Stage
 from penstock.targets.staged_changes import StageChanges
 
@@ -76,8 +78,9 @@ def materialize(
             one partition and in order.
         query_id: of the query, which changes only with the checkpoint. Only Spark Connect needs it.
         staging: a folder that the driver and all executors reach, a path or a URI as of a state; None without
-            one. `DeltaTable`, `IcebergTable` and `ParquetTable` take it, both tables of Spark, and a
-            `HistoryTable` or a `ChangeLogTable` in one of the first two. Executors need their extras then.
+            one. `DeltaTable`, `IcebergTable` and `ParquetTable` take it, both tables of Spark, an `SqlTable`
+            with `executors_copy`, and a `HistoryTable` or a `ChangeLogTable` in one of the first two.
+            Executors need their extras then.
 
     Returns:
         A `DataStreamWriter` with its `foreachBatch` set.
@@ -96,8 +99,9 @@ def materialize(
     check_names("keys", keys)
     if staging is not None and not _applies_staged(target):
         raise OptionError(
-            "`staging` is for a DeltaTable, an IcebergTable, a ParquetTable, a SparkDeltaTable or a "
-            f"SparkIcebergTable, and not for {target}. Nothing was started. Leave it out.",
+            "`staging` is for a DeltaTable, an IcebergTable, a ParquetTable, a SparkDeltaTable, a "
+            f"SparkIcebergTable, or an SqlTable with `executors_copy`, and not for {target}. Nothing was "
+            "started. Leave it out.",
             option="staging",
         )
     last_rows: LastRows | AllRows = last_rows_of(df, target, keys)
@@ -212,9 +216,11 @@ def _apply_staged(target: Target, rows: DataFrame, query_id: str, stage: Stage |
 
 
 def _applies_staged(target: Target) -> bool:
-    """Return whether tasks can write the files of a target. A history or a log can if its table can."""
-    table = getattr(target, "table", None) if isinstance(target, TakesAllRows) else target
-    return isinstance(target, AppliesStaged) and isinstance(table, AppliesStaged)
+    """Return whether tasks can write the rows of a target. Those of a history or a log are in files."""
+    if isinstance(target, TakesAllRows):
+        table = getattr(target, "table", None)
+        return isinstance(target, AppliesStaged) and isinstance(table, DeltaTable | IcebergTable)
+    return isinstance(target, AppliesStaged) and getattr(target, "takes_staging", True)
 
 
 def _columns(changes: DataFrame) -> pa.Schema:

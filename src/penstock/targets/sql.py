@@ -1,8 +1,9 @@
 """A table of PostgreSQL or SQLite that is kept equal to a changelog.
 
-Runs on the driver. Guarantee: one transaction changes the rows and the marker, so each batch is applied
-once, also if it is repeated or if two drivers run: the marker is locked until the transaction ends. The
-user gives a function that connects, so penstock needs no driver of a database and keeps no password.
+Runs on the driver; tasks may copy the rows of large batches (_sql_staged.py). Guarantee: one transaction
+changes the rows and the marker, so each batch is applied once, also if it is repeated or if two drivers run:
+the marker is locked until the transaction ends. The user gives a function that connects, so penstock needs no
+driver of a database and keeps no password.
 """
 
 # ruff: noqa: S608 - names are quoted, and values are parameters
@@ -30,17 +31,19 @@ from penstock.targets._sql_session import (
     quoted,
     transaction,
 )
+from penstock.targets._sql_staged import IS_DELETED, CopyFiles, copy_in_tasks, prefix_of, sweep, take
 from penstock.targets._sql_values import as_arrow
 from penstock.targets.batch import Batch, Changes, ChangesOver, python_values
 from penstock.targets.change import ColumnChange
 from penstock.targets.drivers import is_of_driver, told
 from penstock.targets.hand_over import refuse_former
 from penstock.targets.marker import Marker, is_applied, marker_of, unless_free
+from penstock.targets.staged import Runner, Staged
 
 T = TypeVar("T")
 
 _OURS = "penstock_"
-_STAGED, _IS_DELETED, _KEYS = "penstock_staged", "penstock_deleted", "penstock_keys"
+_STAGED, _KEYS = "penstock_staged", "penstock_keys"
 _TARGET = "penstock_target"
 """Stands for the table in statements, because a table may be named like one of their words: `excluded`."""
 _UNKNOWN_COUNT = -1
@@ -56,11 +59,15 @@ class SqlTable:
         connect: returns a new connection of the Python DB API, e.g. `lambda: psycopg.connect(...)` or
             `lambda: sqlite3.connect("shop.db")`.
         dialect: `postgresql` or `sqlite`.
+        executors_copy: whether executors copy the rows of large batches into PostgreSQL, if the query has a
+            `staging` folder. `connect` is pickled and runs in their tasks then, at most eight at a time, so
+            they need psycopg and what `connect` needs to log in.
     """
 
     table: str
     connect: Callable[[], Any] = field(repr=False)
     dialect: str = "postgresql"
+    executors_copy: bool = False
 
     def __str__(self) -> str:
         return f"table {self.table} ({self.dialect})"
@@ -70,10 +77,15 @@ class SqlTable:
 
         Raises:
             SchemaError: a column has a type that the database does not have, or a name that penstock needs.
-            OptionError: the dialect is not known, the table has a name of penstock, a name is too long, or
-                the table is in an attached database of SQLite.
+            OptionError: the dialect is not known, the table has a name of penstock, a name is too long, the
+                table is in an attached database of SQLite, or `executors_copy` is for SQLite.
         """
         dialect = dialect_of(self.dialect)
+        if self.executors_copy and dialect is not POSTGRESQL:
+            raise OptionError(
+                f"`executors_copy` is for PostgreSQL, and not for {self}. Nothing was started. Leave it out.",
+                option="executors_copy",
+            )
         _check_schema(self.table, dialect)
         if self.table.split(".")[-1].lower().startswith(_OURS):
             raise OptionError(
@@ -87,7 +99,7 @@ class SqlTable:
         for one in columns:
             dialect.check_name(one.name, "column")
             dialect.column_type(one)
-            if one.name.lower() == _IS_DELETED:
+            if one.name.lower() == IS_DELETED:
                 raise SchemaError(f"Column '{one.name}' has a name of penstock. Rename it.", column=one.name)
 
     def check_change(self, change: ColumnChange) -> None:
@@ -132,7 +144,36 @@ class SqlTable:
             MaterializeError: the batch does not follow the last one, or the table is not empty at the start.
             OptionError: the connection ends each statement as a transaction of its own.
         """
-        return self._in_transaction(batch, lambda apply: apply.run(lambda: batch))
+        return self._in_transaction(batch, lambda apply: apply.run(lambda: apply.stage(batch)))
+
+    @property
+    def takes_staging(self) -> bool:
+        """Whether executors copy rows. Otherwise the driver reads them from the staging folder."""
+        return self.executors_copy
+
+    def apply_staged(self, batch: Staged, run: Runner) -> bool:
+        """Apply a batch whose rows are in files, in one transaction; return False if it was applied before.
+
+        Args:
+            batch: the rows.
+            run: runs tasks.
+
+        Raises:
+            MaterializeError: as of `apply`.
+            StagedRowsError: rows are not in the folder or in the database any more.
+            OptionError: as of `apply`, or executors have another driver than psycopg 3.
+        """
+        if not self.executors_copy:
+            return self.apply(batch.on_driver())
+        prefix = prefix_of(batch.query_id, self.table)
+        copied = copy_in_tasks(CopyFiles(self.connect, str(self), prefix, batch), run)
+
+        def move(cursor: Any, into: str, names: str) -> None:
+            take(cursor, into, names, batch, copied, str(self))
+
+        is_new = self._in_transaction(batch, lambda apply: apply.run(lambda: apply.take(move)))
+        sweep(self.connect, prefix)
+        return is_new
 
     def apply_over(self, batch: ChangesOver) -> bool:
         """Apply changes that depend on rows of the table, in one transaction that reads and writes them.
@@ -145,7 +186,7 @@ class SqlTable:
             OptionError: as of `apply`.
         """
         return self._in_transaction(
-            batch, lambda apply: apply.run(lambda: batch.over(apply.rows_with(batch.key_rows)))
+            batch, lambda apply: apply.run(lambda: apply.stage(batch.over(apply.rows_with(batch.key_rows))))
         )
 
     def merge(self, batch: Batch) -> None:
@@ -206,11 +247,12 @@ class _Apply:
         self._table = self._session.table
         self._columns = list(batch.columns)
 
-    def run(self, changes: Callable[[], Batch]) -> bool:
+    def run(self, stage: Callable[[], int]) -> bool:
         """Apply the batch, and return whether it was new.
 
         Args:
-            changes: returns the rows, after the table was locked.
+            stage: brings the rows into a temporary table, after the table was locked. Returns how many of
+                them are not deleted.
         """
         stored, new = self._stored_marker(), marker_of(self._batch)
         if stored is None or stored.query_id != new.query_id:
@@ -226,7 +268,7 @@ class _Apply:
             return False
         if self._batch.change:
             self._change_columns(self._batch.change)
-        self._merge(changes())
+        self._merge(stage())
         self._session.execute(
             f"UPDATE {MARKERS} SET query_id = {PARAMETER}, batch_id = {PARAMETER}, digest = {PARAMETER}, "
             f"format = {PARAMETER} WHERE target = {PARAMETER}",
@@ -242,7 +284,7 @@ class _Apply:
         """Merge the batch into the table, which may have rows."""
         self._session.lock()
         self._session.create(self._table, self._definitions())
-        self._merge(batch)
+        self._merge(self.stage(batch))
 
     def _stored_marker(self) -> Marker | None:
         """Read the marker, and lock it until the transaction ends."""
@@ -341,15 +383,36 @@ class _Apply:
         self._session.execute(f"DROP TABLE {staged}")
         return found
 
-    def _stage(self, batch: Batch) -> None:
-        self._session.execute(f"DROP TABLE IF EXISTS {self._staged}")
-        self._session.execute(
-            f"CREATE TEMPORARY TABLE {self._staged} ({self._definitions(f'{_IS_DELETED} INTEGER, ')})"
-        )
-        names = ", ".join([*self._names(), _IS_DELETED])
+    def take(self, move: Callable[[Any, str, str], None]) -> int:
+        """Bring rows that are in the database into the temporary table, and return how many are not deleted.
+
+        Args:
+            move: does it. Gets the cursor, the table and its columns.
+        """
+        move(self._cursor, self._staged, self._create_staged())
+        self._session.execute(f"SELECT count(*) FROM {self._staged} WHERE {IS_DELETED} = 0")
+        count: int = self._cursor.fetchone()[0]
+        return count
+
+    def stage(self, batch: Batch) -> int:
+        """Bring rows of the driver into the temporary table, and return how many are not deleted."""
+        names = self._create_staged()
         if self._dialect is POSTGRESQL and hasattr(self._cursor, "copy"):  # of psycopg; other drivers differ
             self._copy(names, batch)
-            return
+        else:
+            self._insert(names, batch)
+        count: int = batch.upserted().num_rows
+        return count
+
+    def _create_staged(self) -> str:
+        """Create the temporary table, and return its columns."""
+        self._session.execute(f"DROP TABLE IF EXISTS {self._staged}")
+        self._session.execute(
+            f"CREATE TEMPORARY TABLE {self._staged} ({self._definitions(f'{IS_DELETED} INTEGER, ')})"
+        )
+        return ", ".join([*self._names(), IS_DELETED])
+
+    def _insert(self, names: str, batch: Batch) -> None:
         marks = ", ".join([PARAMETER] * (len(self._columns) + 1))
         statement = self._session.spelled(f"INSERT INTO {self._staged} ({names}) VALUES ({marks})")
         for values in self._values(batch):
@@ -366,23 +429,28 @@ class _Apply:
                 "the query again, which repeats the batch, and report this error."
             )
 
-    def _merge(self, batch: Batch) -> None:
-        self._stage(batch)
+    def _merge(self, upserted: int) -> None:
+        """Merge the rows of the temporary table, of which so many are not deleted.
+
+        PostgreSQL merges them in the order of their keys, so that neighbours in the table and its index are
+        changed together: in another order it takes twice the time.
+        """
         keys = [quoted(key) for key in self._batch.keys]
         same = " AND ".join(f"{_STAGED}.{key} = {_TARGET}.{key}" for key in keys)
         self._session.execute(
             f"DELETE FROM {self._table} AS {_TARGET} WHERE EXISTS (SELECT 1 FROM {self._staged} AS {_STAGED} "
-            f"WHERE {same} AND {_STAGED}.{_IS_DELETED} = 1)"
+            f"WHERE {same} AND {_STAGED}.{IS_DELETED} = 1)"
         )
         names = self._names()
         changes = [f"{name} = excluded.{name}" for name in names if name not in keys]
+        order = f"ORDER BY {', '.join(keys)}" if self._dialect is POSTGRESQL else ""
         action = f"UPDATE SET {', '.join(changes)}" if changes else "NOTHING"
         self._session.execute(
             f"INSERT INTO {self._table} AS {_TARGET} ({', '.join(names)}) SELECT {', '.join(names)} FROM "
-            f"{self._staged} WHERE {_IS_DELETED} = 0 ON CONFLICT ({', '.join(keys)}) DO {action}"
+            f"{self._staged} WHERE {IS_DELETED} = 0 {order} ON CONFLICT ({', '.join(keys)}) DO {action}"
         )
         if changes:
-            self._check_count(batch.upserted().num_rows)
+            self._check_count(upserted)
         self._session.execute(f"DROP TABLE {self._staged}")
 
     def _check_count(self, expected: int) -> None:

@@ -291,6 +291,10 @@ def test_a_batch_is_sent_to_tasks_without_its_keys(tmp_path: Path) -> None:
 def test_a_log_in_a_database_does_not_take_staging(tmp_path: Path) -> None:
     table = ChangeLogTable(SqlTable("t", lambda: None, "sqlite"))
     assert not _applies_staged(table)
+    rows = SqlTable("t", lambda: None, executors_copy=True)
+    assert _applies_staged(rows)
+    assert not _applies_staged(ChangeLogTable(rows))
+    assert not _applies_staged(SqlTable("t", lambda: None))
     assert _applies_staged(ChangeLogTable(DeltaTable("t")))
     found = in_files(tmp_path, 0, FIRST)
     with pytest.raises(OptionError, match="`staging` is not for table t"):
