@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import tables
-from benchmarks.tables import batch, freshness, postgresql
+from benchmarks.tables import batch, freshness, postgresql, topics
 
 
 def main() -> None:
@@ -40,6 +40,13 @@ def main() -> None:
     one.add_argument("--rate", type=int, default=5_000, help="records a second")
     one.add_argument("--seconds", type=float, default=30)
     one.add_argument("--warm-up", type=float, default=15, help="seconds before them")
+    one = cases.add_parser("topics")
+    one.add_argument("way", choices=topics.WAYS, help="one query, or one for each topic")
+    one.add_argument("--topics", type=int, default=100)
+    one.add_argument("--rate", type=int, default=2_000, help="records a second, of all topics together")
+    one.add_argument("--seconds", type=float, default=30)
+    one.add_argument("--trigger", type=float, default=2, help="seconds between the starts of batches")
+    one.add_argument("--patience", type=float, default=240, help="seconds to wait for the tables")
     given = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="penstock-tables-"))
     try:
@@ -55,6 +62,9 @@ def _asked(given: argparse.Namespace, folder: Path) -> Iterator[dict[str, Any]]:
         place = folder if given.folder is None else given.folder.resolve()
         sizes = given.rows, given.changes, given.executors
         yield from batch.measure(batch.Case(given.kind, given.table, *sizes, place), given.ways, given.rounds)
+    elif given.case == "topics":
+        load = given.topics, given.rate, given.seconds
+        yield topics.measure(given.way, *load, given.trigger, given.patience, folder)
     elif given.case == "postgresql":
         yield from postgresql.measure(given.rows, given.changes, given.rounds)
     else:
