@@ -249,6 +249,23 @@ def test_a_rollback_takes_the_marker_back_with_the_rows(tmp_path: Path) -> None:
     assert stored(tmp_path) == {1: "c", 2: "d"}
 
 
+def test_a_branch_of_another_writer_is_not_read_and_one_that_becomes_main_is_an_error(tmp_path: Path) -> None:
+    target = target_in(tmp_path)
+    target.apply(batch(0, [(1, "a", "+I")]))
+    with opened(tmp_path) as table:
+        table.manage_snapshots().create_branch(table.current_snapshot().snapshot_id, "audit").commit()
+        table.append(pa.table([[9], ["of a branch"]], schema=table.schema().as_arrow()), branch="audit")
+    assert target.apply(batch(1, [(2, "b", "+I")]))
+    assert not target.apply(batch(1, [(2, "b", "+I")]))
+    assert stored(tmp_path) == {1: "a", 2: "b"}
+    with opened(tmp_path) as table:
+        of_branch = table.snapshot_by_name("audit").snapshot_id
+        table.manage_snapshots().set_current_snapshot(of_branch).commit()
+    with pytest.raises(MaterializeError, match=r"the operation append .* after batch 0"):
+        target.apply(batch(2, [(3, "c", "+I")]))
+    assert stored(tmp_path) == {1: "a", 9: "of a branch"}
+
+
 def test_an_expired_snapshot_of_the_last_batch_is_an_error(tmp_path: Path) -> None:
     target = target_in(tmp_path)
     target.apply(batch(0, [(1, "a", "+I")]))
