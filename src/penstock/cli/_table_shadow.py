@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from penstock.cli._table_hand_over import last_batch
-from penstock.errors import CheckpointError, OptionError
+from penstock.errors import CheckpointError, OptionError, TableOrderError
 from penstock.observe.checkpoint import read_ranges
 from penstock.observe.new_checkpoint import OldCheckpoint, local_folder, make_folder, open_old
 from penstock.targets.compare import TablesCompared, compare_rows
@@ -54,6 +54,7 @@ def create(live: Side, shadow: Side, first: int | None, last: int | None) -> Rep
         OptionError: an option does not fit the running job, or the new table or folder exists.
         CheckpointError: the checkpoint has what cannot be carried over.
         MaterializeError: the table has no older version that is needed.
+        TableOrderError: the table was handed over meanwhile.
     """
     folder = local_folder(shadow.checkpoint, "--shadow-checkpoint").absolute()
     if folder.exists():
@@ -72,6 +73,15 @@ def create(live: Side, shadow: Side, first: int | None, last: int | None) -> Rep
     shadow_id = str(uuid.uuid4())
     files = old.with_batches(old.beginning(shadow_id, first - 1), first, last)
     live.table.copy(first - 1, shadow.table, shadow_id)
+    if (owner := live.table.seen().query_id) != old.query_id:
+        # Its batches have other numbers, so the new table may have the rows after another batch.
+        raise TableOrderError(
+            f"Table {live.shown} was handed over to query {owner} while its shadow was made. Table "
+            f"{shadow.shown} may have rows of that query. No checkpoint was made. Delete table "
+            f"{shadow.shown}, and run the command again with the checkpoint of that query.",
+            query_id=old.query_id,
+            heir=owner,
+        )
     make_folder(folder, files)
     return Repeated(old.query_id, first, last)
 

@@ -2,7 +2,8 @@
 
 Runs on the driver. Invariant: the change does no harm if the batch is repeated. A column that is there is not
 added, and one that is missing is not dropped. A column that was added again after it was dropped has no
-values before the batch, so it may be dropped and added once more.
+values before the batch, so it may be dropped and added once more. The change fails if the table has got
+a snapshot since it was loaded: the table may belong to another query now.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ def change_columns(table: Any, change: ColumnChange) -> None:
     """Change the columns in a commit of their own.
 
     Args:
-        table: of pyiceberg, as it was loaded. The commit fails if its columns have changed since. It does not
-            fail if rows have, so the marker has to be judged again afterwards.
+        table: of pyiceberg, as it was loaded. The commit fails if its columns or its rows have changed since,
+            also if another query has got the table, whose columns these are then.
         change: what the batch needs.
     """
     fields = {one.name: one.field_type for one in table.schema().fields}
@@ -33,6 +34,7 @@ def change_columns(table: Any, change: ColumnChange) -> None:
     if not (dropped or added or widened):
         return
     with table.transaction() as transaction:
+        transaction._apply((), (_same_snapshot(table),))  # noqa: SLF001 - the version is bounded
         if dropped:  # a step of its own, because a new column may have the name of a dropped one
             with transaction.update_schema(allow_incompatible_changes=True) as update:
                 for name in dropped:
@@ -43,6 +45,15 @@ def change_columns(table: Any, change: ColumnChange) -> None:
                     update.add_column((one.name,), _type(one.type))
                 for name, wider in widened:
                     update.update_column((name,), wider)
+
+
+def _same_snapshot(table: Any) -> Any:
+    """Return what the catalog requires: the newest snapshot is still the one that was loaded."""
+    updates = import_extra("iceberg", "pyiceberg.table.update", "An Iceberg table", option="target")
+    current = table.current_snapshot()
+    return updates.AssertRefSnapshotId(
+        ref="main", snapshot_id=None if current is None else current.snapshot_id
+    )
 
 
 def _type(kind: pa.DataType) -> Any:

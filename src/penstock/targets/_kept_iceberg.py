@@ -86,7 +86,8 @@ class KeptIceberg:
                     "Choose a later batch.",
                     batch_id=batch_id,
                 )
-            schema = table.schema().as_arrow()
+            # Columns that were added since are not in the snapshot.
+            schema = table.scan(snapshot_id=snapshot_id).projection().as_arrow()
             return Rows(schema, keys_of(table.properties), lambda: self._read(snapshot_id, schema))
 
     def _read(self, snapshot_id: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

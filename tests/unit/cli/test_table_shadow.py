@@ -7,16 +7,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
+from penstock.cli._table_hand_over import Wanted, hand_over
 from penstock.cli._table_shadow import Side, compare, create
 from penstock.cli.app import app
 from penstock.cli.verify import DIFFERS, NOT_ALL_PROVABLE, PROVEN, USAGE
-from penstock.errors import CheckpointError, MaterializeError, OptionError
+from penstock.errors import CheckpointError, MaterializeError, OptionError, TableOrderError
 from penstock.targets import DeltaTable, IcebergTable
+from penstock.targets.batch import Batch, LastRows
+from penstock.targets.change import ColumnChange
 from penstock.targets.kept import kept
 from tests.unit.cli.table_job import SOURCE, Job, new_code, old_code, true_rows
+from tests.unit.targets.changes import COLUMNS
 from tests.unit.targets.test_taken import Stored, in_delta, in_iceberg, in_sqlite
 
 LAKES = [in_delta, in_iceberg]
@@ -115,6 +120,53 @@ def test_what_is_refused(tmp_path: Path, made: Made) -> None:
         compare(live, shadow._replace(checkpoint=live.checkpoint), None)
     with pytest.raises(OptionError, match="is kept by query"):
         create(live._replace(table=shadow.table), again, None, None)
+
+
+@pytest.mark.parametrize("made", LAKES)
+def test_a_shadow_begins_before_a_column_was_added(tmp_path: Path, made: Made) -> None:
+    """The copy has the columns of its version, and not those that the table has now."""
+    stored = made(tmp_path)
+    running = Job(stored.target, tmp_path / "live")
+    running.run(8)
+    wider = pa.schema([*COLUMNS, pa.field("more", pa.string())])
+    row = {"id": 1, "na%me": "x", "more": "y", "row_kind": "+U"}
+    running.run(10, is_cut_off=True)
+    found = LastRows(("id",), wider).last_rows(pa.Table.from_pylist([row]))
+    change = ColumnChange(added=(wider.field("more"),))
+    live, shadow = sides(tmp_path, stored)
+    stored.target.apply(Batch(running.query_id, 5, ("id",), found, change))
+    (running.folder / "commits" / "4").write_text("v1\n{}")
+    (running.folder / "offsets" / "5").write_text((running.folder / "offsets" / "4").read_text())
+    create(live, shadow, 1, 3)
+    Job(beside(stored), tmp_path / "shadow", new_code).run(8)
+    compared = compare(live, shadow, None)
+    assert compared.batches == (3, 1)
+    assert compared.found is not None
+    assert compared.found.not_compared == ()
+    assert [each.key for each in compared.found.rows] == [{"id": 3}]
+    rows = live.table.rows(5)
+    assert row["more"] in pa.Table.from_batches(rows.read(), rows.schema)["more"].to_pylist()
+
+
+@pytest.mark.parametrize("made", LAKES)
+def test_a_table_that_is_handed_over_meanwhile_gets_no_shadow(tmp_path: Path, made: Made) -> None:
+    """The batches of the other query have other numbers: its batch 0 has the rows after batch 3."""
+    stored = made(tmp_path)
+    Job(stored.target, tmp_path / "live").run(8)
+    live, shadow = sides(tmp_path, stored)
+
+    class HandedOver:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(live.table, name)
+
+        def batches(self) -> Any:
+            wanted = Wanted("t", live.checkpoint, str(tmp_path / "to"))
+            hand_over(live.table, wanted, is_sure=True)
+            return live.table.batches()
+
+    with pytest.raises(TableOrderError, match=r"was handed over to query .* while its shadow was made"):
+        create(live._replace(table=HandedOver()), shadow, 1, 3)
+    assert not (tmp_path / "shadow").exists()
 
 
 def test_a_table_of_a_database_has_no_shadow(tmp_path: Path) -> None:

@@ -12,11 +12,13 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pytest
 
-from penstock.errors import MaterializeError, SchemaError, TableOrderError
+from penstock.errors import MaterializeError, QueryEndedError, SchemaError, TableOrderError
 from penstock.targets import DeltaTable, IcebergTable, SqlTable
 from penstock.targets._iceberg_columns import change_columns
 from penstock.targets.batch import DELETED, Batch
 from penstock.targets.change import ColumnChange, Widening
+from penstock.targets.hand_over import HandOver
+from penstock.targets.kept import kept
 
 INT, LONG, TEXT = pa.int32(), pa.int64(), pa.string()
 
@@ -212,3 +214,23 @@ def test_a_driver_that_was_paused_does_not_apply_its_batch_over_newer_ones(
     with pytest.raises(TableOrderError, match="is older than batch 2"):
         copy.target.apply(late)
     assert copy.rows() == [{"id": 1, "name": "two", "size": 2}]
+
+
+def test_a_paused_driver_does_not_change_the_columns_of_a_table_that_was_handed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The query that has got the table would lose the values of a column that is dropped."""
+    copy = IcebergCopy(tmp_path)
+    copy.target.apply(batch(0, FIRST, {"id": 1, "name": "zero"}))
+    changing = "penstock.targets.iceberg.change_columns"
+
+    def paused(table: Any, change: ColumnChange) -> None:
+        monkeypatch.setattr(changing, change_columns)
+        live = kept(copy.target)
+        live.hand_over(live.seen(), HandOver("query", 0, "heir", "/checkpoints/heir"))
+        change_columns(table, change)
+
+    monkeypatch.setattr(changing, paused)
+    with pytest.raises(QueryEndedError, match=r"has handed over .* to query heir"):
+        copy.target.apply(batch(1, {"id": LONG}, {"id": 1}, change=ColumnChange(dropped=("name",))))
+    assert copy.rows() == [{"id": 1, "name": "zero"}]
