@@ -20,7 +20,7 @@ from penstock.errors import (
 from penstock.sink.exactly_once._probes import Step, observe
 from penstock.sink.exactly_once.committable import TaskReport
 from penstock.sink.exactly_once.decision import BATCH_WRITE_PREFIX
-from penstock.sink.exactly_once.mandate import TaskPlan
+from penstock.sink.exactly_once.mandate import Mandate, TaskPlan
 from penstock.testing.fake.control import Action, LoseRequest, Refuse, SeenRequest
 from tests.deaths import Death, die_at
 from tests.unit.fake_driver import (
@@ -315,3 +315,42 @@ def test_a_start_that_no_other_one_has_fenced_takes_the_prefix() -> None:
     driver(cluster).commit(run_tasks(cluster, driver(cluster).recover(), 0))
     assert len(control.seen) == 2
     assert Counter(cluster.committed) == expected(range(1))
+
+
+@pytest.mark.parametrize("newer_has", ["the prefix", "open transactions", "decided", "committed"])
+@BOTH
+def test_an_older_start_that_asks_again_after_it_was_fenced_doubles_nothing(
+    newer_has: str, protocol: TransactionProtocol
+) -> None:
+    """The coordinator refuses the older one because of the newer one. The older one gets the prefix back."""
+    cluster = SinkCluster(protocol)
+    driver(cluster).recover()
+    newer = driver(cluster)
+    mandates: list[Mandate] = []
+    reports: list[TaskReport] = []
+
+    def overtake() -> None:
+        mandates.append(newer.recover())
+        if newer_has != "the prefix":
+            reports.extend(run_tasks(cluster, mandates[0], 0))
+        if newer_has == "decided":
+            die_at(Step.DECIDED)
+            with pytest.raises(Death):
+                newer.commit(reports)
+        elif newer_has == "committed":
+            newer.commit(reports)
+        cluster.kafka.control("InitProducerId", Refuse(PRODUCER_FENCED))
+
+    cluster.once_before("InitProducerId", overtake)
+    older = driver(cluster)
+    mandate = older.recover()
+    if newer_has in {"decided", "committed"}:
+        assert mandate.plan(QUERY, 0, 0) is TaskPlan.DRAIN
+    else:
+        newer_reports = reports or run_tasks(cluster, mandates[0], 0)
+        with pytest.raises(PrefixTakenError, match="two queries use the same"):
+            newer.commit(newer_reports)
+        newer.abort(newer_reports)
+        older.commit(run_tasks(cluster, older.recover(), 0))
+    assert Counter(cluster.committed) == expected(range(1))
+    assert not cluster.open_ids()
