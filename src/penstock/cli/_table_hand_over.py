@@ -124,7 +124,20 @@ def _check(wanted: Wanted, old: OldCheckpoint, done: Sequence[int], seen: Seen, 
             option="--checkpoint",
             value=wanted.checkpoint,
         )
-    return last_batch(old, done, seen, wanted.shown)
+    after = last_batch(old, done, seen, wanted.shown)
+    if after not in done:
+        # A checkpoint that was restored may have planned this batch again, up to another end. Only the old
+        # job can tell: it repeats the batch, and the table compares its rows with those that it has.
+        raise CheckpointError(
+            f"Table {wanted.shown} has batch {after} of query {old.query_id}, and the checkpoint "
+            f"{old.folder} has not finished it: the job was cut off, or the checkpoint was restored. "
+            f"{_NOTHING} Start the old job once, and stop it after its batch. It finishes that batch and "
+            "writes none of its rows again, or an error says that table and checkpoint do not fit together. "
+            "Then run this command again.",
+            query_id=old.query_id,
+            batch_id=after,
+        )
+    return after
 
 
 def last_batch(old: OldCheckpoint, done: Sequence[int], seen: Seen, shown: str) -> int:

@@ -93,10 +93,30 @@ def test_a_batch_that_was_applied_and_not_noted_by_spark_is_not_read_again(
     stored = made(tmp_path)
     live = Job(stored.target, tmp_path / "live")
     read = [*live.run(4), *live.run(6, is_cut_off=True)]
+    with pytest.raises(CheckpointError, match=r"has not finished it.* Start the old job once"):
+        promoted(stored, live.folder, tmp_path / "to")
+    assert live.run(6) == [(4, 6)], "it is repeated, and writes nothing"
     promoted(stored, live.folder, tmp_path / "to")
     read += Job(stored.target, tmp_path / "to").run(9)
     assert read == [(0, 2), (2, 4), (4, 6), (6, 8), (8, 9)]
     assert stored.rows() == true_rows((old_code, 0, 9))
+
+
+@pytest.mark.parametrize("made", KINDS)
+def test_a_batch_that_a_restored_checkpoint_has_planned_again_is_not_the_end(
+    tmp_path: Path, made: Made
+) -> None:
+    """The heir would begin at the other end, and the records between would be lost."""
+    stored = made(tmp_path)
+    live = Job(stored.target, tmp_path / "live")
+    live.run(5)
+    (live.folder / "commits" / "2").unlink()
+    (live.folder / "offsets" / "2").unlink()
+    with pytest.raises(TableOrderError, match=r"was applied .* with other rows"):
+        live.run(6)
+    with pytest.raises(CheckpointError, match="do not fit together"):
+        promoted(stored, live.folder, tmp_path / "to")
+    assert stored.rows() == true_rows((old_code, 0, 5))
 
 
 @pytest.mark.parametrize("made", KINDS)
@@ -118,8 +138,9 @@ def test_the_old_job_does_not_take_an_empty_table_back(tmp_path: Path, made: Mad
     """A first batch that Spark repeats may take an empty table of another query, but not of its heir."""
     stored = made(tmp_path)
     live = Job(stored.target, tmp_path / "live", lambda offset: (offset, None, "-D"))
-    live.run(2, is_cut_off=True)
+    live.run(2)
     promoted(stored, live.folder, tmp_path / "to")
+    (live.folder / "commits" / "0").unlink()  # so it repeats its first batch
     with pytest.raises(QueryEndedError):
         live.run(2)
     assert stored.target.apply(batch(0, [(1, "a", "+I")], "a third query")), "any other query may take it"
@@ -130,8 +151,9 @@ def test_the_old_job_does_not_take_an_empty_table_back(tmp_path: Path, made: Mad
 def test_the_old_job_does_not_take_a_table_that_was_freed(tmp_path: Path) -> None:
     stored = in_sqlite(tmp_path)
     live = Job(stored.target, tmp_path / "live")
-    live.run(2, is_cut_off=True)
+    live.run(2)
     promoted(stored, live.folder, tmp_path / "to")
+    (live.folder / "commits" / "0").unlink()  # so it repeats its first batch
     forget(stored.target, is_wanted=True)
     with pytest.raises(QueryEndedError):
         live.run(2)
