@@ -85,7 +85,21 @@ class Task:
 
 
 class Simulation:
-    """A history of one query."""
+    """A history of one query.
+
+    Args:
+        seed: of all that is left to chance.
+        protocol: of transactions.
+        lanes: of each task.
+        tasks: of the query.
+        partitions: of the source.
+        faults: how often something goes wrong.
+        call_ms: what calls of the function may take.
+        guarantee: of the delivery.
+        last_epoch: of a producer id.
+        records_pause_ms: the longest pause between two writes of the source.
+        long_poll_ms: how long a broker waits with the answer to a Fetch that finds nothing.
+    """
 
     def __init__(
         self,
@@ -99,6 +113,8 @@ class Simulation:
         call_ms: Sequence[int] = (0,),
         guarantee: DeliveryGuarantee = DeliveryGuarantee.EXACTLY_ONCE,
         last_epoch: int = 32_766,
+        records_pause_ms: int = 30,
+        long_poll_ms: int = 0,
     ) -> None:
         self.chance = random.Random(seed)
         self.faults = faults or Faults()
@@ -109,6 +125,9 @@ class Simulation:
         self.kafka.source = dict.fromkeys(self.topic_partitions, 0)
         self.kafka.offsets = dict.fromkeys(self.topic_partitions, (0, 0))
         self.lanes, self.task_count, self.call_ms = lanes, tasks, call_ms
+        self.records_pause_ms, self.long_poll_ms = records_pause_ms, long_poll_ms
+        self.kills = 0
+        self._called_ms = 0
         self.now_ms = 0
         self.tasks: list[Task] = []
         self.is_faulty = True
@@ -122,7 +141,9 @@ class Simulation:
     def run(self, duration_ms: int) -> Simulation:
         """Let everything happen for so long, then let the tasks catch up and stop. Check what is written."""
         self.begin_plan()
-        self.each_while(duration_ms, self._some_records, lambda: self.chance.randint(1, 30))
+        self.each_while(
+            duration_ms, self._some_records, lambda: self.chance.randint(1, self.records_pause_ms)
+        )
         self.each_while(duration_ms, self._kill_or_freeze, self._pause(self.faults.kills_a_second))
         self.each_while(duration_ms, self.begin_plan, self._pause(self.faults.plans_a_second))
         self._until(lambda: self.now_ms >= duration_ms, duration_ms + 60_000)
@@ -196,16 +217,23 @@ class Simulation:
         self._at(self.now_ms + self.chance.randint(0, 50), lambda: self._pump(task))
 
     def _new_content(self) -> Records:
-        return Records(lambda: self.chance.choice(self.call_ms))
+        return Records(self._call)
+
+    def _call(self) -> int:
+        """Return how long a call of the function takes. Its task stands still for so long."""
+        self._called_ms = self.chance.choice(self.call_ms)
+        return self._called_ms
 
     def _some_records(self) -> None:
         topic_partition = self.chance.choice(self.topic_partitions)
         self.kafka.source[topic_partition] += self.chance.randint(1, 6)
 
     def _kill_or_freeze(self) -> None:
-        task = self.chance.choice(self.tasks)
-        if not task.is_alive:
+        alive = [task for task in self.tasks if task.is_alive]
+        if not alive:
             return
+        task = self.chance.choice(alive)
+        self.kills += 1
         if self.chance.random() < 0.5:
             task.is_alive = False
             if self.chance.random() < 0.2:
@@ -249,7 +277,7 @@ class Simulation:
         for request in task.loop.plan(self.now_ms):
             self._send(task, request)
         if task.loop.work():  # answers, kills and new plans come meanwhile
-            task.stands_until_ms = self.now_ms + self.chance.choice([0, 0, 1, 2, 5, 30])
+            task.stands_until_ms = self.now_ms + self._called_ms + self.chance.choice([0, 0, 1, 2, 5, 30])
             self._at(task.stands_until_ms, lambda: self._pump(task))
         elif (outcome := task.loop.outcome) is not None:
             task.is_alive = False
@@ -288,8 +316,9 @@ class Simulation:
             return
         if not answers:
             return
+        waits_ms = self.long_poll_ms if _found_nothing(request, reply) else 0
         for _ in range(1 + self._happens(self.faults.doubled)):
-            at_ms = self.now_ms + self.chance.choice([0, 1, 1, 2])
+            at_ms = self.now_ms + waits_ms + self.chance.choice([0, 1, 1, 2])
             self._at(at_ms, lambda: self._answer(task, request, reply))
 
     def _answer(self, task: Task, request: Request, reply: Reply) -> None:
@@ -337,6 +366,11 @@ class Simulation:
             if task.is_alive
         ]
         return f"{lines}, group {self.kafka.offsets}, source {self.kafka.source}"
+
+
+def _found_nothing(request: Request, reply: Reply) -> bool:
+    """Return whether a broker would have waited for records before it gave this answer."""
+    return isinstance(request, Fetch) and isinstance(reply, Done) and not any(one.rows for one in reply.value)
 
 
 def _channel(request: Request) -> type:
