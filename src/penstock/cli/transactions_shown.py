@@ -89,10 +89,7 @@ def hanging_as_text(transactional_id: str, hangs: Hanging) -> str:
 
     coordinator = "its coordinator" if hangs.coordinator is None else f"broker {hangs.coordinator}"
     if hangs.leaderless:
-        todo = (
-            f"No broker leads {', '.join(map(str, hangs.leaderless))}. Start the brokers that have it: Kafka "
-            "then ends the transaction by itself."
-        )
+        todo = f"No broker leads {', '.join(map(str, hangs.leaderless))}. Start the brokers that have it."
     else:
         todo = (
             f"Restart {coordinator}, which has to write the markers: another coordinator then tries again. "
