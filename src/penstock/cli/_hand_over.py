@@ -26,7 +26,7 @@ from penstock.cli._queries import decision_of
 from penstock.client.net.connection import KafkaConnections
 from penstock.errors import CheckpointError, OptionError
 from penstock.observe.checkpoint import read_query_id
-from penstock.observe.new_checkpoint import OldCheckpoint, local_folder, make_folder, open_old
+from penstock.observe.new_checkpoint import OldCheckpoint, check_new, local_folder, make_folder, open_old
 from penstock.observe.shadow_note import read_note
 from penstock.sink.exactly_once.by_hand import TransactionTools, logs_of, transaction_tools
 from penstock.sink.exactly_once.decision import Begun, Decision, Ended, EndReason
@@ -217,12 +217,7 @@ def _check(
 ) -> None:
     """Check what does not change until the prefix is taken."""
     query_id = old.query_id
-    if folder.exists():
-        raise OptionError(
-            f"Expected a new folder for --to, but {folder} exists. {NOTHING} Choose another name.",
-            option="--to",
-            value=str(folder),
-        )
+    check_new(folder, "--to", NOTHING)
     if read_note(old.folder) is not None:
         raise OptionError(
             f"The checkpoint {wanted.checkpoint} is that of a shadow. {NOTHING} Give the checkpoint of the "

@@ -17,7 +17,14 @@ from penstock.client.cluster.log_offsets import describe_topics
 from penstock.client.net.connection import KafkaConnections
 from penstock.errors import CheckpointError, OptionError, UnknownTopicOrPartitionError
 from penstock.observe.checkpoint import read_ranges
-from penstock.observe.new_checkpoint import FIRST_BATCH, OldCheckpoint, local_folder, make_folder, open_old
+from penstock.observe.new_checkpoint import (
+    FIRST_BATCH,
+    OldCheckpoint,
+    check_new,
+    local_folder,
+    make_folder,
+    open_old,
+)
 from penstock.observe.shadow_note import NAME, ShadowNote, read_note
 from penstock.observe.verify.shadow.compare import Comparison, compare
 from penstock.observe.verify.shadow.ranges import History, Side, side_of
@@ -64,13 +71,7 @@ def create(connections: KafkaConnections, wanted: Wanted) -> ShadowNote:
         PenstockError: the cluster does not answer.
     """
     folder = local_folder(wanted.to, "--shadow-checkpoint")
-    if folder.exists():
-        raise OptionError(
-            f"Expected a new folder for --shadow-checkpoint, but {folder} exists. {_NOTHING} Choose another "
-            "name for each shadow.",
-            option="--shadow-checkpoint",
-            value=str(folder),
-        )
+    check_new(folder, "--shadow-checkpoint")
     old = open_old(wanted.live)
     first, last = _batches(old, *wanted.batches)
     query_id, shadow_id = old.query_id, str(uuid.uuid4())

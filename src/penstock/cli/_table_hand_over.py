@@ -21,7 +21,7 @@ from pathlib import Path
 
 from penstock.errors import CheckpointError, OptionError
 from penstock.observe.checkpoint import read_query_id
-from penstock.observe.new_checkpoint import OldCheckpoint, local_folder, make_folder, open_old
+from penstock.observe.new_checkpoint import OldCheckpoint, check_new, local_folder, make_folder, open_old
 from penstock.targets.hand_over import HandOver, KeptTable, Seen
 
 _NOTHING = "Nothing was handed over."
@@ -102,12 +102,7 @@ def hand_over(
 
 def _check(wanted: Wanted, old: OldCheckpoint, done: Sequence[int], seen: Seen, folder: Path) -> int:
     """Check that the query keeps the table, and return the last batch that the table has."""
-    if folder.exists():
-        raise OptionError(
-            f"Expected a new folder for --to, but {folder} exists. {_NOTHING} Choose another name.",
-            option="--to",
-            value=str(folder),
-        )
+    check_new(folder, "--to", _NOTHING)
     if seen.query_id != old.query_id:
         raise OptionError(
             f"Table {wanted.shown} is kept by query {seen.query_id}, and the checkpoint {wanted.checkpoint} "

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from penstock.cli._table_hand_over import last_batch
 from penstock.errors import CheckpointError, OptionError, TableOrderError
 from penstock.observe.checkpoint import read_ranges
-from penstock.observe.new_checkpoint import OldCheckpoint, local_folder, make_folder, open_old
+from penstock.observe.new_checkpoint import OldCheckpoint, check_new, local_folder, make_folder, open_old
 from penstock.targets.compare import TablesCompared, compare_rows
 from penstock.targets.hand_over import KeptTable, Seen
 from penstock.types import TopicPartition
@@ -57,13 +57,7 @@ def create(live: Side, shadow: Side, first: int | None, last: int | None) -> Rep
         TableOrderError: the table was handed over meanwhile.
     """
     folder = local_folder(shadow.checkpoint, "--shadow-checkpoint").absolute()
-    if folder.exists():
-        raise OptionError(
-            f"Expected a new folder for --shadow-checkpoint, but {folder} exists. {_NOTHING} Choose another "
-            "name for each shadow.",
-            option="--shadow-checkpoint",
-            value=str(folder),
-        )
+    check_new(folder, "--shadow-checkpoint")
     old = open_old(live.checkpoint)
     done = old.done()
     seen = live.table.seen()

@@ -23,7 +23,7 @@ from penstock.cli._table_named import (
 from penstock.cli.verify import DIFFERS, NOT_ALL_PROVABLE, PROVEN, errors_as_exit_codes
 
 if TYPE_CHECKING:
-    from penstock.cli._table_shadow import Compared
+    from penstock.cli._table_shadow import Compared, Side
     from penstock.targets import DeltaTable, IcebergTable, SqlTable
 
 table_app = typer.Typer(
@@ -117,13 +117,10 @@ def shadow(  # noqa: PLR0913, PLR0917 - each is an option of the command
 ) -> None:
     """Make a copy of a table and a checkpoint with which a changed job repeats batches of the running one."""
     from penstock.cli import _table_shadow as work  # noqa: PLC0415 - lazy
-    from penstock.targets.kept import kept  # noqa: PLC0415 - lazy
 
-    sides = [
-        work.Side(kept(any_table(name, delta, iceberg, sqlite, postgresql)), name, checkpoint)
-        for name, checkpoint in ((table, live_checkpoint), (shadow, shadow_checkpoint))
-    ]
-    made = work.create(sides[0], sides[1], from_batch, to_batch)
+    live = _side(any_table(table, delta, iceberg, sqlite, postgresql), table, live_checkpoint)
+    beside = _side(any_table(shadow, delta, iceberg, sqlite, postgresql), shadow, shadow_checkpoint)
+    made = work.create(live, beside, from_batch, to_batch)
     typer.echo(
         f"Made table {shadow} with the rows after batch {made.first - 1} of query {made.query_id}, and "
         f"{shadow_checkpoint}. The first batch there repeats the batches {made.first} to {made.last}."
@@ -154,19 +151,23 @@ def compare_(  # noqa: PLR0913, PLR0917 - each is an option of the command
     offsets, 4 the command failed.
     """
     from penstock.cli import _table_shadow as work  # noqa: PLC0415 - lazy
-    from penstock.targets.kept import kept  # noqa: PLC0415 - lazy
 
     with errors_as_exit_codes("table compare", "Nothing was compared."):
-        sides = [
-            work.Side(kept(any_table(name, delta, iceberg, sqlite, postgresql)), name, checkpoint)
-            for name, checkpoint in ((table, live_checkpoint), (shadow, shadow_checkpoint))
-        ]
-        found = work.compare(sides[0], sides[1], None if columns is None else columns.split(","))
+        live = _side(any_table(table, delta, iceberg, sqlite, postgresql), table, live_checkpoint)
+        beside = _side(any_table(shadow, delta, iceberg, sqlite, postgresql), shadow, shadow_checkpoint)
+        found = work.compare(live, beside, None if columns is None else columns.split(","))
     for line in [json.dumps(found.to_json())] if as_json else _lines(found):
         typer.echo(line)
     if found.found is None:
         raise typer.Exit(NOT_ALL_PROVABLE)
     raise typer.Exit(PROVEN if found.found.is_equal else DIFFERS)
+
+
+def _side(target: DeltaTable | IcebergTable | SqlTable, name: str, checkpoint: str) -> Side:
+    from penstock.cli._table_shadow import Side  # noqa: PLC0415 - lazy
+    from penstock.targets.kept import kept  # noqa: PLC0415 - lazy
+
+    return Side(kept(target), name, checkpoint)
 
 
 def _lines(compared: Compared) -> list[str]:

@@ -208,6 +208,22 @@ def local_folder(location: str, option: str) -> Path:
     return Path(path)
 
 
+def check_new(folder: Path, option: str, nothing: str = "Nothing was changed.") -> None:
+    """Raise OptionError if the folder of a checkpoint that is to be made exists.
+
+    Args:
+        folder: of the checkpoint.
+        option: that names it.
+        nothing: what the error says of the work that was not done.
+    """
+    if folder.exists():
+        raise OptionError(
+            f"Expected a new folder for {option}, but {folder} exists. {nothing} Choose another name.",
+            option=option,
+            value=str(folder),
+        )
+
+
 def make_folder(folder: Path, files: Files, reached: Callable[[str], None] = lambda _: None) -> None:
     """Make a new checkpoint: the folder has all of the files, or does not exist.
 

@@ -19,6 +19,7 @@ from penstock.targets.delta import DeltaTable
 from penstock.targets.hand_over import (
     BEGUN,
     HANDED_OVER,
+    NO_DIGEST,
     HandOver,
     Seen,
     has_moved,
@@ -27,9 +28,6 @@ from penstock.targets.hand_over import (
     text_of,
 )
 from penstock.targets.marker import Marker
-
-_NO_DIGEST = "0"
-"""No batch of a query has it, so nothing counts as a repeated batch `BEGUN`."""
 
 
 class KeptDelta:
@@ -58,7 +56,7 @@ class KeptDelta:
             seen.at.alter.set_table_properties(
                 {QUERY: step.heir, HANDED_OVER: text_of((*seen.steps, step))},
                 raise_if_not_exists=False,
-                commit_properties=properties_of(Marker(step.heir, BEGUN, _NO_DIGEST)),
+                commit_properties=properties_of(Marker(step.heir, BEGUN, NO_DIGEST)),
             )
         except deltalake().exceptions.CommitFailedError as error:
             raise has_moved(str(self.target)) from error
@@ -90,7 +88,7 @@ class KeptDelta:
             storage_options=to._options,
             raise_if_key_not_exists=False,
         )
-        before, properties = table.version(), properties_of(Marker(query_id, BEGUN, _NO_DIGEST))
+        before, properties = table.version(), properties_of(Marker(query_id, BEGUN, NO_DIGEST))
         reader = pa.RecordBatchReader.from_batches(rows.schema, rows.read())
         library.write_deltalake(table, reader, mode="append", commit_properties=properties)
         if table.version() == before:  # without rows deltalake commits nothing

@@ -29,6 +29,7 @@ from penstock.targets.compare import Rows
 from penstock.targets.hand_over import (
     BEGUN,
     HANDED_OVER,
+    NO_DIGEST,
     HandOver,
     Seen,
     has_moved,
@@ -38,8 +39,6 @@ from penstock.targets.hand_over import (
 )
 from penstock.targets.iceberg import IcebergTable
 from penstock.targets.marker import Marker
-
-_NO_DIGEST = "0"
 
 
 class KeptIceberg:
@@ -67,7 +66,7 @@ class KeptIceberg:
             try:
                 with table.transaction() as transaction:
                     transaction.set_properties(properties)
-                    FileChanges().commit(transaction, properties_of(Marker(step.heir, BEGUN, _NO_DIGEST)))
+                    FileChanges().commit(transaction, properties_of(Marker(step.heir, BEGUN, NO_DIGEST)))
             except library("exceptions").CommitFailedException as error:
                 raise has_moved(str(self.target)) from error
 
@@ -100,7 +99,7 @@ class KeptIceberg:
         """Make a new table with the rows of the snapshot of a batch, in one commit."""
         rows = self.rows(batch_id)
         properties = {**properties_for(query_id, rows.keys), **NO_RETRIES}
-        marker = properties_of(Marker(query_id, BEGUN, _NO_DIGEST))
+        marker = properties_of(Marker(query_id, BEGUN, NO_DIGEST))
         with to._catalog() as catalog:
             if catalog.table_exists(to.target.identifier):
                 raise OptionError(

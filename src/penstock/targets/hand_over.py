@@ -19,6 +19,8 @@ HANDED_OVER = "penstock.handed-over"
 """The property with the hand-overs of a table in a lake. A database has them in a table."""
 BEGUN = 0
 """The number of the batch of a query that has got a table, as in its checkpoint, before its first batch."""
+NO_DIGEST = "0"
+"""No batch of a query has this digest, so nothing counts as batch `BEGUN` that is repeated."""
 _VERSION = 1
 
 
