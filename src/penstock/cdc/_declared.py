@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.cdc._decimals import exact, without_base64
+from penstock.cdc._exchanged import Origin
 from penstock.cdc._messages import Changes, Schemas, SourceTable
 from penstock.cdc._reading import KIND_COLUMN, Bad, Plan
 from penstock.cdc._rest import rest_of
@@ -88,6 +89,10 @@ class DeclaredJson:
         if self.rest is None or self.rest not in columns.names:
             return found
         return _with_rest(found, values, columns, self)
+
+    def origin(self, value: bytes) -> Origin:
+        """Return nothing: without a schema it is unknown which values Debezium has made up."""
+        return Origin()
 
 
 @lru_cache(maxsize=512)

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from penstock.cdc._avro_schema import connect_schema
 from penstock.cdc._envelope import columns_of, kinds_of, table_name
+from penstock.cdc._exchanged import POSITION, TRANSACTION, Origin, origin_of
 from penstock.cdc._messages import Changes, Schemas, SourceTable
 from penstock.cdc._reading import KIND_COLUMN, Plan, joined, of_places
 from penstock.cdc._unavailable import PLACEHOLDER
@@ -27,6 +28,8 @@ from penstock.formats.base import RowFailure, failure
 from penstock.formats.changelog.debezium_avro import DebeziumAvroConfluentFormat
 from penstock.formats.confluent import NO_HEADER_REASON, WriterSchemas, schema_ids
 from penstock.formats.schema_registry.client import registry_for
+
+_SOURCE = pa.schema([("source", pa.struct([(TRANSACTION, pa.int64()), (POSITION, pa.int64())]))])
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,14 @@ class AvroMessages:
                 continue
             parts.append(of_places(plan.changes(values.take(places)), places))
         return joined(parts, columns, failures)
+
+    def origin(self, value: bytes) -> Origin:
+        """Return what a message says of its change; see `MessageFormat`."""
+        values = pa.array([value], pa.binary())
+        schema = self.described(_numbered(values)[1][0])
+        decoder = self.format.inner.decoder(_SOURCE)
+        source = decoder.decode(values).rows.column("source").to_pylist()
+        return origin_of(source[0] or {}, schema) if source else Origin()
 
     def described(self, schema_id: int) -> Mapping[str, Any]:
         """Return a registered schema in the JSON of Kafka Connect.

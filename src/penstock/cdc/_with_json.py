@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.cdc._envelope import columns_of, kinds_of, table_name
+from penstock.cdc._exchanged import Origin, origin_of
 from penstock.cdc._json_schemas import Grouped, grouped
 from penstock.cdc._messages import Changes, Schemas, SourceTable
 from penstock.cdc._reading import KIND_COLUMN, Plan, joined, of_places
@@ -57,6 +58,11 @@ class JsonMessages:
             plan = _plan(self, text, columns.serialize().to_pybytes())
             parts.append(of_places(plan.changes(values.take(places)), places))
         return joined(parts, columns, _failures(values, found))
+
+    def origin(self, value: bytes) -> Origin:
+        """Return what a message says of its change; see `MessageFormat`."""
+        found = _parsed(value.decode())
+        return origin_of(found["payload"].get("source") or {}, found["schema"])
 
 
 def pairs(

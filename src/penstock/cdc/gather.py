@@ -17,8 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.cdc._exchanged import Origin, first_exchanged
 from penstock.cdc.in_files import InFile, Parts, write
-from penstock.cdc.messages import MessageFormat
+from penstock.cdc.messages import Changes, MessageFormat
 from penstock.changelog.row_kinds import ROW_KIND
 from penstock.errors import DecodeError, RowError
 from penstock.formats.base import RowFailure
@@ -139,7 +140,27 @@ class Reader:
         found = self.format.changes(*_messages(records), known.columns)
         _check(found.failures, records)
         rows = pa.Table.from_batches([found.rows]).append_column(ROW_KIND, found.kinds)
-        return LastRows(known.keys, known.columns).last_rows(rows)
+        last = LastRows(known.keys, known.columns).last_rows(rows)
+        self._check_exchange(found, known, records)
+        return last
+
+    def _check_exchange(self, found: Changes, known: Known, records: pa.Table) -> None:
+        """Raise RowError if messages of this task prove that rows exchanged their keys; see `_exchanged`."""
+        values = records.column("value")
+
+        def origin(row: int) -> Origin:
+            return self.format.origin(values[found.index[row].as_py()].as_py())
+
+        pair = first_exchanged(found.rows, found.kinds, known.keys, origin)
+        if pair is None:
+            return
+        new, end = (records.column("offset")[found.index[row].as_py()].as_py() for row in pair)
+        raise RowError(
+            f"Offset {end} has the end of the old row of a key, and offset {new} before it has the new row "
+            "of that key, from the same transaction. So rows have exchanged their primary keys, and the copy "
+            "would lose the new row. Nothing of this table was written. Leave the topic out of the pattern, "
+            "and keep its table by penstock.changelog.normalize and materialize, which keep such rows."
+        )
 
 
 def _check_keyed(partition: int, records: pa.Table) -> None:

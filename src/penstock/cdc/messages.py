@@ -16,6 +16,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from penstock.cdc._declared import DeclaredJson
+from penstock.cdc._exchanged import Origin
 from penstock.cdc._messages import Changes, Schemas, SourceTable
 from penstock.cdc._unavailable import PLACEHOLDER
 from penstock.cdc._with_avro import AvroMessages
@@ -69,6 +70,9 @@ class MessageFormat(Protocol):
         Raises:
             SchemaRegistryError: the registry cannot be reached.
         """
+
+    def origin(self, value: bytes) -> Origin:
+        """Return what a message that has rows says of its change. Parts that it does not say are unknown."""
 
 
 def message_format(

@@ -44,10 +44,11 @@ def value(
     after: Mapping[str, Any] | None,
     before: Mapping[str, Any] | None = None,
     op: str | None = None,
+    source: Mapping[str, Any] | None = None,
 ) -> bytes:
     """Return a message in JSON."""
     op = op or ("d" if after is None else "c" if before is None else "u")
-    payload = {"before": before, "after": after, "source": {"lsn": 7}, "op": op, "ts_ms": 1}
+    payload = {"before": before, "after": after, "source": source or {"lsn": 7}, "op": op, "ts_ms": 1}
     return json.dumps(
         {"schema": envelope(fields), "payload": payload}, separators=(",", ":"), ensure_ascii=False
     ).encode()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.cdc._exchanged import Origin
 from penstock.cdc.messages import Changes, Schemas, SourceTable
 from penstock.formats.base import RowFailure
 
@@ -41,6 +42,9 @@ class SmallFormat:
     def source(self, text: str) -> SourceTable:
         names = text.split()
         return SourceTable("shop.goods", schema_of(names), ("id",) if "id" in names else None)
+
+    def origin(self, _value: bytes) -> Origin:
+        return Origin()
 
     def changes(self, _keys: pa.Array, values: pa.Array, columns: pa.Schema) -> Changes:
         rows, kinds, index, failures = [], [], [], []

@@ -21,6 +21,17 @@ from tests.unit.cdc.debezium_messages import binary
 
 ID = {"name": "id", "type": "long"}
 NAME = {"name": "name", "type": ["null", "string"], "default": None}
+SOURCE = {
+    "type": "record",
+    "name": "Source",
+    "namespace": "io.debezium.connector.postgresql",
+    "fields": [
+        {"name": "db", "type": "string", "default": "shop"},
+        {"name": "txId", "type": ["null", "long"], "default": None},
+        {"name": "lsn", "type": ["null", "long"], "default": None},
+    ],
+}
+"""Of PostgreSQL; a part of its fields."""
 
 
 @pytest.fixture
@@ -52,15 +63,17 @@ def envelope(*fields: Any) -> dict[str, Any]:
             {"name": "before", "type": ["null", {"type": "record", "name": "Value", "fields": [*fields]}]},
             {"name": "after", "type": ["null", "Value"]},
             {"name": "op", "type": "string"},
+            {"name": "source", "type": SOURCE},
         ],
     }
 
 
-def message(registry: Registry, schema: Any, row: Any, before: Any = None) -> bytes:
+def message(registry: Registry, schema: Any, row: Any, before: Any = None, source: Any = None) -> bytes:
     schema_id = registry.register("t-value", schema)
     written = BytesIO()
     op = "d" if row is None else "c" if before is None else "u"
-    schemaless_writer(written, parse_schema(schema), {"before": before, "after": row, "op": op})
+    values = {"before": before, "after": row, "op": op, "source": source or {"txId": 1, "lsn": 7}}
+    schemaless_writer(written, parse_schema(schema), values)
     return b"\0" + schema_id.to_bytes(4, "big") + written.getvalue()
 
 
