@@ -408,7 +408,10 @@ class _WithoutCopy:
     def cursor(self) -> Any:
         inner = self._connection.cursor()
         return SimpleNamespace(
-            **{name: getattr(inner, name) for name in ("execute", "executemany", "fetchone", "close")},
+            **{
+                name: getattr(inner, name)
+                for name in ("execute", "executemany", "fetchone", "fetchall", "close")
+            },
             rowcount=-1,
         )
 

@@ -104,12 +104,15 @@ class PendingResponse:
             self._on_silence(waited_s, left_s)
 
     def add_done_callback(self, callback: Callable[[PendingResponse], None]) -> None:
-        """Call `callback(self)` when done: on the IO thread, or here and now if it is done already."""
+        """Call `callback(self)` when done: on the IO thread, or here and now if it is done already.
+
+        An error of the callback is logged in both cases. Which one comes is a matter of time.
+        """
         with self._lock:
             if not self._done.is_set():
                 self._callbacks.append(callback)
                 return
-        callback(self)
+        self._call(callback)
 
     def succeed(self, response: Any) -> None:
         """Complete with a response. For `KafkaConnections`; the first completion counts."""
@@ -132,7 +135,7 @@ class PendingResponse:
     def _call(self, callback: Callable[[PendingResponse], None]) -> None:
         try:
             callback(self)
-        except Exception:  # noqa: BLE001  # one caller's error must not end the IO thread that all share
+        except Exception:  # noqa: BLE001  # one caller's error must not end the IO thread that all share, nor the caller
             _log.exception("%s: a callback failed", self._what)
 
 
