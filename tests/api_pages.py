@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from enum import Enum
 from pathlib import Path
 from types import ModuleType, UnionType
-from typing import Any, Literal, TypeVar, Union, get_origin
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 FOLDER = Path(__file__).parents[1] / "docs" / "api"
 MODULES = {
@@ -36,6 +36,8 @@ MODULES = {
 """The public modules. Every other module is internal."""
 
 _MADE = "<!-- Made by `python -m tests.api_pages` (`make docs`): change the docstrings, not this. -->"
+_INSIDE = "\n\nInside:\n"
+"""What follows it in the docstring of a module is for those who change the module."""
 _SECTION = re.compile(r"(Args|Attributes|Returns|Yields|Raises):")
 OPAQUE = {
     "Control",  # what FakeKafka.control returns
@@ -141,6 +143,8 @@ def _shown(name: str, home: str) -> str:
         return public_classes().get(found, name)
     if isinstance(found, TypeVar):
         return "Self"
+    if isinstance(found, UnionType) and all(inspect.isclass(each) for each in get_args(found)):
+        return " | ".join(public_classes().get(each, each.__name__) for each in get_args(found))
     return _MODULE.sub("", str(found))
 
 
@@ -151,7 +155,12 @@ def internal_types(function: Callable[..., Any]) -> set[str]:
     known = types_of(function.__module__)
     names = {name for text in given if isinstance(text, str) for name in _NAME.findall(text)}
     found = {name: known[name] for name in names & set(known) - OPAQUE}
-    return {name for name, each in found.items() if inspect.isclass(each) and each not in public_classes()}
+    return {name for name, each in found.items() if any(map(_is_internal, get_args(each) or (each,)))}
+
+
+def _is_internal(found: Any) -> bool:
+    is_ours = inspect.isclass(found) and found.__module__.startswith("penstock.")
+    return is_ours and found not in public_classes()
 
 
 @functools.cache
@@ -201,7 +210,8 @@ def markdown(docstring: str) -> str:
 def page_of(name: str) -> str:
     """Return the page of a public module."""
     module = importlib.import_module(name)
-    parts = [f"# {name}", _MADE, markdown(_docstring(module)), ""]
+    for_users, _, _ = _docstring(module).partition(_INSIDE)
+    parts = [f"# {name}", _MADE, markdown(for_users), ""]
     for each in public_names(module):
         parts += _entry(name, each, getattr(module, each))
     return "\n\n".join(part for part in parts if part) + "\n"

@@ -22,7 +22,7 @@ _HEAD = """\
 
 All errors of penstock are classes of `penstock.errors`. The message of an error says more than this page: it
 names the topic, the offset and the option. [How to read it](source.md#when-a-query-or-a-job-fails) says where
-Spark's output has it. `except DataLossError` also catches the kinds of it, such as `OffsetOutOfRangeError`.
+Spark's output has it. `except DataLossError` also catches its kinds, such as `OffsetOutOfRangeError`.
 """
 
 

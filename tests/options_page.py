@@ -24,8 +24,8 @@ _HEAD = """\
 <!-- Made by `make docs`: change the declarations, not this. -->
 
 Set options with `.option(key, value)`, or in SQL as `OPTIONS` of a temporary view. Keys may be in any case.
-There are two dialects, and a reader or writer uses one of them (a few names are
-[the same in both](#beside-sparks-names)):
+There are two dialects, and a reader or writer uses one of them ([some names](#beside-sparks-names) are the
+same in both):
 
 - **Flink's**: the names of Flink's Kafka SQL connector, and penstock's own options in the same style. You
   need this dialect for what Spark's cannot say: bounded streams, group offsets, event time, limits in bytes.
@@ -34,10 +34,10 @@ There are two dialects, and a reader or writer uses one of them (a few names are
 
 These are errors before a record is read or written: a value that is not allowed, a required option that is
 missing, two options that exclude each other, and options of both dialects together. An option that Flink or
-Spark has and penstock does not support is an error too; penstock never ignores it. Errors of a stream come
-from `load()`, or when the query runs: `start()` returns before. Spark has then planned batch 0 in the
-checkpoint, with the starting point of that try. After you have corrected an option of the sink, the query
-goes on from there. To choose another starting point, take a new checkpoint.
+Spark has and penstock does not support is an error too; penstock never ignores it. An error of a stream
+comes from `load()`, or after `start()` has returned, when the query runs. In the second case Spark has
+already written the starting point of batch 0 into the checkpoint. Correct the option and start the query
+again: it begins at that point. To begin elsewhere, take a new checkpoint.
 
 Unknown keys:
 
@@ -50,8 +50,8 @@ Unknown keys:
 
 Words such as `exactly-once` or `read_committed` may be in any case, with `-` or `_`.
 
-A table can serve reads and writes, so a source ignores options of sinks, and a sink ignores options of
-sources.
+A source ignores options of sinks, and a sink ignores options of sources, because one table can serve reads
+and writes.
 """
 
 _SHARED = """\
@@ -79,7 +79,7 @@ Set every property of Kafka's Java clients as `properties.<name>` (Flink's diale
 - **translated**: penstock gives it to the connection layer or OpenSSL, under their name; the meaning is the
   same.
 - **honoured**: penstock reads it itself; the meaning is the same.
-- **no effect**: accepted without a meaning here; the text says why.
+- **no effect**: penstock accepts it and does nothing with it; the text says why.
 - **error**: refused, because ignoring it would change the result; the text says what to do.
 
 A default in brackets is Java's, if penstock's differs. Secrets appear in no message, log or `repr`.
@@ -205,7 +205,7 @@ def _property_text(declared: Property) -> str:
     values_of: dict[str, list[str]] = {}
     for value, instead in declared.unsupported_values.items():
         values_of.setdefault(instead, []).append(_code(value))
-    refused = (f" Not {', '.join(values)}: {instead}." for instead, values in values_of.items())
+    refused = (f" Refused: {', '.join(values)}; {instead}." for instead, values in values_of.items())
     return declared.doc + "".join(refused)
 
 

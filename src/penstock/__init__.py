@@ -3,6 +3,9 @@
 Public is what docs/api/README.md lists: this module, `cdc`, `changelog`, `devbroker`, `errors`, `flink`,
 `lineage`, `metrics`, `sql`, `targets` and `testing`. Every other module is internal, and may change in any
 version.
+
+Inside:
+
 `__init__.pyi` lists the names and the modules that have them.
 Invariant: `import penstock` is fast. A name loads its module, and PySpark if needed, when it is first used.
 

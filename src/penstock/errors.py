@@ -202,7 +202,7 @@ class ProduceError(ClientError):
 class TransactionError(ClientError):
     """The broker refuses a step of a transaction, and a retry would not help.
 
-    What to do: restart the query. What is not decided is aborted and written again.
+    What to do: restart the query. A batch that is not decided is aborted and written again.
     """
 
 
@@ -232,7 +232,7 @@ class DataLossError(PenstockError):
 class OffsetOutOfRangeError(DataLossError):
     """The broker does not have an offset that the query needs.
 
-    What to do: raise the topic's retention, so that this does not come again. Then allow the loss with
+    What to do: raise the topic's retention, so that this does not happen again. Then allow the loss with
     `scan.on-data-loss` (`failOnDataLoss`), or start with another position and a new checkpoint.
     """
 
@@ -264,7 +264,7 @@ class DecodeError(PenstockError):
     """The format cannot decode the key or value of a record.
 
     What to do: look at the record that the message names. Repair it at its source, or choose `skip` or
-    `dead-letter` with `scan.on-decode-error`, and restart the query: it goes on from where it stopped.
+    `dead-letter` with `scan.on-decode-error`, and restart the query: it continues where it stopped.
     """
 
 
@@ -291,7 +291,7 @@ class PrefixTakenError(ExactlyOnceError):
 
 
 class DecidedError(ExactlyOnceError):
-    """The batch is decided, which means written, but could not be finished. Do not write its rows again.
+    """The batch is decided, so it counts as written, but it is not finished. Do not write its rows again.
 
     The next start with the prefix, or `penstock transactions recover`, finishes it. The fact `is_decided` is
     True, or None if it is unknown whether the batch is decided. `__cause__` is the error that stopped it.
@@ -354,7 +354,7 @@ class NewQueryError(ExactlyOnceError):
 
 
 class QueryEndedError(ExactlyOnceError):
-    """The query may not write there: it has handed over its prefix or its table, or it is a shadow.
+    """The query may not write: it has handed over its prefix or its table, or it is a shadow.
 
     What to do: let the query write that has the prefix or the table now. Give a shadow its own prefix and
     topic.
@@ -370,10 +370,10 @@ class DecisionLogError(ExactlyOnceError):
 
 
 class RowError(PenstockError):
-    """A row breaks a rule.
+    """A row cannot become a Kafka record, does not fit the changelog, or cannot go into a table.
 
-    It cannot become a Kafka record, or it does not fit the changelog (a row goes that was never there, two
-    rows have one sort key), or a table cannot take it (a null in a key or in a NOT NULL column).
+    It does not fit the changelog if it deletes a row that was never there, or has the sort key of another
+    row. It cannot go into a table if it has a null in a key or in a NOT NULL column.
 
     What to do: the message names the rule. Correct the row, or the query that makes it.
     """

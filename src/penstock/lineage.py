@@ -103,12 +103,12 @@ class LineageListener(StreamingQueryListener):
             self._described[name] = QueryDescription(tuple(inputs), tuple(outputs))
 
     def follow(self, query: ContinuousQuery) -> None:
-        """Send the events of a continuous query, of which Spark tells no listener. Call it once for a query.
+        """Send the events of a continuous query, which Spark reports to no listener. Call it once.
 
             query = penstock.continuous(spark, source_options, None, sink_options, name="orders-copy")
             lineage.follow(query)
 
-        Describe its name before. A thread of its own reads the reports of the query until it ends.
+        Call `describe` with its name first. A thread of its own reads the reports of the query until it ends.
 
         Args:
             query: what `penstock.continuous` has returned.
@@ -134,13 +134,13 @@ class LineageListener(StreamingQueryListener):
         self._end(run.run_id, None if error is None else error_text(error, is_whole=self._whole_errors))
 
     def flush(self, timeout_s: float = 10.0) -> bool:
-        """Wait until the events of now are sent. Return whether they are."""
+        """Wait until all events up to now are sent. Return whether they are."""
         return self._outbox.flush(timeout_s)
 
     def close(self, timeout_s: float = _CLOSE_TIMEOUT_S) -> None:
-        """Send what waits, and end the thread. Raise nothing. End the queries first.
+        """Send the waiting events, and end the thread. Raise nothing. End the queries first.
 
-        For the end of a query that Spark has not told yet, it waits 2 seconds.
+        It waits 2 seconds for the end of a query that Spark has not reported yet.
 
         Args:
             timeout_s: for all of it, in seconds. The log says how many events are dropped after it.

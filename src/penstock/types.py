@@ -14,7 +14,12 @@ ROW_KIND = "row_kind"
 
 
 class TopicPartition(NamedTuple):
-    """A Kafka partition of a topic. In texts it is never called only "partition"."""
+    """A topic partition: one Kafka partition of one topic.
+
+    Attributes:
+        topic: the name of the topic.
+        partition: the number of the partition, from 0.
+    """
 
     topic: str
     partition: int

@@ -200,6 +200,20 @@ def test_the_pages_say_what_the_code_has() -> None:
     assert written == api_pages.pages(), "run make docs"
 
 
+def test_no_signature_names_a_class_of_an_internal_module() -> None:
+    found = {
+        (page, each)
+        for page, text in api_pages.pages().items()
+        for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+        for each in re.findall(r"\bpenstock(?:\.\w+)+", block)
+    }
+    assert found == set()
+
+
+def test_the_pages_leave_out_what_is_for_those_who_change_a_module() -> None:
+    assert [page for page, text in api_pages.pages().items() if ".py " in text or "Inside:" in text] == []
+
+
 def test_every_public_module_is_listed_and_can_be_reached_from_the_root() -> None:
     for name in api_pages.MODULES:
         found: object = penstock

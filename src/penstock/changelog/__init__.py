@@ -1,10 +1,14 @@
 """Operators over changelogs: tables that change, as rows with the column `row_kind` (+I, -U, +U, -D).
 
+`ROW_KIND` is the name of the column. docs/changelogs.md names the guides.
+
+Inside:
+
     row_kinds.py    the four kinds
     operators/      pure functions of a batch and the rows that they kept before. They know no Spark
 
-`ROW_KIND` is the name of the column. Invariant: the functions for DataFrames, such as `normalize`, are in
-`penstock.spark`, and load when they are first used. docs/changelogs.md names the guides.
+Invariant: the functions for DataFrames, such as `normalize`, are in `penstock.spark`, and load when they are
+first used.
 """
 
 from penstock._lazy import names_of_stub

@@ -1,4 +1,4 @@
-"""A real Apache Kafka as a child process, for the quickstart and the tests. See docs/ARCHITECTURE.md."""
+"""A real Apache Kafka as a child process, for the quickstart and the tests. docs/testing.md is the guide."""
 
 from penstock.devbroker.cluster import DevCluster
 

@@ -59,7 +59,7 @@ class DevCluster:
         listeners: Further listeners, name to security protocol (`{"SASL": "SASL_PLAINTEXT"}`); their
             settings are properties (`listener.name.sasl...`). See `bootstrap_servers_of`.
         data_dir: Folder for data and logs; it stays at the end, and is used again when it holds a cluster.
-            None: a temporary folder, removed at the end.
+            Without it a temporary folder is used, and removed at the end.
         port: Of the client listener of node 1; None: a free one.
         progress: Called with a message before a long step (fetching the jars).
         start_timeout_s: How long brokers may take until they answer.

@@ -52,7 +52,7 @@ class SimpleStringSchema(ColumnSerializationSchema):
     """Write a string column as text; in `set_value_only_deserializer` read values as text.
 
     Args:
-        charset: one of CHARSETS.
+        charset: UTF-8, US-ASCII, ISO-8859-1, UTF-16, UTF-16BE, UTF-16LE or UTF-32.
         column: the column. Default: the only column, or the column named `key` or `value` of several.
     """
 

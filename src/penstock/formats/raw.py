@@ -43,8 +43,8 @@ ENDIANNESS = format_option(
 LINE_DELIMITER = format_option(
     "raw.line-delimiter",
     VERBATIM,
-    "Splits a value into a row for each part. At the end of a value it begins no new row. Written after "
-    "each row. (Ours.)",
+    "A read splits a value at this text into several rows. The text at the end of a value begins no new row. "
+    "A write puts it after each row. (Ours.)",
     default_text="not set",
 )
 _OPTIONS = (CHARSET, ENDIANNESS, LINE_DELIMITER)

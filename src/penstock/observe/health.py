@@ -40,15 +40,15 @@ _POSITIONS_MIN = 2
 
 @dataclass(frozen=True, slots=True)
 class HealthRules:
-    """When a word applies.
+    """When each word of the health applies.
 
     Attributes:
         stalled_after_ms: how long a reader may leave readable records unread without moving.
         blocked_after_ms: how long a transaction may be open.
         behind_looks: at how many positions in a row the lag must not have shrunk. Only the first look at
             each position counts. One position less is enough if the lag has grown by a half.
-        behind_after_ms: how old the next unread record must be in the last of them. If its age is unknown,
-            how long they must span.
+        behind_after_ms: how old the next unread record must be at the last of these positions. If its age is
+            unknown, how much time must be between the first and the last of them.
         reads_committed: whether the reader has `isolation.level` `read_committed`.
     """
 

@@ -120,8 +120,8 @@ BOUNDED_SPECIFIC_OFFSETS = _source(
     "scan.bounded.specific-offsets",
     ValueType("offsets", offsets.FLINK_OFFSETS_FORM, str),
     "Required with `scan.bounded.mode` = `specific-offsets`, refused otherwise. The record at the offset is "
-    "not read any more. A topic partition that is not named ends at the committed offset if "
-    "`properties.group.id` is set and the group has one; otherwise it is not read.",
+    "not read. A topic partition that is not named ends at the committed offset if `properties.group.id` is "
+    "set and the group has one; otherwise it is not read.",
 )
 BOUNDED_TIMESTAMP = _source(
     "scan.bounded.timestamp-millis",
@@ -187,9 +187,9 @@ TRIGGER = _shared_source(
 RECORD_FILTER = _shared_source(
     "scan.filter",
     RECORD_FILTER_TYPE,
-    "Read only the records that satisfy these conditions. What `topic`, `partition`, `offset` and the lower "
-    "bound of `timestamp` rule out is not fetched. Other records are left out before they become rows. Batch "
-    "reads only. See [the source](source.md#skip-records-in-a-batch-read). (Ours.)",
+    "Read only the records that satisfy these conditions. Records that `topic`, `partition`, `offset` or the "
+    "lower bound of `timestamp` excludes are not fetched. Other records are left out before they become "
+    "rows. Batch reads only. See [the source](source.md#skip-records-in-a-batch-read). (Ours.)",
 )
 ON_DATA_LOSS = _source(
     "scan.on-data-loss",
@@ -209,8 +209,8 @@ COMMIT_OFFSETS = _shared_source(
     "commit.offsets.on.checkpoint",
     BOOLEAN,
     "Streams: commit the position to the consumer group `group.id` after Spark's checkpoint holds the batch. "
-    "Use it for lag monitoring and for `group-offsets`. A commit that fails is logged. It stops the query "
-    "only if a continuous query has the group. `properties.commit.offsets.on.checkpoint` means the same.",
+    "Use it for lag monitoring and for `group-offsets`. A failed commit is logged. It stops the query only "
+    "if a continuous query has the group. `properties.commit.offsets.on.checkpoint` means the same.",
     default_text="true with a group id",
 )
 CLIENT_ID_PREFIX = _source(
@@ -293,11 +293,12 @@ PARTITIONER = _shared_sink(
     ValueType(
         "word or name", "default, fixed, round-robin, or the dotted name of a Python class or function", str
     ),
-    "`default`: Java's hash of the key; rows without a key fill one topic partition after another, a full "
-    "batch each. `fixed`: all rows of a task go to one topic partition. `round-robin`: rows go to all in "
-    "turn; for rows without keys. A name: a subclass of `penstock.flink.KafkaPartitioner`, or a function "
-    "`(key, value, topic, partitions) -> partition`; `penstock.KafkaRecordSerializationSchema.builder()` "
-    "sets objects. Only `default` allows a column `partition`.",
+    "`default`: Java's hash of the key. Rows without a key go to one topic partition until a record batch is "
+    "full, then to the next. `fixed`: all rows of a task go to one topic partition. `round-robin`: rows go "
+    "to all topic partitions in turn; use it for rows without keys. A name: a subclass of "
+    "`penstock.flink.KafkaPartitioner`, or a function `(key, value, topic, partitions) -> partition`. "
+    "`penstock.KafkaRecordSerializationSchema.builder()` takes an object. Only `default` allows a column "
+    "`partition`.",
     default=DEFAULT_PARTITIONER,
 )
 WRITE_ID = _shared_sink(
@@ -310,8 +311,9 @@ WRITE_ID = _shared_sink(
 QUERY_ID = _shared_sink(
     "sink.query-id",
     ValueType("text", "up to 100 of A-Z a-z 0-9 . _ -", parse_text),
-    "The query whose micro-batch this batch write carries out; needs `sink.batch-id`. `penstock.write_batch` "
-    "sets both in `foreachBatch`. `exactly-once` writes each batch of a query once. (Ours.)",
+    "The id of the query to which the micro-batch belongs that this batch write writes. It needs "
+    "`sink.batch-id`. `penstock.write_batch` sets both in `foreachBatch`. `exactly-once` writes each batch "
+    "of a query once. (Ours.)",
 )
 BATCH_ID = _shared_sink(
     "sink.batch-id",
@@ -344,9 +346,9 @@ FLUSH_ON_CHECKPOINT = _shared_sink(
 BUFFER_FLUSH_MAX_ROWS = _sink(
     "sink.buffer-flush.max-rows",
     integer(0),
-    "Upsert tables: a task keeps so many rows back, and writes only the last one of each key. It writes what "
-    "it has at the end of its micro-batch. 0 turns it off. Needs `sink.buffer-flush.interval`, as in Flink. "
-    "Cannot be set with `sink.delivery-guarantee` = `exactly-once`.",
+    "Upsert tables: a task collects this many rows, and then writes only the last row of each key. It writes "
+    "the rest at the end of its micro-batch. 0 turns it off. Needs `sink.buffer-flush.interval`, as in "
+    "Flink. Cannot be set with `sink.delivery-guarantee` = `exactly-once`.",
     default=UpsertSpec.flush_max_rows,
 )
 BUFFER_FLUSH_INTERVAL = _sink(

@@ -72,7 +72,8 @@ PRIMARY_KEY = Option(
 KEY_FIELDS_PREFIX = _both(
     "key.fields-prefix",
     TEXT,
-    "The text that names of key columns begin with in the table but not in the key; needs `EXCEPT_KEY`.",
+    "The names of key columns begin with this text in the table, and lack it in the key. It needs "
+    "`value.fields-include` = `EXCEPT_KEY`.",
 )
 VALUE_FIELDS_INCLUDE = _both(
     "value.fields-include",

@@ -71,23 +71,24 @@ def normalize(  # noqa: PLR0913 - each is a keyword of its own
 
     Args:
         df: the rows. Its column `row_kind` says what each row is; without it every row is an upsert. A -U
-            with its +U says nothing, because the operator knows the old row. A -U alone deletes its key: the
-            update has changed the key.
+            before its +U is ignored, because the operator knows the old row. A -U without a +U deletes its
+            key, because the update has changed the key.
         keys: the primary key.
         order_by: columns that say which of two rows of a key is newer, such as the offset of the record.
         state: the folder of the operator, as a path or URI that all executors reach. Each operator of each
             query needs its own, or a `name`. A streaming DataFrame needs it.
-        name: of the operator, such as "orders". Its state is then the folder `name` in `state`, so all
-            operators of a query can have the same `state`. It stays as long as the checkpoint.
+        name: the name of the operator, such as "orders". Its state is then the folder `name` in `state`, so
+            all operators of a query can have the same `state`. Keep the name as long as the checkpoint.
         partitions: number of partitions of the state, fixed at the first start; by default
             `spark.sql.shuffle.partitions`, or as many as cores if Spark runs on one machine and it is not
             set.
-        ttl: forget a key for which no newer row has come for so long. Its next row becomes +I.
-        deleted_ttl: forget a deleted key after so long. Then a late row from before the delete becomes
+        ttl: forget a key for which no newer row has come for this time. Its next row becomes +I.
+        deleted_ttl: forget a deleted key after this time. Then a late row from before the delete becomes
             +I. By default deleted keys are remembered as long as others.
         collapse: emit at most one change of each key in a batch.
-        source: a column such as the topic partition, because offsets of two of them cannot be compared. Two
-            values of it in rows of one key make the query fail. It does not count when rows are compared.
+        source: a column that says where a row comes from, such as the topic partition. Offsets of two topic
+            partitions cannot be compared, so two values of it in rows of one key make the query fail. It
+            does not count when rows are compared.
         emit_equal: emit a newer row that is equal to the one before as -U and +U. Operators behind it that
             have a `ttl` then do not forget the row.
 
@@ -138,10 +139,10 @@ def deduplicate(  # noqa: PLR0913 - each is a keyword of its own
         order_by: columns that say which row of a key is first. Null is before all values.
         keep: which row stays.
         state: the folder of the operator, as for `normalize`.
-        name: of the operator, as for `normalize`.
+        name: the name of the operator, as for `normalize`.
         partitions: number of partitions of the state, as for `normalize`.
-        ttl: forget a key that was not emitted for so long. Its next row becomes +I.
-        collapse: emit at most one change of each key in a batch. A batch never gives more.
+        ttl: forget a key that was not emitted for this time. Its next row becomes +I.
+        collapse: changes nothing, because a batch gives at most one change of each key anyway.
 
     Returns:
         The columns of `df`, with `row_kind` as the last one.
@@ -194,10 +195,10 @@ def top_n(  # noqa: PLR0913 - each is a keyword of its own
         order_by: columns, each as `name`, `name asc` or `name desc`. Null is the lowest value.
         rank: the name of a new BIGINT column with the rank of a row in its group, from 1.
         state: the folder of the operator, as for `normalize`.
-        name: of the operator, as for `normalize`.
+        name: the name of the operator, as for `normalize`.
         partitions: number of partitions of the state, as for `normalize`.
-        ttl: forget a group that got no rows for so long. A row of it that goes later does nothing.
-        collapse: emit no row as -D and +I in one batch. A batch never does.
+        ttl: forget a group that got no rows for this time. A row of it that goes later does nothing.
+        collapse: changes nothing, because no batch gives a row both as -D and as +I.
 
     Returns:
         The columns of `df`, that of `rank`, and `row_kind` as the last one.
@@ -255,11 +256,12 @@ def aggregate(
             `first_arrived(x order by y)` and `last_arrived(x order by y)`. Sums of integers are BIGINT,
             averages DOUBLE. Null values do not count.
         state: the folder of the operator, as for `normalize`.
-        name: of the operator, as for `normalize`.
+        name: the name of the operator, as for `normalize`.
         partitions: number of partitions of the state, as for `normalize`.
-        ttl: forget a group that got no rows for so long. Its next row becomes +I, and a row of it that goes
+        ttl: forget a group that got no rows for this time. Its next row becomes +I, and a row of it that goes
             does nothing. Each group of a batch gives -U and +U, also if they are equal.
-        collapse: emit at most one change of each group in a batch. A batch never gives more.
+        collapse: leave out -U with an equal +U, which only `ttl` makes. It changes nothing else, because a
+            batch gives at most one change of each group anyway.
 
     Returns:
         The keys, the aggregates, and `row_kind`.
@@ -308,10 +310,10 @@ def join(  # noqa: PLR0913 - each is a keyword of its own
             mapping has the left name and the right name of each, and the output has all columns.
         how: "inner", "left", "right", "full", or "semi" and "anti": left rows with and without a partner.
         state: the folder of the operator, as for `normalize`.
-        name: of the operator, as for `normalize`.
+        name: the name of the operator, as for `normalize`.
         partitions: number of partitions of the state, as for `normalize`.
-        ttl: forget a row that was not written for so long; or a pair of the times for the left and the right
-            side. Nothing is said of its pairs. If it goes later, its pairs with rows that are known go.
+        ttl: forget a row that was not written for this time; or a pair of times, for the left and the right
+            side. A forgotten row emits nothing. If it goes later, its pairs with rows that are known go.
         collapse: emit no row as -D and +I in one batch. Without it a row that finds its first partner may
             do so, if the output has no column of the partner that is not null.
 
@@ -367,7 +369,7 @@ def temporal_join(  # noqa: PLR0913 - each is a keyword of its own
         delay: how late rows and versions may come, such as "5 s" or "0 s".
         how: "left" emits rows without a version too.
         state: the folder of the operator, as for `normalize`.
-        name: of the operator, as for `normalize`.
+        name: the name of the operator, as for `normalize`.
         partitions: number of partitions of the state, as for `normalize`.
         collapse: changes nothing, because each row comes out once, as +I.
 

@@ -73,14 +73,14 @@ def replicate(  # noqa: PLR0913 - each is a keyword of its own
         state: a folder that the driver reaches, as a path or URI. It belongs to the checkpoint.
         keys: the primary key of tables whose records have none, by topic.
         evolve: what happens if the columns of the source change: `exception`, `ignore` or `lenient`.
-        on_table_error: `stop` ends the query if a table fails; `leave-out` goes on without the table, and
+        on_table_error: `stop` ends the query if a table fails; `leave-out` continues without the table, and
             logs an error that names it.
         threads: how many tables are changed at a time.
         query_id: of the query, which changes only with the checkpoint. Only Spark Connect needs it.
         staging: a folder that the driver and all executors reach, a path or a URI as of a state. Executors
-            write the rows of large batches there, and the files of Delta, Iceberg and Parquet tables. They
-            need the extras of the first two then. A MERGE of Spark reads the rows there. None if the driver
-            gets all rows.
+            write the rows of large batches there, and the files of Delta, Iceberg and Parquet tables. For
+            Delta and Iceberg they then need the extra, too. A MERGE of Spark reads the rows there. None if
+            the driver gets all rows.
         unavailable_value: the connector's `unavailable.value.placeholder`. A message with it ends in an error
             that names the column, because penstock does not know the value.
         columns: for messages without schemas, the columns of the tables as text such as

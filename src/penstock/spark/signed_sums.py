@@ -67,7 +67,7 @@ def signed_sums(
 
     Returns:
         The keys, the aggregates, `version`, and `row_kind`. The row of a -D has no sums, and counts of 0.
-        Of a batch DataFrame: a +I for each group that has rows. The query fails if a sum does not fit into
+        A batch DataFrame gives a +I for each group that has rows. The query fails if a sum does not fit into
         its type, if a row goes that was not there, or if `row_kind` is something else.
 
     Raises:

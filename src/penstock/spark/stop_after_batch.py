@@ -39,8 +39,8 @@ def stop_after_batch(query: Any, timeout_ms: int | None = None) -> bool:
     Every batch of the checkpoint is then complete, in the target and in Spark's commit log. So the next start
     repeats no batch, and the query may be changed before it (docs/change-a-job.md). It works with every
     source and sink, and every trigger but `continuous`. A batch that an earlier run left unfinished is
-    finished first. If a batch was cut off all the same, by other means or at the moment in which it began, a
-    warning says so: the next start repeats it.
+    finished first. A batch may still be cut off, by something else or at the moment in which it begins. A
+    warning then says so, and the next start repeats the batch.
 
     Args:
         query: a running StreamingQuery of Spark classic.

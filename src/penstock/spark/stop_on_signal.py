@@ -34,7 +34,7 @@ def stop_on_signal(*queries: Any, timeout_ms: int = 60_000) -> Iterator[None]:
 
     Args:
         queries: running queries of Spark classic.
-        timeout_ms: after so long the queries are stopped at once, and the log says so. It should be shorter
+        timeout_ms: after this time the queries are stopped at once, and the log says so. It should be shorter
             than the time that a supervisor waits before SIGKILL.
     """
     ending = _StopHandler(queries, timeout_ms)

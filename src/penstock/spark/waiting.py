@@ -75,7 +75,7 @@ def over(  # noqa: PLR0913 - each is a keyword of its own
         order_by: columns that order rows of one time, such as the offset of the record. Never null. After
             them the values decide.
         state: the folder of the operator, as for `normalize`.
-        name: of the operator, as for `normalize`.
+        name: the name of the operator, as for `normalize`.
         partitions: number of partitions of the state, as for `normalize`.
 
     Returns:
@@ -143,7 +143,7 @@ def sessions(  # noqa: PLR0913 - each is a keyword of its own
         delay: how late rows may come, such as "5 s" or "0 s".
         names: of the new columns.
         state: the folder of the operator, as for `normalize`.
-        name: of the operator, as for `normalize`.
+        name: the name of the operator, as for `normalize`.
         partitions: number of partitions of the state, as for `normalize`.
 
     Returns:
@@ -202,7 +202,7 @@ def sort_by_time(
         order_by: columns that order rows of one time, each as `name`, `name asc` or `name desc`. Null is the
             lowest value. After them the values decide.
         state: the folder of the operator, as for `normalize`.
-        name: of the operator, as for `normalize`.
+        name: the name of the operator, as for `normalize`.
         partitions: number of partitions of the state, as for `normalize`. One of them has all rows.
 
     Returns:

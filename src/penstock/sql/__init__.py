@@ -1,7 +1,11 @@
 """Flink's SQL on Spark: statements, queries, sessions.
 
-Runs on the driver. Invariant: `language` and `query` know neither Spark nor Kafka. A statement that penstock
-does not serve is refused by name, with its line and column, before any query starts. Needs the extra `sql`.
+Needs the extra `sql`. A statement that penstock does not serve is refused by name, with its line and column,
+before any query starts.
+
+Inside:
+
+Runs on the driver. Invariant: `language` knows neither Spark nor Kafka.
 """
 
 from __future__ import annotations

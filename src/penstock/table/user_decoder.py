@@ -18,14 +18,25 @@ import pyarrow as pa
 
 
 class ConsumerRecord(NamedTuple):
-    """A record as Kafka's clients give it. `timestamp` is in milliseconds; see `timestamp_type`."""
+    """A record as Kafka's clients give it.
+
+    Attributes:
+        topic: the name of the topic.
+        partition: the number of the topic partition.
+        offset: of the record.
+        timestamp: milliseconds since 1970.
+        timestamp_type: 0 if the producer gave the timestamp, 1 if the broker did, -1 if there is none.
+        key: the bytes; None if the record has no key.
+        value: the bytes; None for a tombstone.
+        headers: names and values.
+        leader_epoch: of the record batch; None if it is unknown.
+    """
 
     topic: str
     partition: int
     offset: int
     timestamp: int
     timestamp_type: int
-    """0 the producer's time, 1 the broker's, -1 none."""
     key: bytes | None
     value: bytes | None
     headers: Sequence[tuple[str, bytes | None]]

@@ -1,5 +1,9 @@
 """Tables outside of Kafka that are kept equal to a changelog: each batch is applied once, as a whole.
 
+`penstock.changelog.materialize` is the function for DataFrames. docs/materialize.md is the guide.
+
+Inside:
+
     batch.py     the last row of each key of a batch, and a digest of the batch
     marker.py    what a target remembers of the last batch, and what that means for the next one
     sql.py       a table of PostgreSQL or SQLite
@@ -14,8 +18,7 @@
 
 Runs on the driver; only the last row of each key is chosen on executors, and `staging`
 lets them write files. Knows neither Kafka nor Spark.
-Invariant: a target changes its rows and its marker in one step. `penstock.changelog.materialize` is the
-function for DataFrames.
+Invariant: a target changes its rows and its marker in one step.
 """
 
 from penstock.targets.delta import DeltaTable

@@ -106,7 +106,7 @@ class DeltaTable:
         """Check before a query starts that penstock made the table, and the columns and keys if it has rows.
 
         Raises:
-            MaterializeError: it has others, or penstock has not made it.
+            MaterializeError: it has other columns or keys, or penstock has not made it.
         """
         if not deltalake().DeltaTable.is_deltatable(self.uri, self._options):
             return

@@ -37,8 +37,8 @@ class HistoryTable:
         time: the column of the changelog with the time of a change: a time, a date or an integer. It has to
             differ between the changes of a key.
         valid_from: the name of the column with the time at which a version begins.
-        valid_to: of the column with the time at which it ends; null if it is current.
-        is_current: of the column that says whether it is.
+        valid_to: the name of the column with the time at which it ends; null if it is current.
+        is_current: the name of the column that says whether a version is current.
     """
 
     table: DeltaTable | IcebergTable | SqlTable
@@ -59,7 +59,7 @@ class HistoryTable:
 
         Raises:
             OptionError: the table is not one that can keep a history.
-            SchemaError: a column of the changelog is missing or has a name or type that does not serve.
+            SchemaError: a column of the changelog is missing, or has a name or type that is not allowed.
         """
         _check_kept(self.table)
         _check_names(columns, (self.valid_from, self.valid_to, self.is_current))
@@ -82,7 +82,7 @@ class HistoryTable:
         """Check before a query starts that the table has the columns of this history, if it exists.
 
         Raises:
-            MaterializeError: it has others.
+            MaterializeError: it has other columns.
         """
         self.table.check_existing(*self._shape(columns, keys))
 
@@ -130,8 +130,8 @@ class ChangeLogTable:
     Attributes:
         table: keeps the rows: a `DeltaTable`, an `IcebergTable` or an `SqlTable`.
         batch: the name of the column with the number of the batch.
-        number: of the column with the number of the change in the batch. The changes of a key are in the
-            order of both.
+        number: the name of the column with the number of the change in the batch. The changes of a key are
+            in the order of both.
     """
 
     table: DeltaTable | IcebergTable | SqlTable
@@ -150,7 +150,7 @@ class ChangeLogTable:
 
         Raises:
             OptionError: the table is not one that can keep a log of changes.
-            SchemaError: a column has a name or type that does not serve.
+            SchemaError: a column has a name or type that is not allowed.
         """
         _check_kept(self.table)
         _check_names(columns, (ROW_KIND, self.batch, self.number))
@@ -160,7 +160,7 @@ class ChangeLogTable:
         """Check before a query starts that the table has the columns of this log, if it exists.
 
         Raises:
-            MaterializeError: it has others.
+            MaterializeError: it has other columns.
         """
         self.table.check_existing(*self._shape(columns))
 

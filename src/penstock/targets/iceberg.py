@@ -99,7 +99,7 @@ class IcebergTable:
         """Check before a query starts that the table has exactly these columns and keys, if it exists.
 
         Raises:
-            MaterializeError: it has others, or penstock has not made it.
+            MaterializeError: it has other columns or keys, or penstock has not made it.
         """
         with library("catalog").load_catalog(self.catalog, **(self.properties or {})) as catalog:
             if catalog.table_exists(self.identifier):

@@ -100,7 +100,7 @@ class ParquetTable:
         """Check before a query starts that the table has these columns and keys, if it has rows.
 
         Raises:
-            MaterializeError: it has others, or its newest version is damaged.
+            MaterializeError: it has other columns or keys, or its newest version is damaged.
         """
         newest = self.newest()
         if newest is not None and not _is_empty(open_files(self.folder), newest):

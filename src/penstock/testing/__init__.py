@@ -1,5 +1,9 @@
 """What tests of jobs with penstock need: a fake Kafka, the development broker, waiting, an independent judge.
 
+docs/testing.md is the guide.
+
+Inside:
+
 Runs in tests only. No other room of penstock imports it. A name loads its module when it is first used,
 because pytest loads the plugin (`plugin.py`) in every run.
 """

@@ -65,7 +65,16 @@ def committed_records(
 def committed_values(
     brokers: HasAddress | str, topic: str, *, timeout_s: float = PATIENCE_S
 ) -> list[bytes | None]:
-    """Return the values of `committed_records`, in the same order."""
+    """Return the values of all records that read_committed shows, partition by partition in order.
+
+    Args:
+        brokers: a cluster, or its addresses.
+        topic: which one.
+        timeout_s: how long to wait without progress.
+
+    Raises:
+        AssertionError: the end was not reached, for example because a transaction stays open.
+    """
     return [record.value for record in committed_records(brokers, topic, timeout_s=timeout_s)]
 
 

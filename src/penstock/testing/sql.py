@@ -75,8 +75,8 @@ def run_sql(
 
     Each topic of its tables gets a name that no other test has. The tables are read from their first records
     to the ends of now. The addresses of brokers, logins, checkpoints and transactional id prefixes of the
-    script do not count. What else a script names of its cluster is refused, unless `options` replace it: the
-    `url` of a jdbc table, the `path` of files, the URL of a schema registry.
+    script are not used. Other addresses are refused, unless `options` replace them: the `url` of a jdbc
+    table, the `path` of files, the URL of a schema registry.
 
     Args:
         spark: a SparkSession.

@@ -32,9 +32,9 @@ def assert_table_equals(table: Any, expected: Iterable[Any]) -> None:
     """Assert that a table has exactly the expected rows, each as often as it is expected, in any order.
 
     Args:
-        table: a DataFrame of Spark, or a list of rows. A row is a dict, a tuple, a list or a `Row`. Of a
-            stream, the table is what it gives until all records of its sources are read, and what its
-            changes leave, if it has a column `row_kind`.
+        table: a DataFrame of Spark, or a list of rows. A row is a dict, a tuple, a list or a `Row`. A stream
+            runs until all records of its sources are read. If it has a column `row_kind`, the table is what
+            its changes leave.
         expected: rows as dicts, which are compared by the names of their columns; or as tuples or lists.
             A nested struct is a dict, too, or a tuple. True is not 1, NULL equals NULL, NaN equals NaN, and
             1.0 equals 1 and Decimal("1.00"). Times are compared as Spark gives them to Python: a `datetime`

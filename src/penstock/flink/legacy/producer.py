@@ -82,7 +82,7 @@ class FlinkKafkaProducer(BaseProducer):
             )
 
     def set_flush_on_checkpoint(self, flush_on_checkpoint: bool) -> FlinkKafkaProducer:
-        """Accept true, which is always so from Kafka 0.11 on.
+        """Accept true: producers for Kafka 0.11 and newer always flush.
 
         Raises:
             UnsupportedOptionError: it is false. Java's class does not have this method at all.

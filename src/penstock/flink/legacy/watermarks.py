@@ -70,7 +70,7 @@ class WatermarkStrategy:
         disorder_ms: how much the event times of one topic partition may go back; None: no watermark.
         assigner: finds the event time; None: the timestamp of the Kafka record.
         idle_ms: how long a topic partition without new records holds back the others; None: for ever.
-        drift_ms: how far a topic partition may be ahead of the slowest one; None: DRIFT_MS.
+        drift_ms: how far a topic partition may be ahead of the slowest one; None: 1 minute.
     """
 
     disorder_ms: int | None = 0
@@ -159,7 +159,7 @@ class WatermarkStrategy:
 
 
 class AssignerWithPeriodicWatermarks(TimestampAssigner):
-    """The older assigner. Subclass one of its two subclasses, which Spark can do."""
+    """The older assigner. Subclass AscendingTimestampExtractor or BoundedOutOfOrdernessTimestampExtractor."""
 
     def get_current_watermark(self) -> Any:
         """Return nothing: Spark makes its watermark itself."""
@@ -192,7 +192,7 @@ class BoundedOutOfOrdernessTimestampExtractor(AssignerWithPeriodicWatermarks):
 
 
 class AssignerWithPunctuatedWatermarks(TimestampAssigner):
-    """The older assigner whose watermarks come from elements. Spark cannot do it; see `strategy_of`."""
+    """The older assigner whose watermarks come from elements. A consumer refuses it: Spark cannot do this."""
 
 
 def strategy_of(given: Any) -> WatermarkStrategy:

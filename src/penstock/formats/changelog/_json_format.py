@@ -70,7 +70,7 @@ class JsonChangelogFormat(ABC):
 
 _IGNORE_DOC = (
     "Instead of an error, a field that cannot be converted is null, and a message that is not valid or whose "
-    "operation is unknown gives no row. A message that the table was truncated is still an error."
+    "operation is unknown gives no row. A message which says that the table was truncated is still an error."
 )
 
 

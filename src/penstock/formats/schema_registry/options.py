@@ -50,7 +50,8 @@ class RegistryOptions:
         )
         self.auto_register = flag_option(
             f"{name}.auto.register.schemas",
-            "Registers the schema to write if need be; otherwise it has to be registered already.",
+            "Registers the schema to write if the registry does not have it. With `false` it has to be "
+            "registered already.",
             default=True,
         )
         self.truststore = text("ssl.truststore.location", f"File of the authorities to trust, {_STORE}.")
@@ -99,7 +100,7 @@ class RegistryOptions:
         self.expiry_buffer = format_option(
             f"{bearer}cache.expiry.buffer.seconds",
             integer(0, 86_400),
-            "A token is renewed so long before its end, but not within the first half of its lifetime.",
+            "A token is renewed this long before its end, but not within the first half of its lifetime.",
             default=300,
         )
 

@@ -48,12 +48,12 @@ class Output:
 
     Attributes:
         namespace: of the cluster, `kafka://host:port`.
-        topics: that are written.
+        topics: the topics that are written.
 
     Args:
         options: those of the sink.
         schema: the `schema` of the DataFrame that is written; None: the events have no schema.
-        topics: of a sink whose rows name their topics.
+        topics: the topics, if the rows name them.
 
     Raises:
         OptionError: the options are not those of a write.

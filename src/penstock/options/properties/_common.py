@@ -18,7 +18,7 @@ from penstock.options.properties._declare import (
 from penstock.options.values import BOOLEAN, WORDS, ValueType, choice, integer, unique
 
 _every = Declare(ClientRole.COMMON)
-_METRICS = "Java's reporters do not run here, and penstock has metrics.http.port instead."
+_METRICS = "Java's reporters do not run here. Use `metrics.http.port` instead."
 
 _SERVER = re.compile(r"(?:[0-9a-zA-Z%._-]*://)?(\[[0-9a-fA-F:.%]+\]|[0-9a-zA-Z._-]+):([0-9]{1,5})")
 
@@ -132,7 +132,7 @@ COMMON_PROPERTIES: tuple[Property, ...] = (
         "metadata.recovery.strategy",
         "If no known broker answers, penstock always asks the bootstrap servers again.",
         choice("rebootstrap", "none"),
-        unsupported_values={"none": "penstock always asks the bootstrap servers again: leave it out"},
+        unsupported_values={"none": "leave it out"},
     ),
     _every.no_effect(
         "metadata.recovery.rebootstrap.trigger.ms", "See `metadata.recovery.strategy`.", MILLISECONDS

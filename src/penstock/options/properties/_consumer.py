@@ -41,7 +41,8 @@ CONSUMER_PROPERTIES: tuple[Property, ...] = (
     _reading.ours("fetch.max.bytes", "The largest number of bytes in one answer.", BYTES, default=52_428_800),
     _reading.no_effect(
         "fetch.min.bytes",
-        "The records of a split are in the log already: waiting for more bytes would only delay it.",
+        "The records of a split are in the log already, so that waiting for more bytes would only delay the "
+        "read.",
         BYTES,
     ),
     _reading.ours(
@@ -87,9 +88,7 @@ CONSUMER_PROPERTIES: tuple[Property, ...] = (
         BOOLEAN,
         default=False,
         java_default="true",
-        unsupported_values={
-            "true": "create the topic before you read it: penstock never creates a topic by reading"
-        },
+        unsupported_values={"true": "create the topic before you read it"},
     ),
     _reading.no_effect(
         "exclude.internal.topics",

@@ -74,20 +74,19 @@ PRODUCER_PROPERTIES: tuple[Property, ...] = (
     ),
     _writing.ours(
         "batch.size",
-        "The size in bytes, as sent, at which a record batch is closed. The compression of earlier batches "
-        "is used as an estimate; before compression a batch may take up to `max.request.size`.",
+        "The size in bytes, as sent, at which a record batch is closed. The compressed size is estimated "
+        "from earlier batches. Before compression a batch may take up to `max.request.size`.",
         BYTES,
         default=262_144,
         java_default="16384",
     ),
     _writing.ours(
         "linger.ms",
-        "The longest time that a record batch that is not full waits for more rows of its task. A batch that "
-        "has waited half as long is sent together with another batch to the same broker. A batch that may "
-        "not be sent yet collects rows until it may; that happens while "
-        "`max.in.flight.requests.per.connection` requests are under way, while a batch is sent again, and "
-        "while the batch before it is the first of its task there or has old timestamps. At the end of a "
-        "task all batches are sent at once.",
+        "How long a record batch that is not full waits for more rows of its task. After half of this time "
+        "it is sent if another batch goes to the same broker. A batch that may not be sent yet collects rows "
+        "for longer. That is so while `max.in.flight.requests.per.connection` requests are under way, while "
+        "a batch is sent again, and while the batch before it is the first of its task there or has old "
+        "timestamps. At the end of a task all batches are sent at once.",
         MILLISECONDS,
         default=20,
         java_default="5",
@@ -127,8 +126,8 @@ PRODUCER_PROPERTIES: tuple[Property, ...] = (
     ),
     _writing.ours(
         "transaction.timeout.ms",
-        "With the guarantee exactly-once: the broker aborts a transaction that was not ended for this time. "
-        "Unset: the largest value that the brokers allow (their transaction.max.timeout.ms).",
+        "With `exactly-once`: the broker aborts a transaction that is still open after this time. Unset: the "
+        "largest value that the brokers allow (their `transaction.max.timeout.ms`).",
         MILLISECONDS_INT,
         java_default="60000",
     ),
@@ -141,9 +140,7 @@ PRODUCER_PROPERTIES: tuple[Property, ...] = (
         "A sink chooses the names of its transactions: leave it out.",
         ValueType("text", "", str),
     ),
-    _writing.no_effect(
-        "metadata.max.idle.ms", "A task keeps metadata until it ends, and no longer.", MILLISECONDS
-    ),
+    _writing.no_effect("metadata.max.idle.ms", "A task keeps metadata until the task ends.", MILLISECONDS),
     _writing.no_effect("key.serializer", _BYTES_IN, choice(_BYTE_ARRAY)),
     _writing.no_effect("value.serializer", _BYTES_IN, choice(_BYTE_ARRAY)),
     _writing.unsupported(

@@ -9,7 +9,7 @@ from penstock.options.properties._declare import MILLISECONDS, MILLISECONDS_INT,
 from penstock.options.values import BOOLEAN, SECRET, WORDS, ValueType, choice, decimal, integer
 
 _every = Declare(ClientRole.COMMON)
-_FORMS = "JKS, PKCS12 (needs the extra `pkcs12`) or PEM. Unset: the file tells."
+_FORMS = "JKS, PKCS12 (needs the extra `pkcs12`) or PEM. Unset: penstock recognises it from the file."
 _LIBRARY = "The system's Kerberos library gets tickets when a connection is made."
 _BROKERS = "It is used by brokers only."
 _ASSERTION = "penstock does not sign assertions: give a signed one as `sasl.oauthbearer.assertion.file`."
@@ -109,19 +109,21 @@ SASL_PROPERTIES: tuple[Property, ...] = (
     ),
     _every.ours(
         "sasl.login.refresh.window.jitter",
-        "At most this part of the lifetime is added at random.",
+        "A random part of the lifetime, at most this one, is added to the window factor.",
         decimal(0.0, 0.25),
         default=0.05,
     ),
     _every.ours(
         "sasl.login.refresh.min.period.seconds",
-        "A token is not renewed sooner. Ignored if the token is too short for it and the buffer.",
+        "A token is not renewed before it is this old. Ignored if the token's lifetime is shorter than this "
+        "and `sasl.login.refresh.buffer.seconds` together.",
         integer(0, 900),
         default=60,
     ),
     _every.ours(
         "sasl.login.refresh.buffer.seconds",
-        "A token is renewed so long before its end. Ignored if the token is too short.",
+        "A token is renewed at least this long before its end. Ignored if the token's lifetime is shorter "
+        "than this and `sasl.login.refresh.min.period.seconds` together.",
         integer(0, 3600),
         default=300,
     ),
@@ -133,7 +135,8 @@ SASL_PROPERTIES: tuple[Property, ...] = (
     ),
     _every.ours(
         "sasl.login.retry.backoff.max.ms",
-        "After so long a connection gives up waiting for the token endpoint.",
+        "How long a connection tries to reach the token endpoint before it gives up. Also the longest pause "
+        "between two tries.",
         MILLISECONDS,
         default=10_000,
     ),
@@ -240,7 +243,7 @@ TLS_PROPERTIES: tuple[Property, ...] = (
     _every.translated(
         "ssl.cipher.suites",
         "The cipher suites to allow, under Java's names. Unset: OpenSSL's own safe choice. "
-        "Of TLS 1.3 name all three suites or none.",
+        "Name either all three suites of TLS 1.3, or none of them.",
         WORDS,
     ),
     _every.unsupported("ssl.engine.factory.class", "Java classes do not run here: use the PEM properties."),

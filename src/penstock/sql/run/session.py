@@ -135,7 +135,7 @@ class Session:
     def execute(self, text: str) -> list[Result]:
         """Run a script and return what each statement gave.
 
-        An INSERT over streams starts and goes on in the background: see `Result.job`.
+        An INSERT over streams starts and runs in the background: see `Result.job`.
 
         Raises:
             SqlError: a statement is wrong or not served. Statements before it have run.

@@ -139,9 +139,9 @@ class FakeKafka:
         self._servers.pop(node_id).stop()
 
     def start_broker(self, node_id: int) -> None:
-        """Start a stopped broker again, on its port. It leads only what no one else leads.
+        """Start a stopped broker again, on its port. It leads only topic partitions that have no leader.
 
-        There it knows only the last batch of each producer, as Kafka does.
+        In these it knows only the last batch of each producer, as a restarted broker of Kafka does.
         """
         node = self._state.nodes[node_id]
         with self._changing():
@@ -193,8 +193,8 @@ class FakeKafka:
 
         Args:
             api: Kafka's name of it, e.g. "Produce" or "EndTxn".
-            action: see `penstock.testing.fake.control`; or a function that looks at a request and returns an
-                action, or None for a request that is handled as usual.
+            action: one such as `Refuse(7)`; or a function that looks at a request and returns an action, or
+                None for a request that is handled as usual.
             times: to how many requests an action is applied; None: to all until the control is ended.
 
         Returns:

@@ -41,10 +41,10 @@ class Acl:
     """A right that a user has.
 
     Args:
-        user: who; "*" is everybody.
+        user: the user; "*" means all users.
         operation: "READ", "WRITE", "DESCRIBE", ... or "ALL".
         kind: "TOPIC", "GROUP", "TRANSACTIONAL_ID" or "CLUSTER".
-        name: of the resource; "*" is each. For the cluster "kafka-cluster".
+        name: of the resource; "*" means all of its kind. For the cluster "kafka-cluster".
         is_prefix: the name is the beginning of the names that are meant.
     """
 
