@@ -55,7 +55,8 @@ TASKS_HOST = _source(
     "metrics.tasks.host",
     ValueType("text", "not `0.0.0.0` or `::`", _parse_tasks_host),
     "The address of the driver to which tasks send how much they read (UDP). Executors on other machines "
-    "need one that they reach. The driver looks up a name once, at the start. (Ours.)",
+    "need one that they reach. The driver looks up a name once, at the start. Tasks ask no name server. "
+    "(Ours.)",
     default=MetricsSettings.tasks_host,
 )
 TOPIC_PARTITIONS_MAX = _source(
