@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -14,126 +12,79 @@ from penstock.sql.bind.groups import GROUPINGS
 from penstock.sql.functions.not_served import REFUSED
 from penstock.sql.functions.served import AGGREGATES, OVER_ONLY
 from penstock.sql.language._refused import STATEMENTS
+from tests import functions_page
+from tests.functions_page import PLACES, in_a_stream, sections
 from tests.judges.sql.corpus import DATA
+from tests.unit.sql.listed_functions import LISTED, SERVED
 from tests.unit.sql.planning import refused
-from tests.unit.sql.test_functions import IN_OTHER_TESTS, IN_QUERIES, PAGE, SERVED, WRITTEN
 
-WINDOW = "FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ltz), INTERVAL '1' HOUR)) GROUP BY window_start, window_end"
-ARGUMENTS = {"PERCENTILE": "i, 0.5", "LISTAGG": "s", "NTILE": "4"} | dict.fromkeys(GROUPINGS, "s")
-WITHIN_BRACKETS = re.compile(r"\([^()]*\)")
-CLAUSES = {"ESCAPE", "ON EMPTY", "ON ERROR"}
-"""Words in a cell that belong to a function before them."""
+PAGE = functions_page.PAGE.read_text(encoding="utf-8")
 DOCS = Path(__file__).parents[3] / "docs"
 OF_REFUSED: dict[str, str] = json.loads((DATA / "refused.json").read_text())
 STOPPED = [expression for expression, message in OF_REFUSED.items() if message.startswith("fails")]
 """Expressions to which Flink gives a value, and at which penstock stops."""
-NO_ARGUMENTS = {"ROW_NUMBER", "RANK", "DENSE_RANK", "PERCENT_RANK", "CUME_DIST"}
-
-
-@dataclass(frozen=True)
-class Row:
-    """A row of a table: the names in its first column, and its other cells by the heading."""
-
-    names: tuple[str, ...]
-    cells: dict[str, str]
-
-
-def without_brackets(text: str) -> str:
-    """Leave out what stands in brackets: what to use instead."""
-    shorter = WITHIN_BRACKETS.sub("", text)
-    return text if shorter == text else without_brackets(shorter)
 
 
 def section(title: str, page: str = PAGE) -> str:
     return re.split(r"^## ", page.partition(f"## {title}\n")[2], flags=re.MULTILINE)[0]
 
 
-def rows(text: str) -> Iterator[Row]:
-    table = [line for line in text.splitlines() if line.startswith("|")]
-    heading, _, *lines = [re.split(r"(?<!\\)\|", line)[1:-1] for line in table]
-    for cells in lines:
-        names = tuple(re.findall(r"`([A-Z_0-9 ]+)`", cells[0]))
-        yield Row(names, {head.strip(): cell.strip() for head, cell in zip(heading, cells, strict=True)})
+def test_the_page_is_that_of_the_code() -> None:
+    assert functions_page.page() == PAGE, "run `make docs`"
 
 
-def call(name: str) -> str:
-    return f"{name}({'' if name in NO_ARGUMENTS else ARGUMENTS.get(name, 'd')})"
+@pytest.mark.parametrize(
+    ("name", "promised"),
+    {
+        "SUM": ("yes", "yes", "yes"),
+        "LISTAGG": ("yes", "yes", "no"),
+        "PERCENTILE": ("yes", "no", "no"),
+        "APPROX_COUNT_DISTINCT": ("no", "no", "no"),
+    }.items(),
+)
+def test_the_page_says_where_in_a_stream_an_aggregate_is_served(name: str, promised: tuple[str, ...]) -> None:
+    table = [each for each in section("Aggregates").splitlines() if each.startswith("| ")]
+    [line] = [each for each in table if f"`{name}`" in each.split(" | ")[0]]
+    assert tuple(line.split(" | ")[1:4]) == promised
+    served = [refused(in_a_stream(name, place)) is None for place in PLACES]
+    assert served == [each == "yes" for each in promised]
 
 
-def in_a_stream(name: str, where: str) -> str:
-    """Return a query over a stream with a function: in a window, in a group, or with OVER."""
-    sets = "GROUPING SETS ((s), ())"
-    if where == "`OVER`":
-        return f"SELECT {call(name)} OVER (PARTITION BY s ORDER BY ltz) FROM t"
-    if where == "window":
-        return f"SELECT {call(name)} {WINDOW}{f', {sets}' if name in GROUPINGS else ''}"
-    return f"SELECT {call(name)} FROM t GROUP BY {sets if name in GROUPINGS else 's'}"
+def test_each_function_is_in_one_table() -> None:
+    names = [name for each in sections() for row in each.rows for name in (*row.names, *row.parts)]
+    names += [name for each in sections() for name in each.refused]
+    assert len(names) == len(set(names)) > 290
+    assert [each for each in LISTED if each not in names] == []
+    assert [each for each in (*AGGREGATES, *OVER_ONLY, *GROUPINGS, *REFUSED) if each not in names] == []
 
 
-def cases() -> list[tuple[str, str, bool]]:
-    """Return each function of the page with an expression in a stream, and whether the page says that it is served."""
-    aggregates = [
-        (name, where, row.cells[where] == "yes")
-        for row in rows(section("Aggregates"))
-        for name in row.names
-        for where in ("window", "no window", "`OVER`")
-    ]
-    return aggregates + [
-        (name, "`OVER`", row.cells["in a stream"] == "yes")
-        for row in rows(section("With OVER"))
-        for name in row.names
-    ]
+def test_a_new_function_gets_a_row_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(functions_page, "SERVED", {*SERVED, "TWICE"})
+    monkeypatch.setattr(functions_page, "AGGREGATES", {**AGGREGATES, "MEDIAN": AGGREGATES["PERCENTILE"]})
+    monkeypatch.setattr(functions_page, "REFUSED", {**REFUSED, "THRICE": "use x < y."})
+    changed = functions_page.page()
+    assert "\n| `MEDIAN` | no | no | no | |\n" in section("Aggregates", changed)
+    assert "\n| `TWICE` | |\n" in section("Queries and tables", changed)
+    assert "\n| `THRICE` | Use x &lt; y. |\n" in section("Queries and tables", changed)
 
 
-@pytest.mark.parametrize(("name", "where", "promised"), cases())
-def test_a_function_is_served_in_a_stream_where_the_page_says_so(
-    name: str, where: str, promised: bool
-) -> None:
-    query = in_a_stream(name, where)
-    assert (refused(query) is None) is promised, query
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ('names = ["ABSS"]', "not served: ABSS"),
+        ('names = ["UUID"]', "not served: UUID"),
+        ('parts = ["ABS"]', "not a part of queries: ABS"),
+        ('names = ["ABS", "ABS"]', "in two rows: ABS"),
+    ],
+)
+def test_a_name_in_the_wrong_place_is_an_error(row: str, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        sections(f'[[section]]\nregion = "x"\nrefused = []\n[[section.row]]\n{row}')
 
 
-def test_the_page_has_each_aggregate_and_each_function_of_over() -> None:
-    said = {name for name, _, _ in cases()}
-    assert {*AGGREGATES, *OVER_ONLY, *GROUPINGS} - {"GROUP_ID"} == said
-
-
-def test_each_cell_of_a_stream_is_yes_or_no() -> None:
-    cells = [
-        each.cells[where]
-        for each in rows(section("Aggregates"))
-        for where in ("window", "no window", "`OVER`")
-    ]
-    cells += [each.cells["in a stream"] for each in rows(section("With OVER"))]
-    assert set(cells) == {"yes", "no"}
-
-
-def test_what_the_page_calls_refused_is_not_served() -> None:
-    refused = {
-        name
-        for part in re.findall(r"^Refused: (.*?)(?=\n\n|\Z)", PAGE, re.MULTILINE | re.DOTALL)
-        for name in re.findall(r"`([A-Z_0-9 ]+)`", without_brackets(part))
-    }
-    assert len(refused) > 40
-    assert sorted(refused - {*REFUSED, *WRITTEN}) == []
-
-
-def test_what_the_page_calls_served_is_not_refused() -> None:
-    served = {
-        name
-        for title in ("Comparisons and conditions", "Numbers", "Texts", "Times", "JSON", "Arrays, maps, rows")
-        for row in rows(section(title))
-        for name in row.names
-    } - CLAUSES
-    assert len(served) > 150
-    assert sorted(served & {*REFUSED}) == []
-    known = {*SERVED, *IN_QUERIES, *IN_OTHER_TESTS}
-    assert (
-        sorted(
-            name for name in served if name.partition(" ")[0] not in {one.partition(" ")[0] for one in known}
-        )
-        == []
-    )
+def test_a_served_function_is_not_among_the_refused() -> None:
+    with pytest.raises(ValueError, match="not refused: ABS"):
+        sections('[[section]]\nregion = "x"\nrefused = ["ABS"]\nrow = []')
 
 
 def name_of(expression: str) -> str:

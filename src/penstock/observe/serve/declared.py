@@ -63,16 +63,12 @@ def _of_one(name: str, text: str) -> Declared:
     return _gauge(f"topic_partition_{name}", text, "topic", "partition")
 
 
-LAG_RECORDS = _gauge(
-    "lag_records",
-    "Offsets from the positions to the high watermarks, as in `penstock lag`. The positions are those of the "
-    "last planning.",
-)
+LAG_RECORDS = _gauge("lag_records", "Offsets from the positions at the last planning to the high watermarks.")
 READABLE_RECORDS = _gauge(
     "readable_records",
     "Offsets from the positions to the last stable offsets, which `read_committed` may read.",
 )
-LAG_SECONDS = _gauge("lag_seconds", "Age of the oldest next unread record, as in `penstock lag`.")
+LAG_SECONDS = _gauge("lag_seconds", "Age of the oldest next unread record.")
 EVENT_TIME_SKEW_SECONDS = _gauge(
     "event_time_skew_seconds",
     "Time between the oldest and the newest of the next unread records of the topic partitions.",

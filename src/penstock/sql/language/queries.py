@@ -28,7 +28,7 @@ _UNKNOWN = "this part of the query cannot be read."
 _EXPECTED = re.compile(r"^(?:Expected|Expecting) (.+?)(?: but got .*)?$", re.DOTALL)
 _IN_WORDS = {"CTE to have alias": "the name of a CTE"}
 """What sqlglot expects, in words of SQL."""
-_NO_JSON = "use columns of type ROW and the format json, or a Python function."
+_NO_JSON = "use JSON_STRING(ARRAY_AGG(x)), or a column of type ARRAY<ROW<...>> and the format json."
 _UNREAD = {
     "MATCH_RECOGNIZE": "use LAG(...) OVER (...), ROW_NUMBER(), or a join on times.",
     "PIVOT": "write an aggregate with FILTER for each column.",
