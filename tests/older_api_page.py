@@ -151,7 +151,7 @@ _OF_CONSUMER = (
         _CONSUMER,
         "1.4 to 1.17",
         _NO_EFFECT,
-        "The property is accepted. penstock has no Java consumer that it could set.",
+        "penstock has no Java consumer.",
         "KEY_DISABLE_METRICS",
         "KEY_POLL_TIMEOUT",
     ),
@@ -160,7 +160,7 @@ _OF_CONSUMER = (
         "GET_PARTITIONS_RETRIES_KEY",
         "1.4 to 1.8 (08)",
         _NO_EFFECT,
-        "The property is accepted. penstock repeats look-ups until `default.api.timeout.ms`.",
+        "penstock repeats look-ups until `default.api.timeout.ms`.",
     ),
     *_absent(
         _CONSUMER,
@@ -275,7 +275,7 @@ _OF_PRODUCER = (
         "KEY_DISABLE_METRICS",
         "1.4 to 1.17",
         _NO_EFFECT,
-        "The property is accepted. penstock has no Java producer.",
+        "penstock has no Java producer.",
     ),
     *_absent(_PRODUCER, "1.4 to 1.17", "getTransactionTimeout(Properties)"),
     *_absent(

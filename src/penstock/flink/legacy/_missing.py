@@ -10,7 +10,7 @@ import re
 from typing import NoReturn
 
 _RUNTIME = "Flink's runtime calls it. Spark runs the query: use `load`, `write` or `write_stream`."
-_LIMIT = "There is no such limit. Leave it out."
+_LIMIT = "penstock has no such setting. Leave it out."
 _SETTING = "Spark has no such setting for a sink. Use the DataFrame: `repartition`, `queryName`."
 _CONTEXT = "Use a FlinkKafkaPartitioner, which gets the number of the task and the partitions."
 _OF_FUNCTION = ("open", "close", "initializeState", "snapshotState")
