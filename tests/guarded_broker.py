@@ -45,7 +45,7 @@ CLOUD_USERS = {
     "API_KEY": "cflt/horse+staple==",
 }
 """Of PLAIN."""
-LIMITED = (*(f"limited{number}" for number in range(100)), "patient")
+LIMITED = (*(f"limited{number}" for number in range(150)), "patient")
 """Users of PLAIN with LIMITED_PASSWORD and without any right."""
 SCENARIO_USERS = tuple(f"scenario{number}" for number in range(12))
 """More of them, one for each scenario of tests/scenarios."""

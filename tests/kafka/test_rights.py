@@ -6,31 +6,26 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    ResourcePatternType,
-    ResourceType,
-)
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import LongType, StructField, StructType
+from typer.testing import CliRunner
 
+from penstock.cli.app import app
 from penstock.cli.connecting import Cluster, connected
 from penstock.cli.lag import find_reader, make_observer
+from penstock.cli.verify import FAILED, NOT_ALL_PROVABLE
 from penstock.client.cluster.log_offsets import committed_offsets, describe_topics
 from penstock.client.net.connection import KafkaConnections, close_shared_connections
-from penstock.client.settings import ConnectionSettings, connection_settings
+from penstock.client.settings import ConnectionSettings
 from penstock.client.transactions.markers import TransactionEnd, Witness, transaction_end
 from penstock.client.transactions.steps import TransactionIdentity
 from penstock.devbroker import DevCluster
-from penstock.doctor.rights import DESCRIBE_TOPIC, NEEDED, NeededRights, Resource, Right
+from penstock.doctor.rights import DESCRIBE_TOPIC, READ_LOG, READ_SHADOW, READ_SOURCE, READ_TARGET, Right
 from penstock.errors import AuthorizationError, OptionError
 from penstock.observe.lag import PartitionLook
 from penstock.options.config import KafkaProperties
@@ -49,94 +44,32 @@ from penstock.spark.schema import source_schema
 from penstock.types import TopicPartition
 from tests import judge
 from tests.checkpoint_files import write_checkpoint
-from tests.guarded_broker import LIMITED, LIMITED_PASSWORD, TRUST, login, pem, properties_for
+from tests.guarded_broker import LIMITED_PASSWORD, TRUST, pem, properties_for
+from tests.kafka.rights_cases import (
+    DEAD,
+    LOG_EXISTS,
+    OWN_DEAD_LETTERS,
+    SHADOW,
+    SOURCE,
+    TARGET,
+    Case,
+    cases,
+    open_connections,
+    options_of,
+    properties_of,
+    settings_of,
+)
+from tests.kafka.rights_of_jobs import JOB_OPERATIONS, RECORDS, ROWS, command_line, write_job
 from tests.waiting import PATIENCE_S, wait_until
 
-SOURCE, TARGET, DEAD = "rights-source", "rights-target", "rights-dead"
-LISTENER = "SASL"
-RECORDS = [b"a", b"b", b"c"]
 AT_MOST_S = 30.0
-ROWS = pa.record_batch({"value": pa.array(RECORDS, pa.binary())})
-RESOURCES = {
-    Resource.TOPIC: ResourceType.TOPIC,
-    Resource.GROUP: ResourceType.GROUP,
-    Resource.TRANSACTIONAL_ID: ResourceType.TRANSACTIONAL_ID,
-    Resource.CLUSTER: ResourceType.BROKER,
-}
-
-
-WRITES = {"write-at-least-once", "write-exactly-once", "create-log", "dead-letters-requeue"}
-OWN_DEAD_LETTERS = {"dead-letters-show", "dead-letters-requeue"}
-LOG_EXISTS = {"write-exactly-once", "transactions-look", "transactions-change"}
-
-
-@dataclass(frozen=True)
-class Case:
-    """One user: an operation, and the right that the user lacks (None: has all of them).
-
-    `is_seen`: the user may still describe the topic of the missing right, so that Kafka does not hide it.
-    """
-
-    user: str
-    needed: NeededRights
-    missing: Right | None = None
-    is_seen: bool = False
-
-    @property
-    def rights(self) -> list[Right]:
-        return [right for right in self.needed.rights if right is not self.missing]
-
-    @property
-    def names(self) -> dict[str, str]:
-        topic = TARGET if self.needed.key in WRITES else SOURCE
-        dead = f"{self.user}-dead" if self.needed.key in OWN_DEAD_LETTERS else DEAD
-        names = {"topic": topic, "group": f"{self.user}-group", "prefix": self.user, "dead_letters": dead}
-        return names | {"log": f"{self.user}-decisions"}
-
-    def acls(self) -> list[AclBinding]:
-        seen = [Right("DESCRIBE", Resource.TOPIC, self.missing.name)] if self.missing and self.is_seen else []
-        return [self.acl(right) for right in (*self.rights, *seen)]
-
-    def acl(self, right: Right) -> AclBinding:
-        is_prefixed = right.resource is Resource.TRANSACTIONAL_ID
-        name = "kafka-cluster" if right.resource is Resource.CLUSTER else right.name.format(**self.names)
-        return AclBinding(
-            RESOURCES[right.resource],
-            name,
-            ResourcePatternType.PREFIXED if is_prefixed else ResourcePatternType.LITERAL,
-            f"User:{self.user}",
-            "*",
-            AclOperation[right.operation],
-            AclPermissionType.ALLOW,
-        )
-
-
-SEEN_WITHOUT = {
-    right
-    for needed in NEEDED
-    for right in needed.rights
-    if right.resource is Resource.TOPIC and right.operation in ("READ", "WRITE")
-}
-
-
-def cases() -> list[Case]:
-    wanted = [
-        (needed, missing, is_seen)
-        for needed in NEEDED
-        for missing in (None, *needed.rights)
-        for is_seen in ((False, True) if missing in SEEN_WITHOUT else (False,))
-    ]
-    assert len(wanted) < len(LIMITED)
-    return [Case(LIMITED[number], *each) for number, each in enumerate(wanted)]
-
-
 CASES = cases()
 
 
 @pytest.fixture(scope="module", autouse=True)
 def granted(guarded: DevCluster) -> None:
     """Give each user the rights of its case, and make the topics."""
-    for topic in (SOURCE, TARGET, DEAD):
+    for topic in (SOURCE, TARGET, SHADOW, DEAD):
         judge.create_topic(guarded.bootstrap_servers, topic)
     admin = judge.admin(guarded.bootstrap_servers)
     acls = [acl for case in CASES for acl in case.acls()]
@@ -155,6 +88,7 @@ def granted(guarded: DevCluster) -> None:
             list(threads.map(lambda name: DecisionTopic(connections, name).create(), logs))
     finally:
         connections.close()
+    write_job(guarded)
     wait_until(lambda: _may_describe(guarded, CASES[0]), "the broker to know the ACLs")
 
 
@@ -166,37 +100,11 @@ def _may_describe(cluster: DevCluster, case: Case) -> bool:
             return False
 
 
-@contextmanager
-def open_connections(cluster: DevCluster, case: Case) -> Iterator[KafkaConnections]:
-    connections = KafkaConnections(settings_of(cluster, case))
-    try:
-        yield connections
-    finally:
-        connections.close()
-
-
 @pytest.fixture(autouse=True)
 def nothing_kept() -> Iterator[None]:
     yield
     close_shared_connections()
     target_topics._found.clear()
-
-
-def properties_of(cluster: DevCluster, case: Case) -> dict[str, str]:
-    return {
-        "bootstrap.servers": cluster.bootstrap_servers_of(LISTENER),
-        "security.protocol": "SASL_PLAINTEXT",
-    } | login("PLAIN", case.user, LIMITED_PASSWORD)
-
-
-def settings_of(cluster: DevCluster, case: Case) -> ConnectionSettings:
-    properties = KafkaProperties(tuple(sorted(properties_of(cluster, case).items())))
-    return connection_settings(properties, client_id="test-rights")
-
-
-def options_of(cluster: DevCluster, case: Case, **more: str) -> dict[str, str]:
-    own = {f"properties.{key}": value for key, value in properties_of(cluster, case).items()}
-    return {**own, **{key.replace("_", "."): value for key, value in more.items()}}
 
 
 # ----- the operations
@@ -377,6 +285,7 @@ OPERATIONS: dict[str, Callable[[DevCluster, Case], object]] = {
     "dead-letters-requeue": requeue_dead_letters,
     "lag-checkpoint": look_at_checkpoint,
     "lag-group": look_at_group,
+    **JOB_OPERATIONS,
 }
 HIDDEN = {("lag-group", DESCRIBE_TOPIC)}
 """Missing rights that Kafka does not tell: it leaves out what the user may not see."""
@@ -426,6 +335,43 @@ def test_each_right_is_needed_and_named_when_it_is_missing(guarded: DevCluster, 
     assert resource in said
     assert f"User:{case.user}" in said
     assert LIMITED_PASSWORD not in said
+
+
+@pytest.mark.parametrize(
+    ("key", "missing"),
+    [
+        ("verify", READ_SOURCE),
+        ("verify", READ_TARGET),
+        ("shadow-compare", READ_TARGET),
+        ("shadow-compare", READ_SHADOW),
+    ],
+    ids=str,
+)
+def test_a_missing_right_is_never_an_answer_of_verify_or_compare(
+    guarded: DevCluster, tmp_path: Path, key: str, missing: Right
+) -> None:
+    """The exit codes 1 and 3 would say that something differs, or cannot be proven."""
+    case = next(
+        each for each in MISSING if (each.needed.key, each.missing, each.is_seen) == (key, missing, True)
+    )
+    result = CliRunner().invoke(app, command_line(guarded, case, tmp_path))
+    assert result.exit_code == FAILED, result.output
+    resource = missing.name.format(**case.names)
+    wanted = f"User:{case.user} does not have the right READ on topic '{resource}'. Its records could not be"
+    assert wanted in result.stderr
+    assert f"Grant READ on topic '{resource}'" in result.stderr
+    assert "The cluster that was asked" in result.stderr
+    assert not result.stdout
+
+
+def test_verify_without_a_prefix_says_that_it_leaves_out_logs_that_may_not_be_read(
+    guarded: DevCluster, tmp_path: Path
+) -> None:
+    case = next(each for each in MISSING if (each.needed.key, each.missing) == ("verify", READ_LOG))
+    line = command_line(guarded, case, tmp_path, with_prefix=False)
+    result = CliRunner().invoke(app, line)
+    assert result.exit_code == NOT_ALL_PROVABLE, result.output
+    assert "decision logs on which this user does not have the right READ are left out" in result.stdout
 
 
 def test_the_subject_of_a_client_certificate_is_the_user(guarded: DevCluster) -> None:

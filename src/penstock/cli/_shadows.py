@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from penstock.cli._queries import decision_of
 from penstock.cli.receipts import unfinished_of
 from penstock.client.cluster.log_offsets import describe_topics
+from penstock.client.cluster.rights import Operation, check_topics
 from penstock.client.net.connection import KafkaConnections
 from penstock.errors import CheckpointError, OptionError, UnknownTopicOrPartitionError
 from penstock.observe.checkpoint import read_ranges
@@ -68,6 +69,7 @@ def create(connections: KafkaConnections, wanted: Wanted) -> ShadowNote:
     Raises:
         OptionError: an option does not fit the running job.
         CheckpointError: the checkpoint has what cannot be carried over, or the new folder exists.
+        AuthorizationError: this user may not describe a topic, or not read or write the decision log.
         PenstockError: the cluster does not answer.
     """
     folder = local_folder(wanted.to, "--shadow-checkpoint")
@@ -183,7 +185,9 @@ def _check(connections: KafkaConnections, note: ShadowNote) -> None:
             option="--shadow-prefix",
             value=note.prefix,
         )
-    found = describe_topics(connections, [note.topic, note.live_topic])
+    names = [note.topic, note.live_topic]
+    check_topics(connections, names, [Operation.DESCRIBE], _NOTHING, may_be_missing=True)
+    found = describe_topics(connections, names)
     if note.topic not in found:
         partitions = len(found[note.live_topic].partitions) if note.live_topic in found else 1
         raise UnknownTopicOrPartitionError(
@@ -200,6 +204,7 @@ def compare_shadow(
 
     Raises:
         CheckpointError: the folder is not a shadow's, or cannot be read.
+        AuthorizationError: this user may not read a decision log or a topic of the two jobs.
         PenstockError: the cluster does not answer, or a receipt cannot be read.
     """
     folder = local_folder(shadow, "--shadow-checkpoint")

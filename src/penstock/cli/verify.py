@@ -179,7 +179,8 @@ def _lines(report: Report) -> list[str]:
     if not report.batches:
         return [
             "Nothing is proven: no receipt was found for this time. The decision log keeps those of about "
-            "the last 10,000 batches, and batches of older versions have none.",
+            "the last 10,000 batches, and batches of older versions have none. Without --prefix, decision "
+            "logs on which this user does not have the right READ are left out.",
             *(f"  {_place(each)}{each.text}" for each in report.findings),
         ]
     lines = [f"{'batch':<60} {'verdict':<13} {'inputs':<13} {'read':>12} {'wrote':>12} {'found':>12}"]

@@ -21,8 +21,10 @@ class Resource(Enum):
 
 @dataclass(frozen=True)
 class Right:
-    """One right. `name` has placeholders: {topic}, {group}, {prefix}, {log} and {dead_letters}.
+    """One right. `name` has placeholders.
 
+    They are {topic}, {group}, {prefix}, {log} and {dead_letters}, and for commands on a job that copies
+    {source}, {target}, {shadow} and {shadow_log}.
     A right on transactional ids is for all ids that begin with the name (a prefixed ACL).
     """
 
@@ -56,6 +58,12 @@ DESCRIBE_TOPIC = Right("DESCRIBE", Resource.TOPIC, "{topic}")
 DESCRIBE_GROUP = Right("DESCRIBE", Resource.GROUP, "{group}")
 READ_DEAD_LETTERS = Right("READ", Resource.TOPIC, "{dead_letters}")
 READ_NOTES = Right("READ", Resource.TOPIC, "{dead_letters}-requeued")
+READ_SOURCE = Right("READ", Resource.TOPIC, "{source}")
+READ_TARGET = Right("READ", Resource.TOPIC, "{target}")
+READ_SHADOW = Right("READ", Resource.TOPIC, "{shadow}")
+READ_SHADOW_LOG = Right("READ", Resource.TOPIC, "{shadow_log}")
+DESCRIBE_TARGET = Right("DESCRIBE", Resource.TOPIC, "{target}")
+DESCRIBE_SHADOW = Right("DESCRIBE", Resource.TOPIC, "{shadow}")
 DESCRIBE_CLUSTER = Right("DESCRIBE", Resource.CLUSTER)
 
 NEEDED: tuple[NeededRights, ...] = (
@@ -107,6 +115,21 @@ NEEDED: tuple[NeededRights, ...] = (
             Right("WRITE", Resource.TRANSACTIONAL_ID, "{dead_letters}-requeue"),
         ),
     ),
+    NeededRights("receipts", "`penstock receipts`", (READ_LOG,)),
+    NeededRights("verify", "`penstock verify`", (READ_LOG, READ_SOURCE, READ_TARGET)),
+    NeededRights(
+        "shadow-create",
+        "`penstock shadow create`",
+        (READ_LOG, WRITE_LOG, DESCRIBE_TARGET, DESCRIBE_SHADOW),
+    ),
+    NeededRights(
+        "shadow-compare",
+        "`penstock shadow compare`",
+        (READ_LOG, READ_SHADOW_LOG, READ_TARGET, READ_SHADOW),
+    ),
+    NeededRights("promote-look", "`penstock promote`, `rollback` without `--yes`", (READ_LOG,)),
+    NeededRights("promote", "`penstock promote` with `--yes`", (READ_LOG, WRITE_LOG, WRITE_IDS)),
+    NeededRights("rollback", "`penstock rollback` with `--yes`", (READ_LOG, WRITE_LOG, WRITE_IDS)),
     NeededRights("lag-checkpoint", "`penstock lag`, `penstock top` of a checkpoint", (DESCRIBE_TOPIC,)),
     NeededRights(
         "lag-group", "`penstock lag`, `penstock top` of a consumer group", (DESCRIBE_TOPIC, DESCRIBE_GROUP)

@@ -12,6 +12,8 @@ DOCS = Path(__file__).parents[3] / "docs" / "rights.md"
 def rights_table() -> str:
     names = {"topic": "*topic*", "group": "*group*", "prefix": "*prefix*"}
     names |= {"log": "*decision log*", "dead_letters": "*topic of dead letters*"}
+    names |= {"source": "*source topic*", "target": "*target topic*", "shadow": "*topic of the shadow*"}
+    names |= {"shadow_log": "*decision log of the shadow*"}
     lines = ["| operation | rights |", "|---|---|"]
     for needed in NEEDED:
         shown = "; ".join(

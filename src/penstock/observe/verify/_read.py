@@ -1,7 +1,8 @@
 """Read ranges of logs again, with the producer of each record, and with what the logs do not hold any more.
 
 Runs anywhere. Invariants: only what a read_committed reader sees is a `Part`; each offset of a wanted range
-is in a part, or not visible, or in a `Hole`; one answer of a broker is in memory for each range.
+is in a part, or not visible, or in a `Hole`; a missing right is an error and never a hole; one answer of a
+broker is in memory for each range.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ from typing import NamedTuple, TypeAlias
 import pyarrow as pa
 
 from penstock.client.cluster.log_offsets import describe_topics, list_offsets
+from penstock.client.cluster.metadata import TopicMetadata
+from penstock.client.cluster.rights import Operation, denied
 from penstock.client.fetch.ranges import RangeFetches
 from penstock.client.fetch.requests import Records
 from penstock.client.net.connection import KafkaConnections
 from penstock.client.settings import FetchSettings
 from penstock.codec import BatchHeader, BatchHeaders, RecordBatchDecoder
 from penstock.codec.aborted import AbortedTransactions
-from penstock.errors import CorruptBatchError, PenstockError
+from penstock.errors import AuthorizationError, CorruptBatchError, PenstockError
 from penstock.options.config import IsolationLevel
 from penstock.types import LogEnd, OffsetRange, TopicPartition
 
@@ -95,6 +98,9 @@ def read_pieces(
         connections: to the cluster.
         ranges: at most one of each topic partition.
         topic_ids: of the topics when they were written or read, where they are known.
+
+    Raises:
+        AuthorizationError: this user may not read a topic.
     """
     readable: list[OffsetRange] = []
     for piece in _bounded(connections, list(ranges), topic_ids):
@@ -113,15 +119,34 @@ def read_pieces(
             log = logs[source.topic_partition]
             if isinstance(event, Records):
                 yield from log.pieces(event)
+            elif isinstance(event, AuthorizationError):
+                raise _may_not_read(connections, source.topic_partition.topic) from event
             else:
                 yield from log.failed(event)
+
+
+def _may_not_read(connections: KafkaConnections, topic: object) -> PenstockError:
+    effect = "Its records could not be read again, so nothing was proven or compared."
+    return denied(connections, Operation.READ, f"topic {topic!r}", effect)
+
+
+def described(connections: KafkaConnections, topics: set[str]) -> dict[str, TopicMetadata]:
+    """Return the topics that exist.
+
+    Raises:
+        AuthorizationError: this user may not describe a topic, and so not read it.
+    """
+    try:
+        return describe_topics(connections, topics)
+    except AuthorizationError as error:
+        raise _may_not_read(connections, error.facts.get("topic")) from error
 
 
 def _bounded(
     connections: KafkaConnections, ranges: Sequence[OffsetRange], topic_ids: Mapping[str, str]
 ) -> Iterator[OffsetRange | Hole]:
     """Yield what can be read of the ranges, and the holes around it."""
-    topics = describe_topics(connections, {each.topic_partition.topic for each in ranges})
+    topics = described(connections, {each.topic_partition.topic for each in ranges})
     existing = {each for topic in topics.values() for each in topic.topic_partitions}
     here = [each for each in ranges if each.topic_partition in existing]
     yield from (Hole(*_place(each), Why.NO_TOPIC) for each in ranges if each.topic_partition not in existing)

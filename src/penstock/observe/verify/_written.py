@@ -14,10 +14,19 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from penstock.client.cluster.log_offsets import describe_topics
 from penstock.client.net.connection import KafkaConnections
 from penstock.client.produce.spans import NOTHING_WRITTEN, WrittenSpan
-from penstock.observe.verify._read import Hidden, Hole, Marker, Part, Piece, Producer, Why, read_pieces
+from penstock.observe.verify._read import (
+    Hidden,
+    Hole,
+    Marker,
+    Part,
+    Piece,
+    Producer,
+    Why,
+    described,
+    read_pieces,
+)
 from penstock.observe.verify.found import BatchResult, Finding, Verdict
 from penstock.sink.exactly_once.decision import is_batch_write
 from penstock.sink.exactly_once.digest import NO_RECORDS, RecordDigest, digest_rows
@@ -92,7 +101,7 @@ class Target:
     def read(self, connections: KafkaConnections, chosen: Sequence[Receipt]) -> None:
         """Read the topic partitions, once each."""
         names = {at.topic for each in chosen for one in each.transactions for at, _ in one.spans}
-        topics = describe_topics(connections, names) if names else {}
+        topics = described(connections, names) if names else {}
         self._existing_ids = {name: each.topic_id for name, each in topics.items()}
         for topic_id, ranges in self._readings(chosen):
             topic_ids = {} if topic_id is None else {ranges[0].topic_partition.topic: topic_id}

@@ -219,8 +219,10 @@ class TransactionTools:
             topics: which that query writes.
 
         Raises:
+            AuthorizationError: this user may not read or write the log.
             DecisionLogError: the log is gone, or cannot be relied on.
         """
+        self._check_rights()
         if is_prefix_new(self._kafka, self._log, self._names):
             raise self._unknown(shadow_of)
         self._log.refuse(shadow(query_id, shadow_of, checkpoint, topics))
