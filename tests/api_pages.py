@@ -50,7 +50,9 @@ OPAQUE = {
 
 _NAME = re.compile(r"(?<![\w.'\"])[A-Za-z_]\w*")
 _MODULE = re.compile(r"\b(?:typing|datetime|collections\.abc)\.")
-_ITEM = re.compile(r"    ([\w, ]+): (.*)")
+_ITEM = re.compile(r"    (\w[\w, ]*): (.*)")
+_WITHOUT_ITEMS = ("Returns", "Yields")
+_PAGE = re.compile(r"\bdocs/([\w/-]+\.md)")
 
 
 def public_names(module: ModuleType) -> list[str]:
@@ -190,14 +192,19 @@ def _default(value: object) -> str:
     return "..." if text.startswith("<") or " at 0x" in text else text
 
 
+def linked(text: str, folder: str) -> str:
+    """Return a text in which each page that it names is a link. `folder` is the way to docs/."""
+    return _PAGE.sub(rf"[\1]({folder}\1)", text)
+
+
 def markdown(docstring: str) -> str:
     """Return a docstring with its sections as lists."""
-    lines, in_section = [], False
+    lines, in_section, has_items = [], False, False
     for line in docstring.splitlines():
         if found := _SECTION.fullmatch(line):
-            in_section = True
+            in_section, has_items = True, found[1] not in _WITHOUT_ITEMS
             lines += [f"**{found[1]}**", ""]
-        elif in_section and (item := _ITEM.fullmatch(line)):
+        elif in_section and has_items and (item := _ITEM.fullmatch(line)):
             lines.append(f"- `{item[1]}`: {item[2]}")
         elif in_section and line.startswith("    "):
             lines.append(f"  {line.strip()}" if lines[-1].startswith(("- ", "  ")) else line.strip())
@@ -214,7 +221,7 @@ def page_of(name: str) -> str:
     parts = [f"# {name}", _MADE, markdown(for_users), ""]
     for each in public_names(module):
         parts += _entry(name, each, getattr(module, each))
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return linked("\n\n".join(part for part in parts if part), "../") + "\n"
 
 
 def _entry(module: str, name: str, found: Any) -> Iterator[str]:

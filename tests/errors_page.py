@@ -13,6 +13,7 @@ from pathlib import Path
 
 from penstock import errors
 from penstock.errors import PenstockError
+from tests.api_pages import linked
 
 _CURE = "What to do: "
 _HEAD = """\
@@ -43,7 +44,7 @@ def meaning_and_cure(cls: type[PenstockError]) -> tuple[str, str]:
 
 def text() -> str:
     """Return the page."""
-    return "\n".join([_HEAD, *(line for cls in classes() for line in _entry(cls))])
+    return linked("\n".join([_HEAD, *(line for cls in classes() for line in _entry(cls))]), "")
 
 
 def _entry(cls: type[PenstockError]) -> Iterator[str]:

@@ -17,6 +17,7 @@ from penstock.options._spark import SPARK_ADDED_OPTIONS, SPARK_OPTIONS
 from penstock.options.declare import Dialect, Option, Side, Status
 from penstock.options.flink import FLINK_OPTIONS, TOPIC
 from penstock.options.properties import GROUPS, Handling, Property
+from tests.api_pages import linked
 
 _HEAD = """\
 # Options
@@ -114,7 +115,7 @@ def render() -> str:
     for title, properties in GROUPS.items():
         parts.append(f"### {title}\n")
         parts.append(_properties_table(properties))
-    return "\n".join(parts)
+    return linked("\n".join(parts), "")
 
 
 def _merged(rows: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:

@@ -179,7 +179,7 @@ class UnknownTopicOrPartitionError(ClientError):
 class UnsupportedBrokerError(ClientError):
     """The broker supports no version of a request that penstock supports.
 
-    What to do: upgrade the broker, or leave out the function that needs the request (docs/install.md).
+    What to do: upgrade the broker, or leave out the function that needs the request (docs/support.md).
     """
 
 

@@ -210,6 +210,16 @@ def test_no_signature_names_a_class_of_an_internal_module() -> None:
     assert found == set()
 
 
+def test_a_page_that_a_docstring_names_is_a_link() -> None:
+    assert [page for page, text in api_pages.pages().items() if re.search(r"\bdocs/\w", text)] == []
+
+
+def test_a_sentence_with_a_colon_is_not_an_argument() -> None:
+    text = "Args:\n    one: is given. None\n        copies: all of it.\n\nReturns:\n    Of a batch: rows."
+    expected = "**Args**\n\n- `one`: is given. None\n  copies: all of it.\n\n**Returns**\n\nOf a batch: rows."
+    assert api_pages.markdown(text) == expected
+
+
 def test_the_pages_leave_out_what_is_for_those_who_change_a_module() -> None:
     assert [page for page, text in api_pages.pages().items() if ".py " in text or "Inside:" in text] == []
 

@@ -179,16 +179,18 @@ def continuous(  # noqa: PLR0913 - each is a keyword of its own
         )
         query.awaitTermination()
 
-    docs/continuous.md says when to use it, what is promised, and which options it takes.
+    docs/continuous.md says when to use it, docs/continuous-promises.md what is promised, and
+    docs/continuous-reference.md which options it takes.
 
     Args:
-        spark: a session of Spark classic or Connect. Without Spark's data sources, so Spark 3.5 is enough.
+        spark: a session of Spark classic or Connect. The query uses no data source of Spark, so Spark 3.5 is
+            enough.
         source: options of a read, in either dialect. A consumer group is required, for this query only.
         function: gets a batch with the columns of a read (key, value, topic, partition, offset ..., or with a
-            format those of `schema`), and returns one, or a list of them, with the columns of a write. None
-            copies: without formats key, value, headers and timestamp, otherwise the columns. It is pickled
-            like a function for `mapInArrow`, and each task calls it on one thread.
-        sink: options of a write. What it does not say of Kafka's properties is as in the source.
+            format those of `schema`), and returns one, or a list of them, with the columns of a write. It is
+            pickled like a function for `mapInArrow`, and each task calls it on one thread. None copies the
+            columns of formats, or without formats key, value, headers and timestamp.
+        sink: options of a write. A Kafka property that it does not set has the value of the source.
         schema: the columns of the source, if it has a format.
         output_schema: the columns of the sink, if it has a format; by default those of the source.
         name: for Spark's pages and reports.
