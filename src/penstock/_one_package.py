@@ -18,6 +18,10 @@ _SUFFIX = ".dist-info"
 _KAFKA_PYTHON = "kafka-python>=3.0.5,<3.1"
 
 
+class TwoPackagesError(ImportError):
+    """kafka-python and kafka-python-ng are installed in one folder. The message says how to repair it."""
+
+
 @cache
 def check_one_package(file: str = __file__) -> None:
     """Check that pip has installed no other package `penstock` into the folder of this one.
@@ -47,7 +51,7 @@ def check_one_kafka() -> None:
     """Check that kafka-python-ng is not installed in the folder of kafka-python.
 
     Raises:
-        ImportError: it is.
+        TwoPackagesError: it is.
     """
     from importlib.util import find_spec  # noqa: PLC0415 - `import penstock` needs it not
 
@@ -55,7 +59,7 @@ def check_one_kafka() -> None:
     for folder in (spec and spec.submodule_search_locations) or ():
         site = os.path.dirname(folder)  # noqa: PTH120
         for found in _installed(site, _NG):
-            raise ImportError(
+            raise TwoPackagesError(
                 f"Two projects have a package `kafka`, and both are installed in {site}: kafka-python, which "
                 f"penstock needs, and kafka-python-ng {found}. Each overwrites files of the other. Nothing "
                 "was read or written. Run pip uninstall kafka-python-ng, then pip install --force-reinstall "

@@ -94,8 +94,8 @@ def test_a_package_that_python_finds_before_ours_is_named(tmp_path: Path) -> Non
     )
 
 
-def tried_with_kafka(site: Path, program: str) -> str:
-    """Link kafka-python into a folder, import what needs it, and return the last line of the error."""
+def tried_with_kafka(site: Path, program: str, lines: int | None = 1) -> str:
+    """Link kafka-python into a folder, import what needs it, and return the last lines of the error."""
     import kafka  # noqa: PLC0415 - only its folder is looked at
 
     site.mkdir(exist_ok=True)
@@ -107,7 +107,8 @@ def tried_with_kafka(site: Path, program: str) -> str:
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(SOURCE), str(site)])},
     )
-    return done.stderr.strip().rpartition("\n")[2]
+    said = done.stderr.strip().split("\n")
+    return "\n".join(said if lines is None else said[-lines:])
 
 
 @pytest.mark.parametrize("module", ["penstock.client.net.connection", "penstock.spark._reads"])
@@ -116,7 +117,30 @@ def test_kafka_python_ng_beside_kafka_python_is_named(tmp_path: Path, module: st
     (site / "kafka_python_ng-2.2.3.dist-info").mkdir(parents=True)
     (site / "kafka_python-3.0.12.dist-info").mkdir()
     assert tried_with_kafka(site, f"import {module}") == (
-        f"ImportError: Two projects have a package `kafka`, and both are installed in {site}: kafka-python, "
+        f"penstock._one_package.TwoPackagesError: {both_in(site)}"
+    )
+
+
+def test_a_command_says_that_kafka_python_ng_is_there_and_ends_with_2(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    (site / "kafka_python_ng-2.2.3.dist-info").mkdir(parents=True)
+    (site / "kafka_python-3.0.12.dist-info").mkdir()
+    program = """
+import sys
+sys.argv[1:] = ["topics", "list", "-b", "127.0.0.1:1"]
+from penstock.cli import main
+try:
+    main()
+except SystemExit as end:
+    sys.stderr.write(f" {end.code}")
+"""
+    assert tried_with_kafka(site, program, lines=None) == f"penstock: {both_in(site)}\n 2"
+
+
+def both_in(site: Path) -> str:
+    """Return the message."""
+    return (
+        f"Two projects have a package `kafka`, and both are installed in {site}: kafka-python, "
         "which penstock needs, and kafka-python-ng 2.2.3. Each overwrites files of the other. Nothing was "
         "read or written. Run pip uninstall kafka-python-ng, then pip install --force-reinstall --no-deps "
         f"'{required_kafka_python()}'. A program that needs both needs two environments."

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 import penstock
+from penstock._one_package import TwoPackagesError
 from penstock._pyspark import UnfitPackageError, explain_import_error
 from penstock.cli.broker import broker_app
 from penstock.cli.connecting import ASKED_CLUSTER
@@ -139,11 +140,11 @@ def run() -> None:
 
 
 def _end_if_unfit(error: ImportError) -> None:
-    """End the process with a sentence if PySpark or pandas is missing or too old."""
+    """End the process with a sentence if PySpark, pandas or kafka-python is not what penstock needs."""
     try:
         explain_import_error(error)
-        if isinstance(error, UnfitPackageError):
+        if isinstance(error, (UnfitPackageError, TwoPackagesError)):
             raise error
-    except UnfitPackageError as explained:
+    except (UnfitPackageError, TwoPackagesError) as explained:
         typer.secho(f"penstock: {explained}", fg="red", err=True)
         raise SystemExit(MISSING_EXTRA) from error
