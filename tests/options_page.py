@@ -36,9 +36,9 @@ same in both):
 These are errors before a record is read or written: a value that is not allowed, a required option that is
 missing, two options that exclude each other, and options of both dialects together. An option that Flink or
 Spark has and penstock does not support is an error too; penstock never ignores it. An error of a stream
-comes from `load()`, or after `start()` has returned, when the query runs. In the second case Spark has
-already written the starting point of batch 0 into the checkpoint. Correct the option and start the query
-again: it begins at that point. To begin elsewhere, take a new checkpoint.
+comes from `load()`, or after `start()` has returned, when the query runs. Before a mistake in an option of
+the sink is found, Spark has written the starting point of batch 0 into the checkpoint. The corrected query
+begins there. To begin elsewhere, take a new checkpoint.
 
 Unknown keys:
 
@@ -206,7 +206,7 @@ def _property_text(declared: Property) -> str:
     values_of: dict[str, list[str]] = {}
     for value, instead in declared.unsupported_values.items():
         values_of.setdefault(instead, []).append(_code(value))
-    refused = (f" Refused: {', '.join(values)}; {instead}." for instead, values in values_of.items())
+    refused = (f" {' and '.join(values)} is refused: {instead}." for instead, values in values_of.items())
     return declared.doc + "".join(refused)
 
 

@@ -130,9 +130,9 @@ COMMON_PROPERTIES: tuple[Property, ...] = (
     ),
     _every.no_effect(
         "metadata.recovery.strategy",
-        "If no known broker answers, penstock always asks the bootstrap servers again.",
+        "What happens if no known broker answers.",
         choice("rebootstrap", "none"),
-        unsupported_values={"none": "leave it out"},
+        unsupported_values={"none": "penstock always asks the bootstrap servers again, so leave it out"},
     ),
     _every.no_effect(
         "metadata.recovery.rebootstrap.trigger.ms", "See `metadata.recovery.strategy`.", MILLISECONDS

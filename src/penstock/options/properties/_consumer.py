@@ -84,11 +84,11 @@ CONSUMER_PROPERTIES: tuple[Property, ...] = (
     _reading.no_effect("auto.commit.interval.ms", "See `enable.auto.commit`.", MILLISECONDS),
     _reading.no_effect(
         "allow.auto.create.topics",
-        "Reading never creates a topic.",
+        "Whether reading creates a topic that does not exist.",
         BOOLEAN,
         default=False,
         java_default="true",
-        unsupported_values={"true": "create the topic before you read it"},
+        unsupported_values={"true": "penstock never creates a topic by reading, so create it before"},
     ),
     _reading.no_effect(
         "exclude.internal.topics",
