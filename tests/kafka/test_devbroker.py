@@ -102,6 +102,21 @@ def test_deleted_records_and_topics_are_gone(bootstrap: str, make_topic: MakeTop
     assert topic not in judge.admin(bootstrap).list_topics(timeout=PATIENCE_S).topics
 
 
+def test_records_with_old_timestamps_stay_unless_the_topic_has_a_retention(
+    bootstrap: str, make_topic: MakeTopic
+) -> None:
+    topic, short = make_topic(), make_topic(config={"retention.ms": "60000"})
+    old = judge.Record(b"old", timestamp_ms=1)
+    judge.produce(bootstrap, topic, old)
+    for end in (1, 2):
+        judge.produce(bootstrap, short, old)
+        wait_until(
+            lambda end=end: judge.offsets_of(bootstrap, short) == {0: (end, end)},  # type: ignore[misc]  # bound by default
+            "retention deleted the old record",
+        )
+    assert [record.value for record in judge.consume_all(bootstrap, topic)] == [b"old"]
+
+
 @pytest.mark.promise
 def test_three_brokers_go_on_when_one_is_killed(cluster3: DevCluster, make_topic: MakeTopic) -> None:
     topic = make_topic(3, cluster=cluster3)

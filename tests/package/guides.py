@@ -10,6 +10,7 @@ user, no broker and no file behind, and fails if a target has another content.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import shlex
@@ -17,9 +18,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
+from typing import Literal
 
 from penstock.devbroker.cluster import free_ports
 from tests.package.first_record import SHELL, Stranger, path_without_compilers, stranger
@@ -37,6 +41,18 @@ CHANGES = (
     '{"before":{"id":2,"name":"ink"},"after":null,"op":"d"}',
 )
 """What Debezium writes of a table in which the row 1 is left."""
+MINUTE_MS = 60_000
+BEGIN_MS = int(time.time() * 1000) // MINUTE_MS * MINUTE_MS - 10 * MINUTE_MS
+"""A minute that is over. Kafka soon deletes records whose timestamps are older than a topic keeps them."""
+SQL_ORDERS = tuple(
+    json.dumps({"value": json.dumps(order), "timestamp": BEGIN_MS + after_ms})
+    for after_ms, order in (
+        (0, {"id": 1, "shop": "a", "amount": 2.5}),
+        (10_000, {"id": 2, "shop": "a", "amount": 4.0}),
+        (90_000, {"id": 3, "shop": "b", "amount": 1.0}),
+    )
+)
+"""Two orders of a minute, and one that is late enough to close it. Times take the place of the wait."""
 ROWS = {
     "SQLite": "import sqlite3; rows = sqlite3.connect('copies.db').execute('SELECT * FROM customers'); "
     "print(rows.fetchall())",
@@ -46,7 +62,11 @@ ROWS = {
 
 RUN = f"""run() {{
   for attempt in 1 2 3; do
-    python "$1" > "$1.log" 2>&1 & echo $! > "$1.pid"
+    case "$1" in
+      *.sql) penstock sql "$1" > "$1.log" 2>&1 & ;;
+      *) python "$1" > "$1.log" 2>&1 & ;;
+    esac
+    echo $! > "$1.pid"
     wait $! && return 0
     grep -qE '{SPARKS_LIMIT}' "$1.log" || return 1
     echo "started again: $1" >&2
@@ -70,15 +90,52 @@ class Guide:
     wanted: str
     changed: tuple[tuple[str, str], ...] = ()
     """Texts of the program, and what the page says to write in their place."""
+    language: Literal["python", "sql"] = "python"
+    produced: str = ""
+    """Options of `penstock produce`."""
+
+    @property
+    def file(self) -> str:
+        """The name of the program's file."""
+        return f"{self.topics[-1]}.{'sql' if self.language == 'sql' else 'py'}"
 
     def program(self) -> str:
         """Return the program of the section."""
-        text = (DOCS / self.page).read_text(encoding="utf-8").partition(f"\n## {self.heading}\n")[2]
-        code: str = re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0]
+        code = block(self.page, self.heading, self.language)
         for old, new in self.changed:
             assert old in code, f"{self.page} has no {old!r}"
             code = code.replace(old, new)
         return code
+
+
+def block(page: str, heading: str, language: str) -> str:
+    """Return the first block of a section in this language."""
+    text = (DOCS / page).read_text(encoding="utf-8").partition(f"\n## {heading}\n")[2]
+    code: str = re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)[0]
+    return code
+
+
+def sql(
+    name: str, heading: str, topic: str, target: str, shows: str, wanted: str, *changed: tuple[str, str]
+) -> Guide:
+    return Guide(
+        name,
+        "sql-tutorial.md",
+        heading,
+        (topic, target),
+        SQL_ORDERS,
+        shows,
+        wanted,
+        (*changed, ("'topic' = 'orders'", f"'topic' = '{topic}'")),
+        "sql",
+        "--json",
+    )
+
+
+def exactly_once_table() -> tuple[str, str]:
+    """Return the table that the job of the tutorial writes, and what the page puts in its place."""
+    [table] = re.findall(r"CREATE TABLE totals.*?;\n", block("sql-tutorial.md", "A job", "sql"), re.DOTALL)
+    return table, block("sql-tutorial.md", "Write it exactly once", "sql")
 
 
 def copied(topic: str) -> str:
@@ -141,12 +198,30 @@ GUIDES = (
             'DeltaTable("lake/customers")',
         ),
     ),
+    sql(
+        "Flink SQL, a first table",
+        "Try it",
+        "sql-orders",
+        "sql-none",
+        "grep -o '\\[a, 2, 6.50\\]' sql-none.sql.log | tail -n 1",
+        "[a, 2, 6.50]",
+    ),
+    sql(
+        "Flink SQL, a job that writes exactly once",
+        "A job",
+        "job-orders",
+        "job-totals",
+        copied("job-totals"),
+        f"{{b:{datetime.fromtimestamp(BEGIN_MS / 1000):%Y-%m-%d %H:%M:%S},shop:a,n:2,total:6.5}}",  # noqa: DTZ006 - of the zone of this machine, as the job's
+        exactly_once_table(),
+        ("'topic' = 'totals'", "'topic' = 'job-totals'"),
+    ),
 )
 
 
 def commands(guide: Guide, number: int, home: Path, port: str) -> list[str]:
     """Return the lines of the shell that run a guide, with the time before and after it."""
-    file = f"guide_{number}.py"
+    file = guide.file
     code = guide.program().replace("localhost:9092", f"127.0.0.1:{port}").replace("/tmp/", f"{home}/")  # noqa: S108
     records = " ".join(map(shlex.quote, guide.records))
     shows, wanted = guide.shows, shlex.quote(guide.wanted)
@@ -154,7 +229,7 @@ def commands(guide: Guide, number: int, home: Path, port: str) -> list[str]:
         f"printf '%s' {shlex.quote(code)} > {file}",
         f'echo "===== {number} $EPOCHREALTIME"',
         f"penstock topics create {' '.join(guide.topics)}",
-        f"printf '%s\\n' {records} | penstock produce {guide.topics[0]}",
+        f"printf '%s\\n' {records} | penstock produce {guide.produced} {guide.topics[0]}",
         f"run {file} & job=$!",
         f'until found=$({shows}); [ "$found" = {wanted} ]; do',
         f"  kill -0 $job 2>/dev/null || wait $job || {{ tail -n 30 {file}.log; exit 1; }}",

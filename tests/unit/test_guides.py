@@ -107,7 +107,8 @@ def test_tests_that_walk_guides_are_there() -> None:
 @pytest.mark.parametrize("guide", guides.GUIDES, ids=lambda guide: str(guide.name))
 def test_a_timed_guide_is_the_program_of_its_page(guide: guides.Guide, tmp_path: Path) -> None:
     assert "localhost:9092" in guide.program()
-    ast.parse(guide.program())
+    if guide.language == "python":
+        ast.parse(guide.program())
     lines = guides.script([guide], tmp_path, Path("penstock.whl"))
     assert str(tmp_path) in lines
     subprocess.run(["bash", "-n", "-c", lines], check=True)
