@@ -1,10 +1,13 @@
 """Kill the processes of normalize -> aggregate -> exactly-once sink at random, and judge each row.
 
-    python -m tests.chaos.chain_hunt --kills 300 [--cluster] [--brokers 3] [--seed 1] [--seconds 1500]
+    python -m tests.chaos.chain_hunt --kills 300 [--cluster] [--brokers 3 [--rolling 40]] [--seed 1]
+        [--seconds 1500]
 
 Rows come doubled, shuffled and late. Each kill comes at a random moment of a batch: the driver, a Python
 worker, with --cluster an executor of a standalone cluster of two, with several brokers a broker. Several of
 them (--strikes) hit one batch, so also its repeated tasks. One kill in ten (--driver-every) takes the driver.
+With --rolling, after so many kills all brokers are stopped in order and started again, one after the other,
+while the other processes are killed.
 Spark's log of offsets says which records were in which batch. A reference in plain Python makes the rows of
 each batch from them. The program ends with 0 if a read_committed consumer (confluent-kafka) finds exactly
 these rows under each key, in their order, if no transaction is open, and if the states are whole.
@@ -34,7 +37,14 @@ from tests.chaos.exactly_once_job import Copy
 from tests.chaos.exactly_once_scene import Scene
 from tests.chaos.fault_points import Fault
 from tests.chaos.job_process import ROOT, JobProcess
-from tests.chaos.random_kills import DRIVER, RECORDS_PER_KILL, WORKER, RandomKills
+from tests.chaos.random_kills import (
+    DRIVER,
+    RECORDS_PER_KILL,
+    START_TIMEOUT_S,
+    WORKER,
+    RandomKills,
+    add_rolling,
+)
 from tests.chaos.spark_cluster import SparkCluster
 from tests.unit.changelog.running import Row
 from tests.waiting import wait_until
@@ -164,9 +174,15 @@ class ChainHunt(RandomKills):
     scene: ChainScene
 
     def __init__(
-        self, brokers: DevCluster, scene: ChainScene, seed: int, driver_every: int, strikes: int = STRIKES
+        self,
+        brokers: DevCluster,
+        scene: ChainScene,
+        seed: int,
+        driver_every: int,
+        strikes: int = STRIKES,
+        rolling_every: int | None = None,
     ) -> None:
-        super().__init__(brokers, scene, seed)
+        super().__init__(brokers, scene, seed, rolling_every)
         self._driver_every, self._strikes = driver_every, strikes
         self._group, self._driver_at = -1, 0
         self._said_at = 0
@@ -194,11 +210,6 @@ class ChainHunt(RandomKills):
         others = [victim for victim in super().victims() if victim != DRIVER]
         return others + ([EXECUTOR] if self.scene.cluster else [])
 
-    def said(self) -> str:
-        """Return a line with what was killed."""
-        what = f"killed {dict(self.kills)}, started {self.start_count} drivers"
-        return f"{what}, wrote {self.scene.record_count} records\n"
-
     def processes(self, victim: str, job: JobProcess) -> list[int]:
         cluster = self.scene.cluster
         if cluster is None:
@@ -220,6 +231,7 @@ def make_chain(
     cluster: SparkCluster | None = None,
     driver_every: int = DRIVER_EVERY,
     strikes: int = STRIKES,
+    rolling_every: int | None = None,
 ) -> ChainHunt:
     """Make topics and a query with new names."""
     source, target = f"{name}-source", f"{name}-target"
@@ -227,7 +239,8 @@ def make_chain(
         judge.create_topic(brokers.bootstrap_servers, topic, partitions=partitions)
     checkpoint, states = str(folder / "checkpoint"), str(folder / "states")
     copy = Copy(brokers.bootstrap_servers, source, target, name, checkpoint, states=states)
-    return ChainHunt(brokers, ChainScene(copy, folder, seed, cluster), seed, driver_every, strikes)
+    scene = ChainScene(copy, folder, seed, cluster)
+    return ChainHunt(brokers, scene, seed, driver_every, strikes, rolling_every)
 
 
 def quicken() -> None:
@@ -241,6 +254,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--cluster", action="store_true", help="a standalone cluster of two workers")
     parser.add_argument("--brokers", type=int, default=1)
+    add_rolling(parser)
     parser.add_argument(
         "--driver-every", type=int, default=DRIVER_EVERY, help="one in so many kills takes the driver"
     )
@@ -253,10 +267,11 @@ def main() -> None:
     quicken()
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        brokers = stack.enter_context(DevCluster(arguments.brokers))
+        brokers = stack.enter_context(DevCluster(arguments.brokers, start_timeout_s=START_TIMEOUT_S))
         cluster = stack.enter_context(SparkCluster(folder)) if arguments.cluster else None
-        name, seed = f"chain-{arguments.seed}", arguments.seed
-        hunt = make_chain(brokers, folder, name, seed, cluster, arguments.driver_every, arguments.strikes)
+        name, seed, strikes = f"chain-{arguments.seed}", arguments.seed, arguments.strikes
+        every = arguments.driver_every, strikes, arguments.rolling
+        hunt = make_chain(brokers, folder, name, seed, cluster, *every)
         try:
             hunt.run(arguments.kills, ends_at_s=ends_at_s)
         except AssertionError:
