@@ -130,7 +130,7 @@ def deduplicate(  # noqa: PLR0913 - each is a keyword of its own
 ) -> DataFrame:
     """Return a changelog of one row for each key: the first or the last one, of append-only rows.
 
-    A late row that is before (or after) the one that was emitted replaces it, with -U and +U. Of rows with
+    A late row that is before (or after) the one that was emitted replaces it, with -U and +U. If rows have
     the same values in `order_by`, the one of the earlier batch stays.
 
     Args:
@@ -182,7 +182,7 @@ def top_n(  # noqa: PLR0913 - each is a keyword of its own
     """Return a changelog of the first n rows of each group of a changelog.
 
     A row that leaves the first n is -D, a row that comes into them +I. Equal rows count as often as they are
-    there. Of rows with the same values in `order_by` the same ones are chosen each time.
+    there. If rows have the same values in `order_by`, the same ones are chosen each time.
 
     With `rank` the change of a row moves the rows below it: a rank that another row has now gives -U and +U.
 
