@@ -236,9 +236,28 @@ def _by_key(
     found = {}
     for each in _tables(rows, columns):
         wanted = each.filter(pa.array(chosen[_buckets_of(each, keys)]))
-        for row in wanted.to_pylist():
+        for values in zip(*map(_values, wanted.columns), strict=True):
+            row = dict(zip(columns, values, strict=True))
             found[tuple(repr(row[name]) for name in keys)] = row
     return found
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    try:
+        return list(column.to_pylist())
+    except (OverflowError, ValueError):
+        return [_value(each) for each in column]
+
+
+def _value(scalar: pa.Scalar) -> Any:
+    """Return a value. One that Python does not have, such as a time in the year 10000, has a stand-in."""
+    try:
+        return scalar.as_py()
+    except (OverflowError, ValueError):
+        if pa.types.is_temporal(scalar.type):
+            return f"{scalar.value} as {scalar.type}"
+        hashes = hash_values(pa.table({"": pa.array([scalar], scalar.type)}))
+        return f"digest {int(hashes.high[0]):016x}-{int(hashes.low[0]):016x}"
 
 
 def _named(keys: Sequence[str], row: dict[str, Any]) -> dict[str, Any]:

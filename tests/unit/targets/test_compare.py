@@ -78,3 +78,26 @@ def test_a_key_is_shown_as_json_shows_a_text() -> None:
     assert found.rows[0].text == "The row with id = 1 differs in name, tags."
     by_name = compare_rows(rows({1: ("a", None)}, keys=("name",)), rows({}, keys=("name",)))
     assert by_name.rows[0].text == 'Only the table of the running job has the row with name = "a".'
+
+
+def test_times_that_python_does_not_have_are_compared_and_shown() -> None:
+    at = pa.timestamp("us", "UTC")
+    schema = pa.schema([("at", at), ("day", pa.date32()), ("times", pa.list_(at))])
+
+    def table(day: int, time: int) -> Rows:
+        columns = (
+            pa.array([0, 10**18], pa.int64()).cast(at),
+            pa.array([1, day], pa.int32()).cast(pa.date32()),
+            pa.array([[0], [time]], pa.list_(pa.int64())).cast(pa.list_(at)),
+        )
+        return Rows(schema, ("at",), lambda: pa.table(list(columns), schema=schema).to_batches())
+
+    assert compare_rows(table(10**8, 10**18), table(10**8, 10**18)).is_equal
+    found = compare_rows(table(10**8, 10**18), table(10**7, 10**18 + 1))
+    [row] = found.rows
+    assert (row.kind, row.columns) == ("changed", ("day", "times"))
+    assert row.text == f'The row with at = "{10**18} as timestamp[us, tz=UTC]" differs in day, times.'
+    alone = Rows(schema, ("at",), list)
+    [first, second] = compare_rows(table(1, 1), alone).rows
+    assert first.to_json()["key"] == {"at": "1970-01-01 00:00:00+00:00"}
+    assert second.kind == "only-live"
