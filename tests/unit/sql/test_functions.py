@@ -10,7 +10,7 @@ from penstock.errors import SqlError
 from penstock.sql.functions.names import is_flinks
 from penstock.sql.functions.not_served import FREE, REFUSED
 from tests.unit.sql.listed_functions import IN_OTHER_TESTS, IN_QUERIES, LISTED, SERVED, WRITTEN
-from tests.unit.sql.planning import BATCH, planned
+from tests.unit.sql.planning import BATCH, planned, refused
 
 PAGE = (Path(__file__).parents[3] / "docs" / "functions.md").read_text()
 
@@ -30,6 +30,12 @@ def test_a_function_of_flink_that_is_not_served_is_refused_by_name(name: str) ->
     with pytest.raises(SqlError) as error:
         planned(f"SELECT {WRITTEN.get(name, f'{name}(s)')} FROM t", BATCH)
     assert f"{name.removeprefix('NOT ')} is not served" in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["CURRENT_TIME", "LOCALTIME", "CURRENT_USER"])
+def test_a_word_without_brackets_is_refused_where_it_stands(name: str) -> None:
+    said = refused(f"SELECT i FROM t WHERE {name} > 1", BATCH) or ""
+    assert said.startswith(f"Line 1, column 23: {name} is not served")
 
 
 def test_a_name_is_served_or_refused_and_not_both() -> None:

@@ -288,8 +288,8 @@ class _Parser(parser.Parser):
         return found
 
     def expression(self, instance: Any, *args: Any, **kwargs: Any) -> Any:
-        """Note where CURRENT_TIMESTAMP stands: sqlglot keeps no offset of a call without brackets."""
-        if isinstance(instance, (exp.CurrentTimestamp, exp.CurrentDate)) and self._prev:
+        """Note where CURRENT_TIMESTAMP or the like stands. sqlglot does not note it without brackets."""
+        if type(instance) in self.NO_PAREN_FUNCTIONS.values() and self._prev:
             instance.meta["start"] = self._prev.start
         return super().expression(instance, *args, **kwargs)
 

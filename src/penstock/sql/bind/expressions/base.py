@@ -32,6 +32,7 @@ _SIGNS: dict[type, str] = {
     exp.SimilarTo: "SIMILAR TO",
     exp.Overlaps: "OVERLAPS",
     exp.CurrentTime: "CURRENT_TIME",
+    exp.CurrentUser: "CURRENT_USER",
     exp.AtTimeZone: "AT TIME ZONE",
     exp.Tuple: "a list of values in brackets",
     exp.Concat: "a text behind a text",
