@@ -260,8 +260,8 @@ def aggregate(
         partitions: number of partitions of the state, as for `normalize`.
         ttl: forget a group that got no rows for this time. Its next row becomes +I, and a row of it that goes
             does nothing. Each group of a batch gives -U and +U, also if they are equal.
-        collapse: leave out -U with an equal +U, which only `ttl` makes. It changes nothing else, because a
-            batch gives at most one change of each group anyway.
+        collapse: leave out the equal -U and +U that `ttl` makes. It changes nothing else, because a batch
+            gives at most one change of each group anyway.
 
     Returns:
         The keys, the aggregates, and `row_kind`.
