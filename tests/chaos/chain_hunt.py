@@ -24,6 +24,7 @@ import shutil
 import sys
 import tempfile
 import time
+import traceback
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -275,6 +276,7 @@ def main() -> None:
         try:
             hunt.run(arguments.kills, ends_at_s=ends_at_s)
         except AssertionError:
+            sys.stdout.write(traceback.format_exc())  # keeping may fail, too
             if arguments.keep is not None:
                 hunt.scene.keep(arguments.keep)
             raise

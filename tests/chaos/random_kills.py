@@ -25,11 +25,13 @@ import time
 from pathlib import Path
 
 from penstock.devbroker import DevCluster
+from penstock.testing.brokers import lagging_replicas
 from tests import judge
 from tests.chaos.exactly_once_job import Copy
 from tests.chaos.exactly_once_scene import Scene
 from tests.chaos.job_process import JobProcess, kill_one
 from tests.chaos.rolling import RollingRestart
+from tests.waiting import wait_until
 
 RECORDS_PER_KILL = 600
 PARTITION_COUNT = 4
@@ -170,9 +172,16 @@ class RandomKills:
         return self.scene.job(*more)
 
     def _restart_broker(self) -> None:
+        """Start the broker again that was killed. Return when all replicas are in sync.
+
+        If the next broker died sooner, it could be the only one with all records of a topic partition. Then
+        Kafka would wait for it, and the hunt could not even write its input.
+        """
         if self._dead_node_id is not None:
             self.cluster.restart(self._dead_node_id)
             self._dead_node_id = None
+            what = "all replicas to be in sync"
+            wait_until(lambda: not lagging_replicas(self.cluster), what, timeout_s=START_TIMEOUT_S)
 
     def _kill_job(self) -> None:
         if self._job is not None:

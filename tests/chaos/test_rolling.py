@@ -20,8 +20,7 @@ def test_each_broker_hands_its_leaders_over_and_comes_back(cluster3: DevCluster,
     restart.join()
     assert restart.is_over()
     assert restart.restarted == [2, 3, 1]
-    assert restart.moved[0] >= 1, "the topic partitions are spread over all brokers"
-    assert sum(restart.moved) >= 6
+    assert min(restart.moved) >= 2, "each broker leads its share of the topic partitions"
     after = [cluster3.pid(node_id) for node_id in cluster3.node_ids]
     assert not set(before) & set(after)
     assert None not in after
@@ -30,10 +29,17 @@ def test_each_broker_hands_its_leaders_over_and_comes_back(cluster3: DevCluster,
     assert sorted(int(each.value or b"") for each in found) == list(range(60))
 
 
-def test_a_broker_that_dies_is_not_counted(cluster3: DevCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rolling, "ANSWER_S", 5.0)  # in this time the controllers have found out that it died
+def test_a_broker_that_dies_is_not_counted(
+    cluster3: DevCluster, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge.create_topic(cluster3.bootstrap_servers, topic_name, partitions=6)
     restart = RollingRestart(cluster3, [2])
-    monkeypatch.setattr(restart, "_stop", cluster3.kill)
+
+    def kill(node_id: int) -> None:
+        cluster3.kill(node_id)
+        monkeypatch.setattr(rolling, "ANSWER_S", 5.0)  # in this time the controllers find out that it died
+
+    monkeypatch.setattr(restart, "_stop", kill)
     restart.start()
     with pytest.raises(AssertionError, match="say that broker 2 was stopped in order"):
         restart.join()
