@@ -77,8 +77,10 @@ class SparkSql:
         match node:
             case nodes.Scan():
                 return self._scan(node)
-            case nodes.Watermark() | nodes.MarkedWindows() | nodes.PlainTimes() | nodes.TimedChanges():
-                return self._marked(node, outer)
+            case nodes.Watermark():
+                return self._watermark(node, outer)
+            case nodes.MarkedWindows() | nodes.PlainTimes() | nodes.TimedChanges():
+                return self._marked(node, self.select(node.input, outer), columns_of(node.input))
             case nodes.Upserts():
                 return self.select(node.input, outer).with_(kind="'+U'")
             case nodes.ToChangelog():
@@ -132,17 +134,30 @@ class SparkSql:
     def _kind_of(self, node: Node, alias: str) -> str | None:
         return f"`{alias}`.`{KIND}`" if self._traits(node).changes else None
 
-    def _marked(
-        self,
-        node: nodes.Watermark | nodes.MarkedWindows | nodes.PlainTimes | nodes.TimedChanges,
-        outer: Names,
-    ) -> Select:
+    def _marked(self, node: FrameNode, inner: Select, columns: Sequence[Column]) -> Select:
+        view = self._views.made(node, [inner.text(columns)])
+        return self._viewed(view, {each: short(each) for each in columns_of(node)}, node)
+
+    def _watermark(self, node: nodes.Watermark, outer: Names) -> Select:
+        """Return rows with their time as Spark has it. An append-only row without a time is an error."""
         inner = self.select(node.input, outer)
-        view = self._views.made(node, [inner.text(columns_of(node.input))])
-        columns = {each: short(each) for each in columns_of(node)}
-        if isinstance(node, nodes.Watermark):
-            columns[node.column] = short(node.time)
-        return self._viewed(view, columns, node)
+        if inner.stage > Stage.ROWS or not inner.inlines({node.time: 1}):
+            inner = self._nested(inner)
+        time = f"CAST({inner.outputs[node.time]} AS TIMESTAMP)"
+        if inner.kind is None:
+            missing = literal(f"The event time {node.time.name} is NULL. Its row belongs to no window.")
+            if node.delay_ms is None:
+                # With what varies, Spark's optimizer leaves the projection where it is.
+                missing = f"CASE WHEN rand(0) >= 0 THEN {missing} END"
+            time = f"coalesce({time}, CAST(raise_error({missing}) AS TIMESTAMP))"
+        texts = {**inner.outputs, node.column: time}
+        rows = inner.with_(outputs={each: texts[each] for each in columns_of(node)})
+        if rows.kind is not None:
+            return rows
+        if node.delay_ms is not None:
+            return self._marked(node, rows, columns_of(node))
+        rows = self._nested(rows)  # the condition uses the time, so that Spark does not leave it out
+        return rows.with_(where=(f"{rows.outputs[node.column]} IS NOT NULL",))
 
     def _stateful(self, node: nodes.Stateful, outer: Names) -> Select:
         queries = []

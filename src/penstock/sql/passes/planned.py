@@ -13,6 +13,7 @@ from penstock.sql.passes.check_changelogs import check_changelogs
 from penstock.sql.passes.check_determinism import check_determinism
 from penstock.sql.passes.check_variants import check_variants
 from penstock.sql.passes.context import PassContext
+from penstock.sql.passes.drop_watermarks import drop_watermarks
 from penstock.sql.passes.engine.choose import choose_engine
 from penstock.sql.passes.filter_before_sessions import filter_before_sessions
 from penstock.sql.passes.fold_cases import fold_cases
@@ -51,6 +52,7 @@ PASSES: tuple[Callable[[Output, PassContext], Output], ...] = (
     check_determinism,
     check_changelogs,
     check_variants,
+    drop_watermarks,
     lambda plan, _: assign_state_ids(plan),
 )
 

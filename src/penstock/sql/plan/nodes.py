@@ -87,13 +87,14 @@ class Watermark:
         input: the rows.
         time: the time of each row.
         column: the same as Spark has it.
-        delay_ms: how far the watermark is behind the newest time.
+        delay_ms: how far the watermark is behind the newest time; None if nothing waits for it. Then Spark
+            has none, and an append-only row without a time is an error all the same.
     """
 
     input: Node
     time: Column
     column: Column
-    delay_ms: int
+    delay_ms: int | None
 
 
 @dataclass(frozen=True)

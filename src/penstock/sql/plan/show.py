@@ -75,7 +75,8 @@ class _PlanLines:
                 wanted += f", rows of {node.kept}" if node.kept else ""
                 return f"Scan({node.source.name}: {', '.join(map(self._read, node.columns))}{wanted})"
             case nodes.Watermark():
-                return f"Watermark({self._name(node.column)} - {node.delay_ms} ms)"
+                delay = "not awaited" if node.delay_ms is None else f"- {node.delay_ms} ms"
+                return f"Watermark({self._name(node.column)} {delay})"
             case nodes.Values():
                 return f"Values({len(node.rows)} rows: {self._names_of(node.columns)})"
             case nodes.Project():

@@ -149,6 +149,8 @@ class TraitsOf:
                 return STATIC
             case nodes.Watermark():
                 below = _renamed(self(node.input), {node.time: node.column})
+                if node.delay_ms is None:
+                    return below
                 if below.changes:
                     return replace(below, changing_time=(node.column, node.delay_ms))
                 return replace(below, times={node.column: Mark(node.column.id, node.delay_ms)})

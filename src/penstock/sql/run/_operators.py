@@ -41,7 +41,6 @@ from penstock.sql.plan.operators import (
     WindowJoin,
     WindowTotals,
 )
-from penstock.sql.plan.texts import literal, quoted
 from penstock.sql.run._windows import with_plain_times, with_times, with_window_ends
 
 _OF_INSERTS = (VersionJoin, OverRows, SessionRows, TimeSort)
@@ -62,7 +61,7 @@ def made(node: FrameNode, frames: Sequence[Any], state: str | None, ttl: str | N
     """
     match node:
         case Watermark():
-            return _with_watermark(frames[0], node)
+            return frames[0].withWatermark(short(node.column), f"{node.delay_ms} milliseconds")
         case MarkedWindows():
             window, struct = (None if each is None else short(each) for each in (node.window, node.struct))
             ends, times = (list(map(short, each)) for each in (node.ends, node.times))
@@ -73,18 +72,6 @@ def made(node: FrameNode, frames: Sequence[Any], state: str | None, ttl: str | N
             return with_times(frames[0], short(node.time), node.delay_ms)
         case Stateful():
             return _operated(node, frames, state or "", ttl)
-
-
-def _with_watermark(frame: Any, node: Watermark) -> Any:
-    name = short(node.time)
-    text = f"CAST({quoted(name)} AS TIMESTAMP)"
-    is_append = KIND not in frame.columns
-    if is_append:
-        missing = literal(f"The event time {node.time.name} is NULL. Its row belongs to no window.")
-        text = f"coalesce({text}, CAST(raise_error({missing}) AS TIMESTAMP))"
-    texts = [f"{text} AS {quoted(name)}" if each == name else quoted(each) for each in frame.columns]
-    frame = frame.selectExpr(*texts)
-    return frame.withWatermark(name, f"{node.delay_ms} milliseconds") if is_append else frame
 
 
 def _operated(node: Stateful, frames: Sequence[Any], state: str, ttl: str | None) -> Any:

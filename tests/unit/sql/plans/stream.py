@@ -144,7 +144,7 @@ class Stream:
 
     def _marks(self, node: Node, path: str) -> list[tuple[str, Watermark | TimedChanges]]:
         found: list[tuple[str, Watermark | TimedChanges]] = []
-        if isinstance(node, Watermark) and not self._traits(node).changes:
+        if isinstance(node, Watermark) and node.delay_ms is not None and not self._traits(node).changes:
             found.append((path, node))
         if isinstance(node, TimedChanges) and node.delay_ms is not None:
             below = [each for each in nodes_in(node.input) if isinstance(each, Watermark)]
