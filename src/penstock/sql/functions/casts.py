@@ -5,7 +5,7 @@ Runs on the driver. Invariant: a text that only one of the two systems reads is 
 
 from __future__ import annotations
 
-from penstock.sql.functions.read_times import clamped_timestamp, date_guard, guarded
+from penstock.sql.functions.read_times import clamped_timestamp, cut_time, date_guard, guarded
 from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.plan.declared_types import spark_type
 from penstock.sql.plan.expressions import TypedSql
@@ -73,6 +73,4 @@ def to_precision(text: str, kind: FlinkType) -> str:
     length = kind.args[0] if kind.args else _MICROSECONDS
     if kind.name not in ("TIMESTAMP", "TIMESTAMP_LTZ") or length >= _MICROSECONDS:
         return text
-    step = f"CAST('{10.0**-length:.{max(length, 0)}f}' AS DECIMAL(18,6))"
-    beyond = f"CAST(extract(SECOND FROM {text}) % {step} AS DECIMAL(18,6))"
-    return f"({text} - make_dt_interval(0, 0, 0, {beyond}))"
+    return cut_time(text, length, has_zone=kind.name == "TIMESTAMP_LTZ")

@@ -10,6 +10,8 @@ import re
 
 from penstock.sql.plan.texts import let, literal
 
+MILLISECONDS = 3
+"""The digits of a second that have them."""
 _PARTS = re.compile(r"yyyy|MM|dd|HH|mm|ss|S{1,9}|'[^']*'|[-/: .,_]")
 _DIGITS = {"yyyy": 4, "MM": 2, "dd": 2, "HH": 2, "mm": 2, "ss": 2}
 _MISSING = {"yyyy": "1970", "MM": "01", "dd": "01", "HH": "00", "mm": "00", "ss": "00"}
@@ -60,12 +62,12 @@ def clamped_timestamp(text: str) -> str:
 def read_timestamp(text: str) -> str:
     """Return TO_TIMESTAMP without a pattern. A day past the end of its month is the last one, as in Flink."""
     guarded = timestamp_guard(text)
-    return to_milliseconds(_clamped(guarded, _DAY, "TIMESTAMP_NTZ"))
+    return cut_time(_clamped(guarded, _DAY, "TIMESTAMP_NTZ"), MILLISECONDS)
 
 
 def read_by_pattern(text: str, pattern: str) -> str:
     """Return TO_TIMESTAMP with a pattern."""
-    return to_milliseconds(_clamped(found_by_pattern(text, pattern), r"^(\d+-\d\d-)", "TIMESTAMP_NTZ"))
+    return cut_time(_clamped(found_by_pattern(text, pattern), r"^(\d+-\d\d-)", "TIMESTAMP_NTZ"), MILLISECONDS)
 
 
 def read_date_by_pattern(text: str, pattern: str) -> str:
@@ -138,15 +140,21 @@ def _clamped(text: str, before_day: str, kind: str) -> str:
     return let([text], body)
 
 
-def to_milliseconds(time: str) -> str:
-    """Return a TIMESTAMP_NTZ without its microseconds."""
-    return let(
-        [time],
-        lambda x: (
-            f"({x[0]} - make_dt_interval(0, 0, 0, "
-            f"CAST(extract(SECOND FROM {x[0]}) % 0.001BD AS DECIMAL(18,6))))"
-        ),
-    )
+def cut_time(time: str, digits: int, *, has_zone: bool = False) -> str:
+    """Return a TIMESTAMP_NTZ, or a TIMESTAMP, with so many digits of the second, 0 to 5.
+
+    It is made of whole numbers: Spark took 7 us a row for the decimals of `extract`, and 0.5 us for these.
+    """
+    if has_zone and digits == MILLISECONDS:
+        return f"timestamp_millis(unix_millis({time}))"
+
+    def body(x: list[str]) -> str:
+        # Zones differ by whole seconds. So this is the rest in each of them.
+        rest = f"pmod(unix_micros(CAST({x[0]} AS TIMESTAMP)), {10 ** (6 - digits)})"
+        less = f"timestampadd(MICROSECOND, CAST(-{rest} AS INT), {x[0]})"
+        return f"CASE WHEN {rest} = 0 THEN {x[0]} ELSE {less} END"
+
+    return let([time], body)
 
 
 def write_by_pattern(time: str, pattern: str) -> str:

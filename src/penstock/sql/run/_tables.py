@@ -7,6 +7,7 @@ written, so penstock's own messages say what is wrong with them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -333,20 +334,25 @@ def rows_for(frame: Any, table: Table, columns: tuple[str, ...]) -> Any:
             f"{len(targets)}: {', '.join(column.name for column in targets)}."
         )
     renamed = frame.toDF(*(f"c{index}" for index in range(len(fields))), *hidden)
-    given = {column.name: index for index, column in enumerate(targets)}
+    indexes = {column.name: index for index, column in enumerate(targets)}
     texts = []
     for column in stored:
-        index = given.get(column.name)
+        index = indexes.get(column.name)
         kind = spark_type(column.type)
         if index is not None:
             _check_type(fields[index], column, kind)
         text = "NULL" if index is None else f"`c{index}`"
-        texts.append(f"{_checked(text, kind, column)} AS {quoted(column.name)}")
+        given = None if index is None else fields[index].dataType.simpleString()
+        texts.append(f"{_checked(text, given, kind, column)} AS {quoted(column.name)}")
     return renamed.selectExpr(*texts, *(quoted(name) for name in hidden))
 
 
-def _checked(text: str, kind: str, column: PhysicalColumn | MetadataColumn) -> str:
-    cast = to_precision(f"CAST({text} AS {kind})", column.type)
+def _checked(text: str, given: str | None, kind: str, column: PhysicalColumn | MetadataColumn) -> str:
+    if given == "timestamp" and column.type.name == "TIMESTAMP":
+        # Cut first: a time with a zone is cut without another look at the zone.
+        cast = f"CAST({to_precision(text, replace(column.type, name='TIMESTAMP_LTZ'))} AS {kind})"
+    else:
+        cast = to_precision(f"CAST({text} AS {kind})", column.type)
     if column.type.nullable:
         return cast
     message = literal(f"The column {column.name} is NOT NULL, and the query gave NULL.")
