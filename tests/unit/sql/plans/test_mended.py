@@ -157,6 +157,7 @@ def test_start_of_a_slice_may_be_behind_the_watermark(watermark: int) -> None:
     rows = time_of(parts.scan(EVENTS))
     windows, bounds = parts.windowed(rows, SPANS[-1], rows.column)
     groups = Aggregate(windows, parts.keys(bounds["window_start"], bounds["window_end"]), (parts.count(),))
+    assert rows.delay_ms is not None
     newest = rows.delay_ms // 1_000 + watermark
     # A row is late by the watermark of the batch before the last one.
     check(groups, event_of(newest), event_of(newest), event_of(watermark + 1))
