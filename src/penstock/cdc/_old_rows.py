@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -93,12 +94,13 @@ def _is_zero(value: Any) -> bool:
 def _is_true(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return which values are not what Debezium makes up for a NOT NULL column; null for a null."""
     kind: Any = column.type
-    if types.is_string(kind):
+    if types.is_string(kind) or types.is_large_string(kind):
         return pc.invert(pc.match_substring_regex(column, _MADE_UP))
-    if types.is_binary(kind):
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
         return pc.greater(pc.binary_length(column), 0)
     if types.is_boolean(kind):
         return column
     if types.is_temporal(kind):
         column = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
-    return pc.not_equal(column, pa.scalar(0).cast(column.type))
+    zero: Any = Decimal(0) if types.is_decimal(kind) else 0  # Arrow does not cast 0 to a small DECIMAL
+    return pc.not_equal(column, pa.scalar(zero, column.type))
