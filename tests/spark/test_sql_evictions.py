@@ -38,6 +38,8 @@ VIEWS = f"""
         ON a.k = b.k AND b.ts {WITHIN.format("a.ts")};
     CREATE VIEW of_a AS SELECT k, window_start AS s, window_end AS e FROM {TUMBLE.format("a")} GROUP BY k, window_start, window_end;
     CREATE VIEW counts AS SELECT k, window_start AS s, window_end AS e, COUNT(*) AS n FROM {TUMBLE.format("a")} GROUP BY k, window_start, window_end;
+    CREATE VIEW rows_of_a AS SELECT k, window_start AS s, window_end AS e FROM {TUMBLE.format("a")};
+    CREATE VIEW rows_of_b AS SELECT k, window_start AS s, window_end AS e FROM {TUMBLE.format("b")};
     CREATE VIEW of_b AS SELECT k, window_start AS s, window_end AS e FROM {TUMBLE.format("b")} GROUP BY k, window_start, window_end;
 """
 QUERIES = {
@@ -50,6 +52,8 @@ QUERIES = {
     "windows of both": "SELECT 'both' FROM of_a AS x JOIN of_b AS y ON x.k = y.k AND x.s = y.s AND x.e = y.e",
     "most of windows": "SELECT x.k, x.n FROM counts AS x JOIN (SELECT MAX(n) AS m, s, e FROM counts GROUP BY s, e) AS y "
     "ON x.s = y.s AND x.e = y.e AND x.n >= y.m",
+    "groups of padded windows": "SELECT COUNT(*), COUNT(x.e) FROM rows_of_a AS x RIGHT JOIN rows_of_b AS y ON x.k = y.k "
+    "AND x.s = y.s AND x.e = y.e GROUP BY x.s, x.e",
 }
 JOINS_OF_INSERTS = {
     "all pairs": "RegularJoin(",
@@ -150,6 +154,16 @@ def joined_windows() -> Table:
     return found
 
 
+def groups_of_padded_windows() -> Table:
+    """Return for each window of a the rows of its pairs with b. Rows of b without a partner are one group more."""
+    groups: dict[int | None, int] = Counter()
+    for _, k, second in of("b"):
+        window = second // SIZE_S
+        pairs = sum(each[1] == k and each[2] // SIZE_S == window for each in of("a") if k is not None)
+        groups[window if pairs else None] += pairs or 1
+    return Counter((count, 0 if window is None else count) for window, count in groups.items())
+
+
 def windows_of_both() -> Table:
     return Counter({("both",): sum(n for pair, n in joined_windows().items() if None not in pair)})
 
@@ -172,6 +186,7 @@ ORACLES: dict[str, Callable[[], Table]] = {
     "full of a list": full,
     "full by using": joined_windows,
     "joined windows": joined_windows,
+    "groups of padded windows": groups_of_padded_windows,
     "windows of both": windows_of_both,
     "most of windows": most_of_windows,
 }

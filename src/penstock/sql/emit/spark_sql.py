@@ -32,8 +32,6 @@ from penstock.sql.plan.texts import literal, quoted
 from penstock.sql.plan.traits import TraitsOf
 from penstock.sql.plan.types import spark_text
 
-_NULLABLE_LEFT, _NULLABLE_RIGHT = (JoinKind.RIGHT, JoinKind.FULL), (JoinKind.LEFT, JoinKind.FULL)
-"""The joins that give NULL where the left, or the right, side has no row."""
 _WORDS = {
     JoinKind.INNER: "JOIN",
     JoinKind.LEFT: "LEFT JOIN",
@@ -217,8 +215,8 @@ class SparkSql:
         return inner.with_(where=(*inner.where, *texts))
 
     def _join(self, node: nodes.Join, outer: Names) -> Select:
-        left = self._side(node.left, node.kind, outer, is_nullable=node.kind in _NULLABLE_LEFT)
-        right = self._side(node.right, node.kind, outer, is_nullable=node.kind in _NULLABLE_RIGHT)
+        left = self._side(node.left, node.kind, outer, is_nullable=node.kind in nodes.PADS_LEFT)
+        right = self._side(node.right, node.kind, outer, is_nullable=node.kind in nodes.PADS_RIGHT)
         both = {**left.outputs, **right.outputs}
         texts = Texts(_names_in(both, outer), self._query_text)
         condition = " AND ".join(map(texts.text, node.conditions))

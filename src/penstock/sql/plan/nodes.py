@@ -145,6 +145,10 @@ class JoinKind(Enum):
     ANTI = "anti"
 
 
+PADS_LEFT, PADS_RIGHT = (JoinKind.RIGHT, JoinKind.FULL), (JoinKind.LEFT, JoinKind.FULL)
+"""The joins in which a row without a partner has NULL in the columns of the left, or the right side."""
+
+
 @dataclass(frozen=True)
 class Join:
     """The pairs of rows that fulfil all conditions.

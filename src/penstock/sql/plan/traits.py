@@ -226,7 +226,7 @@ class TraitsOf:
             _of_both(left, right),
             key=_key_of_join(node, left.key, right.key),
             times=_mixed({**left.times, **right.times}),
-            windows={**left.windows, **right.windows},
+            windows=_windows_of_join(node, left, right),
             spans={**left.spans, **right.spans},
             millisecond_columns=left.millisecond_columns | right.millisecond_columns,
         )
@@ -383,6 +383,13 @@ def _copies_in(outputs: Iterable[Assignment]) -> list[tuple[Column, Column]]:
 def _of_copies(known: Mapping[Column, V], copied: Iterable[tuple[Column, Column]]) -> dict[Column, V]:
     """Return what is known of columns for their copies."""
     return {new: known[old] for old, new in copied if old in known}
+
+
+def _windows_of_join(node: nodes.Join, left: Traits, right: Traits) -> dict[Column, str]:
+    """Return the windows that each row has. Spark would keep a group whose window is NULL for ever."""
+    lefts = left.windows if node.kind not in nodes.PADS_LEFT else {}
+    rights = right.windows if node.kind not in nodes.PADS_RIGHT else {}
+    return {**lefts, **rights}
 
 
 def _mixed(times: Mapping[Column, Mark]) -> dict[Column, Mark]:
