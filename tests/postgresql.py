@@ -16,7 +16,10 @@ from pathlib import Path
 from typing import Any
 
 _IS_ROOT = os.geteuid() == 0
-_PROGRAMS = [shutil.which(name) for name in ("initdb", "pg_ctl")]
+_DEBIANS = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+"""Debian and Ubuntu do not put these folders into PATH."""
+_PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), *map(str, _DEBIANS)])
+_PROGRAMS = [shutil.which(name, path=_PATH) for name in ("initdb", "pg_ctl")]
 _HAS_USER = not _IS_ROOT or any(one.pw_name == "postgres" for one in pwd.getpwall())
 
 

@@ -13,6 +13,8 @@ import yaml
 ROOT = Path(__file__).parents[2]
 GITHUB = ROOT / ".github"
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+PROGRAMS = "sudo apt-get update && sudo apt-get install --yes postgresql prometheus"
+"""Installs what tests would be skipped without."""
 
 
 def read(path: Path) -> Any:
@@ -33,7 +35,7 @@ def test_the_workflow_runs_what_make_ci_runs() -> None:
     commands = {name: [step["run"] for step in job["steps"] if "run" in step] for name, job in jobs.items()}
     assert commands == {
         "checks": ["make ${{ matrix.check }}"],
-        "suites": ["make ${{ matrix.suite }} PROFILE=usual"],
+        "suites": [PROGRAMS, "make ${{ matrix.suite }} PROFILE=usual"],
     }
     assert re.search(r"^ci: export PROFILE = usual$", MAKEFILE, re.MULTILINE)
 
