@@ -12,11 +12,18 @@ import pytest
 from tests.errors_page import classes
 from tests.jars import NEWEST, SPARKS_CONNECTORS
 from tests.package import guides
+from tests.site.menu import entries
 
 TESTS = Path(__file__).parents[1]
 DOCS = TESTS.parent / "docs"
 TROUBLES = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
 HEADING = "| guide | test that walks it |"
+WITHOUT_A_ROW = {
+    "tuning.md": "it has settings and what they save, and no steps. `make bench` measures",
+    "troubleshooting.md": "it has no steps. The tests of this file hold that each error has a row",
+    "upgrading.md": "no release came before this one. compat/test_resume.py resumes recorded checkpoints",
+}
+"""Pages of the menu's tutorials and how-to guides that no test walks, and why."""
 
 
 def rows_of_troubles() -> list[list[str]]:
@@ -26,12 +33,15 @@ def rows_of_troubles() -> list[list[str]]:
     return [[row[0].removeprefix("| "), *row[1:-1], row[-1].removesuffix(" |")] for row in rows]
 
 
+def rows_of_guides() -> list[str]:
+    page = (DOCS / "own-tests.md").read_text(encoding="utf-8")
+    return page.partition(f"{HEADING}\n")[2].partition("\n\n")[0].splitlines()[1:]
+
+
 def table_of_guides() -> list[tuple[str, str]]:
     """Return the guides, each with a test of its row as file and name. Some rows name only a file."""
-    page = (DOCS / "own-tests.md").read_text(encoding="utf-8")
-    table = page.partition(f"{HEADING}\n")[2].partition("\n\n")[0]
     found, file = [], ""
-    for row in table.splitlines()[1:]:
+    for row in rows_of_guides():
         for name in re.findall(r"`([^`]+)`", row.rpartition(" | ")[2]):
             if name.endswith(".py"):
                 file = name
@@ -102,6 +112,14 @@ def test_tests_that_walk_guides_are_there() -> None:
             if isinstance(node, ast.FunctionDef)
         }
     ] == []
+
+
+def test_each_tutorial_and_how_to_page_has_a_row_or_a_reason() -> None:
+    pages = {each.path for each in entries() if each.part in ("Tutorials", "How-to")}
+    assert len(pages) > 35
+    cells = [row.partition(" | ")[0] for row in rows_of_guides()]
+    with_row = {page for cell in cells for page in re.findall(r"\(([\w-]+\.md)[)#]", cell)}
+    assert pages - with_row == set(WITHOUT_A_ROW)
 
 
 @pytest.mark.parametrize("guide", guides.GUIDES, ids=lambda guide: str(guide.name))
