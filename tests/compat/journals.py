@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from penstock.cdc._exchanged import Open
 from penstock.cdc.journal import Decided, Journal, TableColumns, TableState, rest_mark
 
 QUERY = "8c19773b-93ee-4f08-a627-63d7f625a574"
@@ -34,7 +33,6 @@ _SECOND = TableColumns(
     frozenset({*_FIRST.schemas, "fedcba9876543210fedcba9876543210"}),
 )
 REST = "rest"
-NEWEST = {"goods": {0: Open(5, 26562480, b"12345678", b"abcdefgh"), 3: Open(6, 26562490, is_cut=True)}}
 _DECLARED = TableColumns(
     2,
     pa.schema([pa.field("id", pa.int64(), False), (REST, pa.string())]),
@@ -52,32 +50,18 @@ BATCHES = (
         },
         {"log": "no key"},
     ),
-    Decided(
-        {
-            "goods": TableState(_SECOND, 1, "2-0000000000000005-0000000000000006", _SECOND),
-            "prices": TableState(_DECLARED, 0, None, _DECLARED),
-        },
-        {"log": "no key"},
-        NEWEST,
-    ),
 )
-_COLUMNS: tuple[dict[str, TableColumns], ...] = (
-    {"goods": _FIRST},
-    {"goods": _SECOND},
-    {"prices": _DECLARED},
-    {},
-)
+_COLUMNS = ({"goods": _FIRST}, {"goods": _SECOND}, {"prices": _DECLARED})
 
 
 def write(folder: Path) -> None:
-    """Write the journal of four batches.
+    """Write the journal of three batches.
 
     The second one adds a column, and leaves a topic out. The third one has a table whose column `REST` gets
-    the fields that are not declared. After the fourth one topic partitions have a newest transaction.
+    the fields that are not declared.
     """
     journal = Journal(str(folder))
     for number, (columns, decided) in enumerate(zip(_COLUMNS, BATCHES, strict=True)):
         journal.before(QUERY, number)
-        if columns:
-            journal.decide_columns(number, columns)
+        journal.decide_columns(number, columns)
         journal.decide(number, decided)

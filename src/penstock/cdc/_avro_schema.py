@@ -71,7 +71,6 @@ def _described(schema: Schema, given: Any, namespace: str, path: str, depth: int
             {
                 **_described(schema, one["type"], namespace, f"{path}.{one['name']}".lstrip("."), depth + 1),
                 "field": one["name"],
-                "default": one.get("default"),
             }
             for one in definition["fields"]
         ]

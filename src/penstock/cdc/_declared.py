@@ -16,14 +16,13 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.cdc._decimals import exact, without_base64
+from penstock.cdc._exchanged import Origin
 from penstock.cdc._messages import Changes, Schemas, SourceTable
 from penstock.cdc._reading import KIND_COLUMN, Bad, Plan
 from penstock.cdc._rest import rest_of
-from penstock.cdc._sources import Sources, source_decoder, sources_in
 from penstock.cdc._unavailable import PLACEHOLDER
 from penstock.cdc._with_json import key_names, of_keys, pairs
 from penstock.errors import SchemaError
-from penstock.formats.base import Decoder
 from penstock.formats.changelog.debezium_json import DebeziumJsonFormat
 
 
@@ -91,28 +90,9 @@ class DeclaredJson:
             return found
         return _with_rest(found, values, columns, self)
 
-    def sources(self, values: pa.Array) -> Sources:
-        """Return where the changes come from; see `MessageFormat`."""
-        return sources_in(_source_decoder(replace(self, declared={}, topic="")), values)
-
-    def with_defaults(self, value: bytes) -> frozenset[str]:
-        """Return nothing, because messages without a schema do not say it; see `MessageFormat`."""
-        return frozenset()
-
-    def compared(self, changes: Changes, values: pa.Array) -> pa.RecordBatch:
-        """Return the rows with the other fields of old rows too; see `MessageFormat`."""
-        rows = changes.rows
-        if self.rest is None or self.rest not in rows.schema.names:
-            return rows
-        rest = rest_of(frozenset(rows.schema.names) - {self.rest}, self.placeholder)
-        pairs_of = zip(changes.index.to_pylist(), changes.kinds.to_pylist(), strict=True)
-        texts = [rest.of_any(values[at].as_py(), is_old=kind in ("-U", "-D")) for at, kind in pairs_of]
-        return rows.set_column(rows.schema.names.index(self.rest), self.rest, pa.array(texts, pa.string()))
-
-
-@lru_cache(maxsize=8)
-def _source_decoder(messages: DeclaredJson) -> Decoder:
-    return source_decoder(messages.format)
+    def origin(self, value: bytes) -> Origin:
+        """Return nothing: without a schema it is unknown which values Debezium has made up."""
+        return Origin()
 
 
 @lru_cache(maxsize=512)

@@ -48,15 +48,6 @@ class Rest:
         except RecursionError:
             raise ValueError("fields that are not declared nest too deep") from None
 
-    def of_any(self, message: bytes, *, is_old: bool) -> str | None:
-        """Return the fields of a row as a text to compare, which no table gets; None if it cannot be read."""
-        try:
-            row = json.loads(message)["before" if is_old else "after"]
-            others = {name: row[name] for name in row.keys() - self._declared}
-            return json.dumps(others, sort_keys=True) if others else None
-        except (RecursionError, ValueError, AttributeError, KeyError):
-            return None
-
     def _of_row(self, row: Mapping[str, Any]) -> str | None:
         others = {name: row[name] for name in sorted(row.keys() - self._declared)}
         if not others:

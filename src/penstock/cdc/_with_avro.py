@@ -17,20 +17,19 @@ import pyarrow.compute as pc
 
 from penstock.cdc._avro_schema import connect_schema
 from penstock.cdc._envelope import columns_of, kinds_of, table_name
+from penstock.cdc._exchanged import POSITION, TRANSACTION, Origin, origin_of
 from penstock.cdc._messages import Changes, Schemas, SourceTable
 from penstock.cdc._reading import KIND_COLUMN, Plan, joined, of_places
-from penstock.cdc._sources import POSITION, SNAPSHOT, TRANSACTION, Sources, sources_of, with_defaults
 from penstock.cdc._unavailable import PLACEHOLDER
 from penstock.cdc._with_json import pairs
 from penstock.errors import SchemaError
 from penstock.formats.avro.confluent import resolved_schema
-from penstock.formats.base import Decoder, RowFailure, failure
+from penstock.formats.base import RowFailure, failure
 from penstock.formats.changelog.debezium_avro import DebeziumAvroConfluentFormat
 from penstock.formats.confluent import NO_HEADER_REASON, WriterSchemas, schema_ids
 from penstock.formats.schema_registry.client import registry_for
 
-_FIELDS = {TRANSACTION: pa.int64(), POSITION: pa.int64(), SNAPSHOT: pa.string()}
-_SOURCE = pa.schema([("source", pa.struct(list(_FIELDS.items())))])
+_SOURCE = pa.schema([("source", pa.struct([(TRANSACTION, pa.int64()), (POSITION, pa.int64())]))])
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,6 @@ class AvroMessages:
     format: DebeziumAvroConfluentFormat
     placeholder: bytes = PLACEHOLDER
     has_schemas: bool = True
-    rest: str | None = None
 
     def of_topic(self, topic: str) -> AvroMessages:
         """Return the same, because messages say their columns themselves."""
@@ -75,19 +73,13 @@ class AvroMessages:
             parts.append(of_places(plan.changes(values.take(places)), places))
         return joined(parts, columns, failures)
 
-    def sources(self, values: pa.Array) -> Sources:
-        """Return where the changes come from; see `MessageFormat`."""
-        found = _source_decoder(self).decode(values)
-        fields = dict(zip(_FIELDS, found.rows.column("source").flatten(), strict=True))
-        return sources_of(fields, found.indices(), len(values))
-
-    def with_defaults(self, value: bytes) -> frozenset[str]:
-        """Return the columns that have a default; see `MessageFormat`."""
-        return with_defaults(self.described(_numbered(pa.array([value], pa.binary()))[1][0]))
-
-    def compared(self, changes: Changes, values: pa.Array) -> pa.RecordBatch:
-        """Return the rows, which have all; see `MessageFormat`."""
-        return changes.rows
+    def origin(self, value: bytes) -> Origin:
+        """Return what a message says of its change; see `MessageFormat`."""
+        values = pa.array([value], pa.binary())
+        schema = self.described(_numbered(values)[1][0])
+        decoder = self.format.inner.decoder(_SOURCE)
+        source = decoder.decode(values).rows.column("source").to_pylist()
+        return origin_of(source[0] or {}, schema) if source else Origin()
 
     def described(self, schema_id: int) -> Mapping[str, Any]:
         """Return a registered schema in the JSON of Kafka Connect.
@@ -114,11 +106,6 @@ def _numbered(values: pa.Array) -> tuple[np.ndarray[tuple[int], np.dtype[np.int3
 def _failures(values: pa.Array, ids: np.ndarray[tuple[int], np.dtype[np.int32]]) -> list[RowFailure]:
     bad = np.flatnonzero((ids < 0) & values.is_valid().to_numpy(zero_copy_only=False))
     return [failure(values, place, NO_HEADER_REASON) for place in bad.tolist()]
-
-
-@lru_cache(maxsize=8)
-def _source_decoder(messages: AvroMessages) -> Decoder:
-    return messages.format.inner.decoder(_SOURCE)
 
 
 @lru_cache(maxsize=512)

@@ -16,13 +16,13 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.cdc._envelope import columns_of, kinds_of, table_name
+from penstock.cdc._exchanged import Origin, origin_of
 from penstock.cdc._json_schemas import Grouped, grouped
 from penstock.cdc._messages import Changes, Schemas, SourceTable
 from penstock.cdc._reading import KIND_COLUMN, Plan, joined, of_places
-from penstock.cdc._sources import Sources, source_decoder, sources_in, with_defaults
 from penstock.cdc._unavailable import PLACEHOLDER
 from penstock.errors import SchemaError
-from penstock.formats.base import Decoder, RowFailure, failure
+from penstock.formats.base import RowFailure, failure
 from penstock.formats.changelog.debezium_json import DebeziumJsonFormat
 
 
@@ -33,7 +33,6 @@ class JsonMessages:
     format: DebeziumJsonFormat
     placeholder: bytes = PLACEHOLDER
     has_schemas: bool = True
-    rest: str | None = None
 
     def of_topic(self, topic: str) -> JsonMessages:
         """Return the same, because messages say their columns themselves."""
@@ -60,17 +59,10 @@ class JsonMessages:
             parts.append(of_places(plan.changes(values.take(places)), places))
         return joined(parts, columns, _failures(values, found))
 
-    def sources(self, values: pa.Array) -> Sources:
-        """Return where the changes come from; see `MessageFormat`."""
-        return sources_in(_source_decoder(self), values)
-
-    def with_defaults(self, value: bytes) -> frozenset[str]:
-        """Return the columns that have a default; see `MessageFormat`."""
-        return with_defaults(_parsed(value.decode())["schema"])
-
-    def compared(self, changes: Changes, values: pa.Array) -> pa.RecordBatch:
-        """Return the rows, which have all; see `MessageFormat`."""
-        return changes.rows
+    def origin(self, value: bytes) -> Origin:
+        """Return what a message says of its change; see `MessageFormat`."""
+        found = _parsed(value.decode())
+        return origin_of(found["payload"].get("source") or {}, found["schema"])
 
 
 def pairs(
@@ -130,11 +122,6 @@ def _parsed(text: str) -> Mapping[str, Any]:
     except ValueError as error:
         raise SchemaError(f"A schema of messages is not JSON: {error}. Nothing was written.") from None
     return found if isinstance(found, dict) else {}
-
-
-@lru_cache(maxsize=8)
-def _source_decoder(messages: JsonMessages) -> Decoder:
-    return source_decoder(messages.format)
 
 
 @lru_cache(maxsize=512)

@@ -16,7 +16,6 @@ from typing import Literal
 
 import pyarrow as pa
 
-from penstock.cdc._open import OpenTransactions, follow
 from penstock.cdc.columns import Followed, change_between, follow_all
 from penstock.cdc.commits import Target, apply_all, failed
 from penstock.cdc.gather import Gathered, Known, Reader, digest_of_schema, joined, keys_in_several
@@ -115,12 +114,8 @@ class ReplicatedBatch:
         self._remind(before.left_out)
         if (decided := journal.decided(self.batch_id)) is not None:
             self.failures |= decided.left_out
-        found = self._gather()
-        newest = self._newest(found, before.newest)
-        batches = self._batches(found, before.tables)
-        states = self._states(before.tables, batches)
-        newest = {topic: each for topic, each in newest.items() if topic not in self.failures}
-        journal.decide(self.batch_id, Decided(states, self.failures, newest))
+        batches = self._batches(self._gather(), before.tables)
+        journal.decide(self.batch_id, Decided(self._states(before.tables, batches), self.failures))
         self._apply(batches)
         journal.sweep(self.batch_id)
 
@@ -155,16 +150,6 @@ class ReplicatedBatch:
             self._fail_unread(topic, reason, found)
             found.rows.pop(topic, None)
         return found
-
-    def _newest(self, found: Gathered, before: OpenTransactions) -> OpenTransactions:
-        """Return the newest transactions after this batch, after failing topics whose rows exchange keys."""
-        edges = {topic: found.edges[topic] for topic in found.edges.keys() - self.failures.keys()}
-        after = follow(before, edges)
-        for topic, reason in sorted(after.failures.items()):
-            self._fail_unread(topic, reason, found)
-            found.rows.pop(topic, None)
-            found.in_files.pop(topic, None)
-        return after.newest
 
     def _fail_unread(self, topic: str, reason: str, found: Gathered) -> None:
         what = f"Topic {topic}, {reason}. Nothing of batch {self.batch_id} was written to its table."

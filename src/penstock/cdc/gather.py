@@ -17,11 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.cdc._exchanged import EVENTS, Events, ExchangeError
-from penstock.cdc._open import reason_of
-from penstock.cdc._transactions import Transactions
+from penstock.cdc._exchanged import Origin, first_exchanged
 from penstock.cdc.in_files import InFile, Parts, write
-from penstock.cdc.messages import MessageFormat
+from penstock.cdc.messages import Changes, MessageFormat
 from penstock.changelog.row_kinds import ROW_KIND
 from penstock.errors import DecodeError, RowError
 from penstock.formats.base import RowFailure
@@ -34,10 +32,10 @@ RAW = ("key", "value", "topic", "partition", "offset")
 RECEIPTS = (
     "topic STRING, partition INT, first_offset BIGINT, last_offset BIGINT, rows BINARY, "
     "schemas ARRAY<STRING>, failure STRING, path STRING, row_count BIGINT, high DECIMAL(20, 0), "
-    "low DECIMAL(20, 0), byte_count BIGINT, edges BINARY"
+    "low DECIMAL(20, 0), byte_count BIGINT"
 )
 """The columns of what a task says of a topic partition: the last row of each key, or the file that has these
-rows, or the schemas that are unknown, or why its messages give no rows. `edges` are `EVENTS`."""
+rows, or the schemas that are unknown, or why its messages give no rows."""
 _RECEIPTS = pa.schema(
     [
         ("topic", pa.string()),
@@ -52,7 +50,6 @@ _RECEIPTS = pa.schema(
         ("high", pa.decimal128(20, 0)),
         ("low", pa.decimal128(20, 0)),
         ("byte_count", pa.int64()),
-        ("edges", pa.binary()),
     ]
 )
 _SHOWN = 3
@@ -111,21 +108,19 @@ class Reader:
         found = self.format.of_topic(topic).schemas(*_messages(records))
         followed = frozenset() if known is None else known.schemas
         unknown = [text for text in found.texts if self._digest(text) not in followed]
-        rows, edges, failure, in_file = None, None, None, None
+        rows, failure, in_file = None, None, None
         try:
             _check(found.failures, records)
             _check_keyed(partition, records)
             if known is not None and not unknown:
-                last_rows, events = self._rows(known, records)
-                rows, in_file = self._given(last_rows)
-                edges = events.tobytes() if len(events) else None
+                rows, in_file = self._given(self._rows(known, records))
         except (DecodeError, RowError) as error:
             failure = f"partition {partition}: {error}"
         first, last = (records.column("offset")[index].as_py() for index in (0, -1))
         path, (row_count, high, low), byte_count = in_file or (None, (None, None, None), None)
         receipt = (
             *(topic, partition, first, last, rows, unknown, failure),
-            *(path, row_count, high, low, byte_count, edges),
+            *(path, row_count, high, low, byte_count),
         )
         return pa.RecordBatch.from_arrays(
             [pa.array([value], one.type) for value, one in zip(receipt, _RECEIPTS, strict=True)],
@@ -141,19 +136,31 @@ class Reader:
     def _digest(self, text: str) -> str:
         return digest_of_schema(text, ignores=self.ignores)
 
-    def _rows(self, known: Known, records: pa.Table) -> tuple[pa.Table, Events]:
-        """Return the last row of each key, and the `EVENTS` of the first and the last transaction."""
+    def _rows(self, known: Known, records: pa.Table) -> pa.Table:
         found = self.format.changes(*_messages(records), known.columns)
         _check(found.failures, records)
         rows = pa.Table.from_batches([found.rows]).append_column(ROW_KIND, found.kinds)
         last = LastRows(known.keys, known.columns).last_rows(rows)
-        offsets, values = (one_array(records.column(name)) for name in ("offset", "value"))
-        transactions = Transactions(self.format, values, offsets.to_numpy(), found, known.keys)
-        try:
-            transactions.check()
-        except ExchangeError as error:
-            raise RowError(reason_of(error)) from None
-        return last, transactions.edges()
+        self._check_exchange(found, known, records)
+        return last
+
+    def _check_exchange(self, found: Changes, known: Known, records: pa.Table) -> None:
+        """Raise RowError if messages of this task prove that rows exchanged their keys; see `_exchanged`."""
+        values = records.column("value")
+
+        def origin(row: int) -> Origin:
+            return self.format.origin(values[found.index[row].as_py()].as_py())
+
+        pair = first_exchanged(found.rows, found.kinds, known.keys, origin)
+        if pair is None:
+            return
+        new, end = (records.column("offset")[found.index[row].as_py()].as_py() for row in pair)
+        raise RowError(
+            f"Offset {end} has the end of the old row of a key, and offset {new} before it has the new row "
+            "of that key, from the same transaction. So rows have exchanged their primary keys, and the copy "
+            "would lose the new row. Nothing of this table was written. Leave the topic out of the pattern, "
+            "and keep its table by penstock.changelog.normalize and materialize, which keep such rows."
+        )
 
 
 def _check_keyed(partition: int, records: pa.Table) -> None:
@@ -188,7 +195,6 @@ class Gathered:
         unknown: the schemas that no columns follow yet, by topic, in the order of partitions and offsets.
         failures: why topics give no rows.
         begins: the first offset of each topic partition that was read, by topic.
-        edges: `EVENTS` of the parts of each topic partition, by topic and partition, in the order of offsets.
     """
 
     rows: dict[str, pa.Table] = field(default_factory=dict)
@@ -196,23 +202,12 @@ class Gathered:
     unknown: dict[str, list[str]] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     begins: dict[str, dict[int, int]] = field(default_factory=dict)
-    edges: dict[str, dict[int, list[Events]]] = field(default_factory=dict)
-
-    def note(self, receipt: Mapping[str, Any]) -> None:
-        """Take the failure and the edges of a receipt."""
-        topic = receipt["topic"]
-        if receipt["failure"] is not None:
-            self.failures.setdefault(topic, receipt["failure"])
-        if receipt["edges"] is not None:
-            of_partition = self.edges.setdefault(topic, {}).setdefault(receipt["partition"], [])
-            of_partition.append(np.frombuffer(receipt["edges"], EVENTS))
 
     def update(self, again: Gathered) -> None:
         """Take what a second reading of some topics said."""
         self.rows.update(again.rows)
         self.in_files.update(again.in_files)
         self.failures.update(again.failures)
-        self.edges.update(again.edges)
 
 
 def joined(receipts: pa.Table, tables: Mapping[str, Known]) -> Gathered:
@@ -232,7 +227,8 @@ def joined(receipts: pa.Table, tables: Mapping[str, Known]) -> Gathered:
             texts = found.unknown.setdefault(topic, [])
             if text not in texts:
                 texts.append(text)
-        found.note(one)
+        if one["failure"] is not None:
+            found.failures.setdefault(topic, one["failure"])
         if (part := _part(one)) is not None:
             parts.setdefault(topic, {}).setdefault(one["partition"], []).append(part)
     for topic in parts.keys() - found.unknown.keys() - found.failures.keys():

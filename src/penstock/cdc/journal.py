@@ -8,8 +8,7 @@ Files in the folder of the state, all JSON with a `format`:
 
     query.json            the query that has the folder
     columns/<batch>.json  the columns of tables that a batch has found or changed
-    batches/<batch>.json  for every table its own number of its last batch, and what this batch gave it; for
-                          every topic partition its newest transaction
+    batches/<batch>.json  for every table its own number of its last batch, and what this batch gave it
 
 Batches are numbered for each table, because a batch of the stream has rows of some tables only: the marker of
 a table then follows the rule of `penstock.targets.marker` without gaps.
@@ -27,15 +26,11 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from penstock.cdc._exchanged import Open
-from penstock.cdc._open import OpenTransactions
 from penstock.errors import MaterializeError, StateError
 from penstock.security.location import without_secrets
 from penstock.state.files import TEMPORARY, Files, open_files
 
 _FORMAT = 1
-_WITH_NEWEST = 2
-"""Of a batch after which topic partitions have a newest transaction."""
 _QUERY, _COLUMNS, _BATCHES = "query.json", "columns", "batches"
 _KEPT_BATCHES = 3
 _REST = "rest:"
@@ -95,12 +90,10 @@ class Decided:
     Attributes:
         tables: by topic.
         left_out: why topics get no more rows in their tables, by topic. Some of them have no table.
-        newest: the newest transaction of topic partitions, which the next batch may continue.
     """
 
     tables: Mapping[str, TableState] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
-    newest: OpenTransactions = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -152,8 +145,7 @@ class Journal:
         with self._reading(path):
             states = {topic: _state_from(one) for topic, one in _field(written, "tables", dict).items()}
             left_out = _field(written, "left_out", dict)
-            newest = _newest_from(_field(written, "newest", dict)) if "newest" in written else {}
-        return Decided(self._tables_of(states), left_out, newest)
+        return Decided(self._tables_of(states), left_out)
 
     def columns_of(self, batch_id: int) -> dict[str, TableColumns]:
         """Return the columns that a batch has decided, by topic; {} if it has decided none."""
@@ -209,10 +201,7 @@ class Journal:
 
     def _write_batch(self, batch_id: int, decided: Decided) -> None:
         tables = {topic: _state_as(one) for topic, one in decided.tables.items()}
-        more: dict[str, Any] = {"left_out": dict(decided.left_out)}
-        if decided.newest:
-            more |= {"format": _WITH_NEWEST, "newest": _newest_as(decided.newest)}
-        self._write(f"{_BATCHES}/{batch_id}.json", tables, **more)
+        self._write(f"{_BATCHES}/{batch_id}.json", tables, left_out=dict(decided.left_out))
 
     def sweep(self, batch_id: int) -> None:
         """Delete what no batch from this one on needs. Spark may still repeat this one."""
@@ -279,10 +268,10 @@ class Journal:
         with self._reading(path, applied):
             found: dict[str, Any] = json.loads(contents)
             number = _field(found, "format", int)
-        if number not in (_FORMAT, _WITH_NEWEST):
+        if number != _FORMAT:
             raise StateError(
-                f"{path} has format {number}, and this version of penstock reads {_FORMAT} and "
-                f"{_WITH_NEWEST} ({self}). Nothing was written. Use the version of penstock that wrote it.",
+                f"{path} has format {number}, and this version of penstock reads {_FORMAT} ({self}). Nothing "
+                "was written. Use the version of penstock that wrote it.",
                 path=path,
             )
         return found
@@ -363,33 +352,6 @@ def _state_from(written: Any) -> _State:
         _field(written, "digest", str, type(None)),
         _field(written, "applied", int, type(None)),
     )
-
-
-def _newest_as(newest: OpenTransactions) -> dict[str, Any]:
-    return {
-        topic: {str(number): _open_as(one) for number, one in partitions.items()}
-        for topic, partitions in newest.items()
-    }
-
-
-def _open_as(one: Open) -> dict[str, Any]:
-    keys, rows = (base64.b64encode(each).decode() for each in (one.keys, one.rows))
-    return {**one._asdict(), "keys": keys, "rows": rows}
-
-
-def _newest_from(written: Mapping[str, Any]) -> dict[str, dict[int, Open]]:
-    return {
-        topic: {int(number): _open_from(one) for number, one in _field(written, topic, dict).items()}
-        for topic in written
-    }
-
-
-def _open_from(written: Any) -> Open:
-    keys, rows = (base64.b64decode(_field(written, name, str)) for name in ("keys", "rows"))
-    if len(keys) != len(rows) or len(keys) % 8:
-        raise ValueError(f"expected a key of 8 bytes for each row, got {len(keys)} and {len(rows)} bytes")
-    transaction, position = (_field(written, name, int) for name in ("transaction", "position"))
-    return Open(transaction, position, keys, rows, _field(written, "is_cut", bool))
 
 
 def _texts(written: Any, name: str) -> tuple[str, ...]:

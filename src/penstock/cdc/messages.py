@@ -16,8 +16,8 @@ from typing import Protocol
 import pyarrow as pa
 
 from penstock.cdc._declared import DeclaredJson
+from penstock.cdc._exchanged import Origin
 from penstock.cdc._messages import Changes, Schemas, SourceTable
-from penstock.cdc._sources import Sources
 from penstock.cdc._unavailable import PLACEHOLDER
 from penstock.cdc._with_avro import AvroMessages
 from penstock.cdc._with_json import JsonMessages
@@ -38,10 +38,6 @@ class MessageFormat(Protocol):
     @property
     def has_schemas(self) -> bool:
         """Whether messages say their columns. If not, they are declared."""
-
-    @property
-    def rest(self) -> str | None:
-        """The column of the fields that are not declared; None without one."""
 
     def of_topic(self, topic: str) -> MessageFormat:
         """Return how the messages of a topic are read. `schemas` and `source` are asked of this one."""
@@ -75,19 +71,8 @@ class MessageFormat(Protocol):
             SchemaRegistryError: the registry cannot be reached.
         """
 
-    def sources(self, values: pa.Array) -> Sources:
-        """Return where the changes of messages that have rows come from."""
-
-    def with_defaults(self, value: bytes) -> frozenset[str]:
-        """Return the columns that have a default, if the schema of this message says so."""
-
-    def compared(self, changes: Changes, values: pa.Array) -> pa.RecordBatch:
-        """Return the rows of changes with all that tells two rows of one key apart, also in old rows.
-
-        Args:
-            changes: some of what `changes` has returned.
-            values: the values of the records.
-        """
+    def origin(self, value: bytes) -> Origin:
+        """Return what a message that has rows says of its change. Parts that it does not say are unknown."""
 
 
 def message_format(

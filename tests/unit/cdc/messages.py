@@ -6,10 +6,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from penstock.cdc._sources import Sources
+from penstock.cdc._exchanged import Origin
 from penstock.cdc.messages import Changes, Schemas, SourceTable
 from penstock.formats.base import RowFailure
 
@@ -19,19 +18,10 @@ def message(kind: str, **row: Any) -> bytes:
     return json.dumps({"columns": list(row), "kind": kind, "row": row}).encode()
 
 
-def message_at(
-    transaction: int, position: int, kind: str, row: dict[str, Any], old: dict[str, Any] | None = None
-) -> bytes:
-    """Return the value of a message of a transaction. An update may have its old row."""
-    told = {"columns": list(row), "kind": kind, "row": row, "old": old, "at": (transaction, position)}
-    return json.dumps(told).encode()
-
-
 class SmallFormat:
     """All columns are texts, but for `id`."""
 
     has_schemas = True
-    rest = None
 
     def of_topic(self, _topic: str) -> SmallFormat:
         return self
@@ -53,17 +43,8 @@ class SmallFormat:
         names = text.split()
         return SourceTable("shop.goods", schema_of(names), ("id",) if "id" in names else None)
 
-    def sources(self, values: pa.Array) -> Sources:
-        """Of no transaction, unless a message has `at`: its transaction and its position."""
-        found = [json.loads(value).get("at", (0, 0)) for value in values.to_pylist()]
-        transactions, positions = zip(*found, strict=True)
-        return Sources(np.array(transactions, np.int64), np.array(positions, np.int64))
-
-    def with_defaults(self, _value: bytes) -> frozenset[str]:
-        return frozenset()
-
-    def compared(self, changes: Changes, _values: pa.Array) -> pa.RecordBatch:
-        return changes.rows
+    def origin(self, _value: bytes) -> Origin:
+        return Origin()
 
     def changes(self, _keys: pa.Array, values: pa.Array, columns: pa.Schema) -> Changes:
         rows, kinds, index, failures = [], [], [], []
@@ -74,11 +55,9 @@ class SmallFormat:
             if found["kind"] == "bad":
                 failures.append(RowFailure(number, "is bad", ""))
                 continue
-            old = [("-U", found["old"])] if found.get("old") else []
-            for kind, row in [*old, (found["kind"], found["row"])]:
-                rows.append({name: row.get(name) for name in columns.names})
-                kinds.append(kind)
-                index.append(number)
+            rows.append({name: found["row"].get(name) for name in columns.names})
+            kinds.append(found["kind"])
+            index.append(number)
         batch = pa.RecordBatch.from_pylist(rows, schema=columns)
         return Changes(batch, pa.array(kinds, pa.string()), pa.array(index, pa.int32()), failures)
 

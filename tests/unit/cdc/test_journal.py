@@ -190,8 +190,8 @@ def test_a_file_that_cannot_be_read_at_the_end_of_a_batch_is_told_so(journal: Jo
 def test_a_newer_format_is_refused(journal: Journal) -> None:
     journal.before(QUERY, 0)
     Path(journal.location, "batches").mkdir()
-    Path(journal.location, "batches", "0.json").write_text('{"format": 3}')
-    with pytest.raises(StateError, match="has format 3, and this version of penstock reads 1 and 2"):
+    Path(journal.location, "batches", "0.json").write_text('{"format": 2}')
+    with pytest.raises(StateError, match="has format 2, and this version of penstock reads 1"):
         journal.before(QUERY, 1)
 
 

@@ -29,7 +29,6 @@ SOURCE = {
         {"name": "db", "type": "string", "default": "shop"},
         {"name": "txId", "type": ["null", "long"], "default": None},
         {"name": "lsn", "type": ["null", "long"], "default": None},
-        {"name": "snapshot", "type": "string", "default": "false"},
     ],
 }
 """Of PostgreSQL; a part of its fields."""
