@@ -120,7 +120,10 @@ def server_properties(
         "broker.session.timeout.ms": "4000" if replication > 1 else "1500",
         "broker.rack": f"rack-{address.node_id}",
     }
-    return {**_FAST, **replicated, **properties, **own}
+    fast = dict(_FAST)
+    if properties.keys() & {"log.retention.hours", "log.retention.minutes"}:
+        del fast["log.retention.ms"]  # Kafka would take it before these
+    return {**fast, **replicated, **properties, **own}
 
 
 def render_properties(properties: Mapping[str, str]) -> str:

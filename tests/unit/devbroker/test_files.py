@@ -90,6 +90,15 @@ def test_one_broker_replicates_nothing() -> None:
     assert properties["offsets.topic.replication.factor"] == properties["min.insync.replicas"] == "1"
 
 
+@pytest.mark.parametrize("unit", ["hours", "minutes"])
+def test_records_are_kept_whatever_their_age_unless_a_retention_is_given(unit: str) -> None:
+    given = {f"log.retention.{unit}": "1"}
+    assert server_properties(addresses(1)[0], addresses(1), Path("/data"), {}, {})["log.retention.ms"] == "-1"
+    properties = server_properties(addresses(1)[0], addresses(1), Path("/data"), {}, given)
+    assert properties.items() >= given.items()
+    assert "log.retention.ms" not in properties, "Kafka takes it before the other units"
+
+
 def test_what_holds_the_cluster_together_is_refused() -> None:
     with pytest.raises(DevBrokerError, match=r"listeners, node\.id") as caught:
         DevCluster(properties={"node.id": "7", "listeners": "X", "num.io.threads": "1"})
