@@ -107,10 +107,16 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def core(wheel: Path) -> Path:
-    """A virtual environment with the wheel and what it declares, and no extra: no PySpark either."""
-    folder = wheel.parent / ".core"
+    """A virtual environment with the wheel and what it declares, as docs/supply-chain.md installs them.
+
+    It has no extra, and no PySpark either.
+    """
+    folder, lock = wheel.parent / ".core", README.parent / "requirements.lock"
+    python = folder / "bin" / "python"
     run(_base_python(), "-m", "venv", folder, cwd=wheel.parent)
-    run(folder / "bin" / "python", *INSTALL, wheel, cwd=wheel.parent)
+    run(python, *INSTALL, "--require-hashes", "--requirement", lock, cwd=wheel.parent)
+    run(python, *INSTALL, "--no-deps", wheel, cwd=wheel.parent)
+    run(python, "-m", "pip", "check", cwd=wheel.parent)
     return folder
 
 
