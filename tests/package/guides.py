@@ -167,6 +167,16 @@ def cdc(kind: str, *changed: tuple[str, str]) -> Guide:
 
 GUIDES = (
     Guide(
+        "from Spark's connector",
+        "from-spark.md",
+        "A whole job",
+        ("spark-orders", "spark-orders-copy"),
+        ORDERS,
+        copied("spark-orders-copy"),
+        "one three two",
+        (('"orders"', '"spark-orders"'), ('"orders-copy"', '"spark-orders-copy"')),
+    ),
+    Guide(
         "from PyFlink",
         "from-flink.md",
         "A whole job",
@@ -320,6 +330,8 @@ def main() -> None:
     parser.add_argument("--only", default="", help="a part of the name of a guide")
     given = parser.parse_args()
     guides = [each for each in GUIDES if given.only in each.name]
+    if not guides:
+        parser.error(f"no guide has {given.only!r} in its name")
     with tempfile.TemporaryDirectory() as folder:
         run(guides, given.wheel.resolve() if given.wheel else built(Path(folder)), given.python.absolute())
 

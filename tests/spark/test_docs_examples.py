@@ -23,7 +23,7 @@ RUN_ELSEWHERE = {
     ("database-to-lake.md", 0),  # tests/spark/test_replicate.py
     ("database-to-lake.md", 1),  # the same
     ("database-to-lake.md", 2),  # the same
-    ("from-spark.md", 1),  # needs no broker: tests/unit/source/test_checkpoint_offset.py
+    ("from-spark.md", 2),  # needs no broker: tests/unit/source/test_checkpoint_offset.py
     ("lineage.md", 0),  # tests/spark/test_watching_pages.py
     ("lineage.md", 1),  # the same
     ("observability.md", 0),  # the same

@@ -132,6 +132,16 @@ def test_a_timed_guide_is_the_program_of_its_page(guide: guides.Guide, tmp_path:
     subprocess.run(["bash", "-n", "-c", lines], check=True)
 
 
+def test_timed_guides_share_no_topic_and_no_folder() -> None:
+    """One broker and one home serve all of them."""
+    topics = [topic for each in guides.GUIDES for topic in each.topics]
+    folders = [
+        found for each in guides.GUIDES for found in set(re.findall(r'"(/tmp/[\w-]+)"', each.program()))
+    ]
+    assert len(set(topics)) == len(topics)
+    assert len(set(folders)) == len(folders) > 0
+
+
 def test_the_versions_of_the_guide_from_spark_are_those_of_the_tests() -> None:
     text = " ".join((DOCS / "from-spark.md").read_text(encoding="utf-8").split())
     [versions] = re.findall(r"Our tests run PySpark ([\d.]+) with the connector ([\d.]+\d)", text)
