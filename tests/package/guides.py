@@ -10,6 +10,7 @@ user, no broker and no file behind, and fails if a target has another content.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -19,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -28,9 +29,12 @@ from typing import Literal
 from penstock.devbroker.cluster import free_ports
 from tests.package.first_record import SHELL, Stranger, path_without_compilers, stranger
 from tests.package.installed import built
+from tests.postgresql import running_postgresql, why_not
 
 DOCS = Path(__file__).parents[2] / "docs"
-EXTRAS = "spark,cli,sql,delta"
+EXTRAS = "spark,cli,sql,delta,iceberg,postgresql"
+CATALOG = "pyiceberg[sql-sqlite]"
+"""The extra of pyiceberg for a catalog in SQLite."""
 WAIT_S = 400
 SPARKS_LIMIT = "Python worker failed to connect back|Timed out while waiting for the Python worker"
 ORDERS = ("one", "two", "three")
@@ -53,11 +57,25 @@ SQL_ORDERS = tuple(
     )
 )
 """Two orders of a minute, and one that is late enough to close it. Times take the place of the wait."""
+SQLITE = 'SqlTable("customers", lambda: sqlite3.connect("/tmp/copies.db"), "sqlite")'
+DATABASE = "host=db dbname=copies user=app"
+"""The PostgreSQL of the page. One of `tests/postgresql.py` takes its place."""
+SERVICE = '{"type": "rest", "uri": "https://catalog:8181"}'
+"""The catalog of the page. One in SQLite takes its place."""
+CATALOG_HERE = '{"type": "sql", "uri": "sqlite:////tmp/catalog.db", "warehouse": "file:///tmp/iceberg"}'
+OPENED = (
+    "from pyiceberg.catalog.sql import SqlCatalog; c = SqlCatalog('default', uri='sqlite:///catalog.db'); "
+)
+NAMESPACE = f"{OPENED}c.create_namespace('shop')"
 ROWS = {
     "SQLite": "import sqlite3; rows = sqlite3.connect('copies.db').execute('SELECT * FROM customers'); "
     "print(rows.fetchall())",
     "Delta": "import deltalake; print([tuple(each.values()) for each in "
     "deltalake.DeltaTable('lake/customers').to_pyarrow_table().select(['id', 'name']).to_pylist()])",
+    "Iceberg": f"{OPENED}print([(each['id'], each['name']) for each in "
+    "c.load_table('shop.customers').scan().to_arrow().to_pylist()])",
+    "PostgreSQL": f"import psycopg; c = psycopg.connect('{DATABASE}'); "
+    "print(c.execute('TABLE customers').fetchall())",
 }
 
 RUN = f"""run() {{
@@ -93,6 +111,8 @@ class Guide:
     language: Literal["python", "sql"] = "python"
     produced: str = ""
     """Options of `penstock produce`."""
+    before: str = ""
+    """A command that makes what the page expects to be there, beside the topics."""
 
     @property
     def file(self) -> str:
@@ -146,7 +166,7 @@ def table(kind: str) -> str:
     return f"python -c {shlex.quote(ROWS[kind])} 2>/dev/null"
 
 
-def cdc(kind: str, *changed: tuple[str, str]) -> Guide:
+def cdc(kind: str, *changed: tuple[str, str], before: str = "") -> Guide:
     topic = f"shop.public.{kind.lower()}"
     return Guide(
         f"CDC into {kind}",
@@ -162,7 +182,18 @@ def cdc(kind: str, *changed: tuple[str, str]) -> Guide:
             (").start()", ").trigger(availableNow=True).start()"),
             *changed,
         ),
+        before=before,
     )
+
+
+def postgresql_target() -> str:
+    """Return the target that the page's table has for PostgreSQL."""
+    [target] = re.findall(
+        r"^\| PostgreSQL.*? \| `(.*)` \|$",
+        (DOCS / "cdc-tutorial.md").read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
+    return str(target)
 
 
 GUIDES = (
@@ -203,11 +234,15 @@ GUIDES = (
     cdc(
         "Delta",
         ("from penstock.targets import SqlTable", "from penstock.targets import DeltaTable"),
-        (
-            'SqlTable("customers", lambda: sqlite3.connect("/tmp/copies.db"), "sqlite")',
-            'DeltaTable("lake/customers")',
-        ),
+        (SQLITE, 'DeltaTable("lake/customers")'),
     ),
+    cdc(
+        "Iceberg",
+        (f"target = {SQLITE}\n", block("materialize.md", "IcebergTable", "python")),
+        (SERVICE, CATALOG_HERE),
+        before=f"python -c {shlex.quote(NAMESPACE)}",
+    ),
+    cdc("PostgreSQL", ("import sqlite3\n", "import psycopg\n"), (SQLITE, postgresql_target())),
     sql(
         "Flink SQL, a first table",
         "Try it",
@@ -229,16 +264,20 @@ GUIDES = (
 )
 
 
-def commands(guide: Guide, number: int, home: Path, port: str) -> list[str]:
+def commands(guide: Guide, number: int, home: Path, port: str, database: str) -> list[str]:
     """Return the lines of the shell that run a guide, with the time before and after it."""
     file = guide.file
-    code = guide.program().replace("localhost:9092", f"127.0.0.1:{port}").replace("/tmp/", f"{home}/")  # noqa: S108
+    places = {"localhost:9092": f"127.0.0.1:{port}", "/tmp/": f"{home}/", DATABASE: database}  # noqa: S108
+    code = guide.program()
+    for place, here in places.items():
+        code = code.replace(place, here)
     records = " ".join(map(shlex.quote, guide.records))
-    shows, wanted = guide.shows, shlex.quote(guide.wanted)
+    shows, wanted = guide.shows.replace(DATABASE, database), shlex.quote(guide.wanted)
     return [
         f"printf '%s' {shlex.quote(code)} > {file}",
         f'echo "===== {number} $EPOCHREALTIME"',
         f"penstock topics create {' '.join(guide.topics)}",
+        guide.before,
         f"printf '%s\\n' {records} | penstock produce {guide.produced} {guide.topics[0]}",
         f"run {file} & job=$!",
         f'until found=$({shows}); [ "$found" = {wanted} ]; do',
@@ -255,7 +294,7 @@ def commands(guide: Guide, number: int, home: Path, port: str) -> list[str]:
     ]
 
 
-def script(guides: Sequence[Guide], home: Path, wheel: Path) -> str:
+def script(guides: Sequence[Guide], home: Path, wheel: Path, database: str) -> str:
     """Return the commands of the whole walk."""
     [port] = free_ports(1)
     lines = [
@@ -265,14 +304,14 @@ def script(guides: Sequence[Guide], home: Path, wheel: Path) -> str:
         "trap 'penstock broker stop >&2 || true' EXIT",
         'echo "===== install $EPOCHREALTIME"',
         "python3 -m venv .venv && . .venv/bin/activate",
-        f"pip install --quiet '{wheel}[{EXTRAS}]'",
+        f"pip install --quiet '{wheel}[{EXTRAS}]' '{CATALOG}'",
         'echo "===== end $EPOCHREALTIME"',
         'echo "===== broker $EPOCHREALTIME"',
         f"penstock broker start --port {port}",
         'echo "===== end $EPOCHREALTIME"',
     ]
     for number, guide in enumerate(guides):
-        lines += commands(guide, number, home, str(port))
+        lines += commands(guide, number, home, str(port), database)
     return "\n".join(lines)
 
 
@@ -282,10 +321,22 @@ def seconds_of(said: str) -> dict[str, float]:
     return {name: float(end) - float(begin) for name, begin, end in found}
 
 
-def walk(guides: Sequence[Guide], who: Stranger, wheel: Path, variables: dict[str, str]) -> str:
+@contextlib.contextmanager
+def database_of(guides: Sequence[Guide]) -> Iterator[str]:
+    """Start a PostgreSQL if a guide has one, and yield how to connect to it."""
+    if not any(DATABASE in guide.program() for guide in guides):
+        yield ""
+        return
+    with running_postgresql(free_ports(1)[0]) as database:
+        yield database
+
+
+def walk(
+    guides: Sequence[Guide], who: Stranger, wheel: Path, variables: dict[str, str], database: str
+) -> str:
     """Run the commands as the stranger. Return what they print."""
     done = subprocess.run(
-        [*who.prefix, SHELL, "-c", script(guides, who.home, wheel)],
+        [*who.prefix, SHELL, "-c", script(guides, who.home, wheel, database)],
         check=False,
         capture_output=True,
         text=True,
@@ -299,13 +350,13 @@ def walk(guides: Sequence[Guide], who: Stranger, wheel: Path, variables: dict[st
 
 def run(guides: Sequence[Guide], wheel: Path, python: Path) -> None:
     """Walk the guides, and print their seconds."""
-    with stranger() as who, tempfile.TemporaryDirectory() as folder:
+    with stranger() as who, tempfile.TemporaryDirectory() as folder, database_of(guides) as database:
         Path(folder).chmod(0o755)
         brought = Path(folder) / wheel.name
         shutil.copy(wheel, brought)
         path = path_without_compilers(Path(folder), python)
         variables = {"HOME": str(who.home), "PATH": str(path), "LANG": "C.UTF-8"}
-        times = seconds_of(walk(guides, who, brought, variables))
+        times = seconds_of(walk(guides, who, brought, variables, database))
     before = times["install"] + times["broker"]
     say(f"{times['install']:6.0f} s  environment, pip install of the wheel with [{EXTRAS}]")
     say(f"{times['broker']:6.0f} s  the broker, which downloads Kafka")
@@ -327,11 +378,14 @@ def main() -> None:
     parser.add_argument(
         "--python", type=Path, default=Path("/usr/bin/python3"), help="one that every user can run"
     )
-    parser.add_argument("--only", default="", help="a part of the name of a guide")
+    parser.add_argument("--only", default="", help="a pattern of names of guides")
     given = parser.parse_args()
-    guides = [each for each in GUIDES if given.only in each.name]
+    guides = [each for each in GUIDES if re.search(given.only, each.name)]
+    if any(DATABASE in each.program() for each in guides) and (reason := why_not()):
+        guides = [each for each in guides if DATABASE not in each.program()]
+        say(f"the guides with PostgreSQL are left out: {reason}")
     if not guides:
-        parser.error(f"no guide has {given.only!r} in its name")
+        parser.error(f"no guide has a name with {given.only!r}")
     with tempfile.TemporaryDirectory() as folder:
         run(guides, given.wheel.resolve() if given.wheel else built(Path(folder)), given.python.absolute())
 

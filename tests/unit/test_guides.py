@@ -127,8 +127,10 @@ def test_a_timed_guide_is_the_program_of_its_page(guide: guides.Guide, tmp_path:
     assert "localhost:9092" in guide.program()
     if guide.language == "python":
         ast.parse(guide.program())
-    lines = guides.script([guide], tmp_path, Path("penstock.whl"))
+    lines = guides.script([guide], tmp_path, Path("penstock.whl"), "host=here")
     assert str(tmp_path) in lines
+    assert guides.DATABASE not in lines
+    assert guides.SERVICE not in lines
     subprocess.run(["bash", "-n", "-c", lines], check=True)
 
 
