@@ -9,6 +9,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest --durations=15
 PYTEST_ARGS ?=
 PROFILE ?= quick
+KILLS ?= 30
 NATIVE := $(wildcard build_backend/*.py src/penstock/*/*.pyx src/penstock/*/*.pxd src/penstock/*/native/*.c src/penstock/*/native/*.h)
 # A broker and the state wait for the disk with each file that they write. Files in memory have no such wait.
 # The tests of the wheel load its compiled code from there, which the mount option noexec forbids.
@@ -58,6 +59,9 @@ spark: $(SETUP) $(JARS) ## Real Spark on the real broker
 
 chaos: $(SETUP) $(JARS) ## Kills and faults
 	$(PYTEST_IN_MEMORY) -n 2 $(SHARED) tests/chaos $(PYTEST_ARGS)
+
+cluster: $(SETUP) $(JARS) ## A client of Spark Connect on a standalone cluster and three brokers, all killed (KILLS=30)
+	$(if $(IN_MEMORY),TMPDIR=$(IN_MEMORY) )$(BIN)/python -m tests.chaos.chain_hunt --cluster --connect --brokers 3 --rolling 10 --kills $(KILLS) --strikes 8 --driver-every 15
 
 parity: $(SETUP) $(JARS) ## The codec against its reference and other clients, fuzzed, under sanitizers
 	$(PYTEST) -n 2 tests/parity $(PYTEST_ARGS)
@@ -110,7 +114,7 @@ site: $(SITE) ## The site of the docs in build/site/html. A warning, a broken li
 	$(BIN)/python -m tests.site
 
 ci: export PROFILE = usual
-ci: lint types arch $(JARS) ## The checks above, and all tests (35 minutes). .ci/run runs it
+ci: lint types arch $(JARS) ## The checks above, and all tests (an hour). .ci/run runs it
 	@$(BIN)/python -m tests.suites unit rest spark older chaos
 
 kafka-python: $(SETUP) $(JARS) ## tests/contract on both ends of the range of kafka-python (ARGS=--kafka: and on real brokers)
@@ -161,4 +165,4 @@ $(JARS): $(SETUP)
 	@$(BIN)/python -m tests.quick_jvm
 	@touch $@
 
-.PHONY: help setup demo demo-cdc test unit models promises kafka spark chaos parity page package rest npm versions older stores lint types arch docs site ci kafka-python wheels installed bench bench-check clean
+.PHONY: help setup demo demo-cdc test unit models promises kafka spark chaos cluster parity page package rest npm versions older stores lint types arch docs site ci kafka-python wheels installed bench bench-check clean

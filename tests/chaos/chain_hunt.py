@@ -1,11 +1,12 @@
 """Kill the processes of normalize -> aggregate -> exactly-once sink at random, and judge each row.
 
-    python -m tests.chaos.chain_hunt --kills 300 [--cluster] [--brokers 3 [--rolling 40]] [--seed 1]
-        [--seconds 1500]
+    python -m tests.chaos.chain_hunt --kills 300 [--cluster [--connect]] [--brokers 3 [--rolling 40]]
+        [--seed 1] [--seconds 1500]
 
 Rows come doubled, shuffled and late. Each kill comes at a random moment of a batch: the driver, a Python
 worker, with --cluster an executor of a standalone cluster of two, with several brokers a broker. Several of
 them (--strikes) hit one batch, so also its repeated tasks. One kill in ten (--driver-every) takes the driver.
+With --connect the job is a client of a Spark Connect server on that cluster, and both die as its driver.
 With --rolling, after so many kills all brokers are stopped in order and started again, one after the other,
 while the other processes are killed.
 Spark's log of offsets says which records were in which batch. A reference in plain Python makes the rows of
@@ -72,9 +73,12 @@ SETTINGS = {
 class ChainScene(Scene):
     """One query with two states, its input, and the judge."""
 
-    def __init__(self, copy: Copy, folder: Path, seed: int, cluster: SparkCluster | None) -> None:
+    def __init__(
+        self, copy: Copy, folder: Path, seed: int, cluster: SparkCluster | None, *, is_connect: bool = False
+    ) -> None:
         super().__init__(copy, folder)
         self.cluster = cluster
+        self._connect = ["--connect"] if is_connect else []
         self.row_count = 0
         self._random = random.Random(seed)
         self._late: list[Row] = []
@@ -106,7 +110,7 @@ class ChainScene(Scene):
         """Start the query in a process of its own."""
         settings = [f"--conf={key}={value}" for key, value in SETTINGS.items()]
         master = "local[2,100]" if self.cluster is None else self.cluster.master
-        return super().job(*settings, f"--master={master}", *more, fault=fault)
+        return super().job(*settings, f"--master={master}", *self._connect, *more, fault=fault)
 
     def check(self) -> None:
         """Check each row under each key, the transactions and the states."""
@@ -233,6 +237,8 @@ def make_chain(
     driver_every: int = DRIVER_EVERY,
     strikes: int = STRIKES,
     rolling_every: int | None = None,
+    *,
+    is_connect: bool = False,
 ) -> ChainHunt:
     """Make topics and a query with new names."""
     source, target = f"{name}-source", f"{name}-target"
@@ -240,7 +246,7 @@ def make_chain(
         judge.create_topic(brokers.bootstrap_servers, topic, partitions=partitions)
     checkpoint, states = str(folder / "checkpoint"), str(folder / "states")
     copy = Copy(brokers.bootstrap_servers, source, target, name, checkpoint, states=states)
-    scene = ChainScene(copy, folder, seed, cluster)
+    scene = ChainScene(copy, folder, seed, cluster, is_connect=is_connect)
     return ChainHunt(brokers, scene, seed, driver_every, strikes, rolling_every)
 
 
@@ -254,6 +260,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--cluster", action="store_true", help="a standalone cluster of two workers")
+    parser.add_argument("--connect", action="store_true", help="the job is a client of Spark Connect")
     parser.add_argument("--brokers", type=int, default=1)
     add_rolling(parser)
     parser.add_argument(
@@ -272,7 +279,7 @@ def main() -> None:
         cluster = stack.enter_context(SparkCluster(folder)) if arguments.cluster else None
         name, seed, strikes = f"chain-{arguments.seed}", arguments.seed, arguments.strikes
         every = arguments.driver_every, strikes, arguments.rolling
-        hunt = make_chain(brokers, folder, name, seed, cluster, *every)
+        hunt = make_chain(brokers, folder, name, seed, cluster, *every, is_connect=arguments.connect)
         try:
             hunt.run(arguments.kills, ends_at_s=ends_at_s)
         except AssertionError:

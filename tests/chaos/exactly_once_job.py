@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
+import subprocess
 import sys
 from typing import Any
 
@@ -147,12 +148,13 @@ def main() -> None:
     parser.add_argument("--middle", help="a topic between two queries")
     parser.add_argument("--master", default="local[2,4]")
     parser.add_argument("--conf", action="append", default=[], help="key=value for Spark")
+    parser.add_argument("--connect", action="store_true", help="be a client of a Spark Connect server")
     parser.add_argument("--drain", action="store_true", help="read what there is, then stop")
     arguments = parser.parse_args()
     copies = _copies(arguments)
-    spark = spark_session(
-        arguments.master, arguments.scratch, dict(each.split("=", 1) for each in arguments.conf)
-    )
+    more = dict(each.split("=", 1) for each in arguments.conf)
+    start = connect_session if arguments.connect else spark_session
+    spark = start(arguments.master, arguments.scratch, more)
     if copies[0].format != "penstock":
         from tests.chaos.fault_points import FaultyDataSource  # noqa: PLC0415 - its import arms the fault
 
@@ -196,7 +198,32 @@ def _copies(arguments: argparse.Namespace) -> list[Copy]:
 
 def spark_session(master: str, scratch: str, more: dict[str, str]) -> SparkSession:
     """Start Spark for a job that a test kills."""
-    settings = {
+    os.environ["PYSPARK_PYTHON"] = quick_python()
+    builder = SparkSession.builder.master(master)
+    for key, value in _settings(scratch, more).items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def connect_session(master: str, scratch: str, more: dict[str, str]) -> SparkSession:
+    """Start a Spark Connect server, which ends with this process, and be its client."""
+    os.environ["PYSPARK_PYTHON"] = quick_python()
+    settings = {"spark.master": master, **_settings(scratch, more)}
+    server = subprocess.Popen(
+        [sys.executable, "-m", "tests.spark.connect_server", *(f"{k}={v}" for k, v in settings.items())],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert server.stdout is not None
+    url = server.stdout.readline().strip()
+    assert url.startswith("sc://"), "the Connect server did not start"
+    return SparkSession.builder.remote(url).getOrCreate()
+
+
+def _settings(scratch: str, more: dict[str, str]) -> dict[str, str]:
+    return {
+        "spark.app.name": "penstock-chaos",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "1g",
@@ -208,11 +235,6 @@ def spark_session(master: str, scratch: str, more: dict[str, str]) -> SparkSessi
         "spark.log.level": "ERROR",
         **more,
     }
-    os.environ["PYSPARK_PYTHON"] = quick_python()
-    builder = SparkSession.builder.appName("penstock-chaos").master(master)
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
 
 
 def _follow(query: Any) -> None:

@@ -37,3 +37,13 @@ def test_each_row_is_that_of_the_reference_whatever_is_killed(
     hunt.run(2)
     assert hunt.kills.total() == 2
     assert hunt.scene.row_count > 0
+
+
+@pytest.mark.long
+def test_a_server_of_spark_connect_and_its_client_die_in_a_batch(
+    broker: DevCluster, topic_name: str, tmp_path: Path
+) -> None:
+    hunt = make_chain(broker, tmp_path, topic_name[-20:], seed=3, driver_every=1, is_connect=True)
+    hunt.run(1)
+    assert hunt.kills == {DRIVER: 1}
+    assert hunt.scene.row_count > 0

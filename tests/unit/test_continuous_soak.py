@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.soak import continuous
+from tests.soak import continuous, plot
 from tests.soak.slopes import EachOnceInOrder, Limit, after_warm_up, grows, slope_an_hour
 
 SECONDS = [10.0 * number for number in range(361)]
@@ -113,3 +114,24 @@ def test_a_process_holds_memory_files_and_threads() -> None:
     assert found["threads"] >= 1
     assert found["files"] >= 3
     assert continuous._held([]) == dict.fromkeys(found, 0.0)
+
+
+def test_a_plot_has_a_line_for_each_process_and_figure(tmp_path: Path) -> None:
+    file = tmp_path / "samples.csv"
+    with file.open("w", newline="") as out:
+        lines = csv.DictWriter(out, continuous.COLUMNS)
+        lines.writeheader()
+        for at in range(8):
+            lines.writerow({column: at * (10 if column == "seconds" else 1) for column in continuous.COLUMNS})
+    *panels, behind = plot.drawn(plot.read(file)).axes
+    assert [panel.get_ylabel() for panel in panels] == list(plot.PANELS.values())
+    for panel in (*panels, behind):
+        assert len(panel.lines) == (1 if panel is behind else len(continuous.ROLES))
+        assert all(list(line.get_ydata()) == list(range(8)) for line in panel.lines)
+        assert list(panel.lines[0].get_xdata()) == [at / 6 for at in range(8)]
+
+
+def test_samples_without_a_line_are_not_drawn(tmp_path: Path) -> None:
+    (tmp_path / "samples.csv").write_text(",".join(continuous.COLUMNS) + "\n")
+    with pytest.raises(ValueError, match="has no sample"):
+        plot.read(tmp_path / "samples.csv")
