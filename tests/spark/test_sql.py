@@ -205,6 +205,7 @@ BATCHES = [
     (f"SELECT COUNT(DISTINCT s), MAX(i) FILTER (WHERE s = 'a') FROM {PLAIN}", [(2, 2)]),
     (f"SELECT s, i FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s ORDER BY i DESC) AS n FROM {PLAIN}) WHERE n = 1 ORDER BY s", [("a", 2), ("b", 3)]),
     (f"SELECT i, SUM(i) OVER (ORDER BY i ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM {PLAIN} ORDER BY i", [(1, 1), (2, 3), (3, 5)]),
+    (f"SELECT i, NTILE(2) OVER (ORDER BY i) FROM {PLAIN} ORDER BY i", [(1, 1), (2, 1), (3, 2)]),
     (f"SELECT s FROM {PLAIN} GROUP BY s HAVING SUM(i) > 2 ORDER BY s DESC LIMIT 1", [("b",)]),
     (f"WITH x AS (SELECT s, MIN(i) AS m FROM {PLAIN} GROUP BY s) SELECT m / 2 FROM x ORDER BY s", [(0,), (1,)]),
     ("WITH x AS (SELECT 1 AS i) SELECT a.i, x.i / 2 FROM (WITH x AS (SELECT 7 AS i) SELECT i / 2 AS i FROM x) AS a, x", [(3, 0)]),

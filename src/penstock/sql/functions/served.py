@@ -409,7 +409,7 @@ OVER_ONLY: dict[str, Function] = {
     "DENSE_RANK": Function(0, 0, f"CAST(dense_rank(){SUFFIX} AS BIGINT)", "bigint"),
     "PERCENT_RANK": Function(0, 0, f"percent_rank(){SUFFIX}", "double"),
     "CUME_DIST": Function(0, 0, f"cume_dist(){SUFFIX}", "double"),
-    "NTILE": Function(1, 1, f"ntile({{0}}){SUFFIX}"),
+    "NTILE": Function(1, 1, f"CAST(ntile({{0}}){SUFFIX} AS BIGINT)", "bigint"),
     "LAG": Function(1, 3, f"lag({{all}}){SUFFIX}", "{0}"),
     "LEAD": Function(1, 3, f"lead({{all}}){SUFFIX}", "{0}"),
 }
