@@ -24,7 +24,7 @@ REFUSED: dict[str, str] = {
     "RAND_INTEGER": "use CAST(FLOOR(RAND() * n) AS INT).",
     "CURRENT_TIME": _NO_TIME.format("CURRENT_TIMESTAMP"),
     "LOCALTIME": _NO_TIME.format("LOCALTIMESTAMP"),
-    "CURRENT_DATABASE": "there is one database, default_database.",
+    "CURRENT_DATABASE": "write the name of the database as a text.",
     "JSON_QUOTE": "use JSON_STRING, which writes é instead of \\u00e9.",
     **dict.fromkeys(
         ("JSON_OBJECTAGG", "JSON_ARRAYAGG"),
