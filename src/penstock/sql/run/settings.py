@@ -40,8 +40,8 @@ _SERVED = {
     RESULT_ROWS: "the most rows that a live table keeps",
     TTL: "how long the operators of a query keep what gets no new rows; '0' (default): for ever",
     DUPLICATES: "'true': events of a table for change data may come twice, and its PRIMARY KEY finds them",
-    STRATEGY: "'TRY_RESOLVE' (default): functions such as NOW() over a changelog are refused. 'IGNORE': "
-    "they run with a warning, and their tables may be wrong",
+    STRATEGY: "'TRY_RESOLVE' (default): clocks such as NOW() over a changelog are kept with each row, and "
+    "other functions that vary are refused. 'IGNORE': they run with a warning, and their tables may be wrong",
     CONTINUOUS: "'true': INSERT without a state, from a topic to a topic, runs without micro-batches",
     CHANGED: "'continue': a changed query continues from the checkpoint of its name; 'fail' (default)",
 }
