@@ -190,6 +190,7 @@ NEEDED = {
     "spark.sql.streaming.multipleWatermarkPolicy": "min",
     "spark.sql.streaming.statefulOperator.allowMultiple": "true",
     "spark.sql.streaming.unsupportedOperationCheck": "true",
+    "spark.sql.timestampType": "timestamp_ltz",
 }
 
 

@@ -115,12 +115,13 @@ _DURATIONS, _COUNTS = (INTERVAL, IDLE, TTL, _LATENCY), (PARALLELISM, RESULT_ROWS
 _ANSI, _ESCAPED = "spark.sql.ansi.enabled", "spark.sql.parser.escapedStringLiterals"
 _POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 _MULTIPLE = "spark.sql.streaming.statefulOperator.allowMultiple"
-_CHECKED = "spark.sql.streaming.unsupportedOperationCheck"
+_CHECKED, _TIMES = "spark.sql.streaming.unsupportedOperationCheck", "spark.sql.timestampType"
 NEEDED = {
     _ANSI: ("true", "overflows and wrong casts would become NULL without a message."),
     _ESCAPED: ("false", "texts with a backslash would change."),
     _POLICY: ("min", "the watermark of the fastest table would drop rows of the other tables as late."),
     _MULTIPLE: ("true", "windows behind windows and joins would drop the rows that these give."),
+    _TIMES: ("timestamp_ltz", "a TIMESTAMP_LTZ would be read as the time of no zone."),
     _CHECKED: ("true", "Spark would start queries whose rows it drops or gives twice."),
 }
 """The options of Spark that translations rely on: their value, and what another value would do."""
