@@ -155,7 +155,7 @@ def _never_left_out(rows: DataFrame, name: str) -> DataFrame:
     Otherwise Spark leaves out a side of a union that has nothing new. The state would miss the mark of the
     batch, as an old copy of it does. Spark counts the rows, as the observed metric `name`.
     """
-    return rows.observe(name, functions_for(rows).count("*").alias("rows"))
+    return rows.observe(name, functions_for(rows).expr("count(*) AS rows"))
 
 
 def arrow(columns: StructType) -> pa.Schema:

@@ -14,6 +14,7 @@ from typing import Any
 
 from penstock.errors import SqlError
 from penstock.sql.bind.context import UnknownTypeError
+from penstock.sql.emit.select import Query
 from penstock.sql.emit.spark_sql import FrameNode
 from penstock.sql.language.parse import parse_script
 from penstock.sql.language.source import Source
@@ -158,9 +159,9 @@ class PlanOnly(Planner):
     def scan(self, node: Scan) -> str:
         return node.source.name
 
-    def made(self, node: FrameNode, queries: Sequence[str]) -> str:
+    def made(self, node: FrameNode, queries: Sequence[Query]) -> str:
         name = f"{type(getattr(node, 'operator', node)).__name__}_{len(self.made_of)}"
-        self.made_of.append(f"{name}: {'; '.join(queries)}")
+        self.made_of.append(f"{name}: {'; '.join(each.text for each in queries)}")
         return name
 
 
@@ -230,7 +231,7 @@ def planned(query: str, how: How = STREAM, part: Fragment | None = None) -> Plan
     plan = planner.plan(
         fragment, script, traits, wants_offsets=how.wants_offsets, free=how.free, is_insert=how.is_insert
     )
-    sql = planner.text(plan, traits)
+    sql = planner.query(plan, traits).text
     return Planned(plan, traits, sql, tuple(planner.made_of), tuple(planner.reads), tuple(warnings))
 
 

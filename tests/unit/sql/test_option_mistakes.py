@@ -57,7 +57,7 @@ def read(session: Session) -> None:
 def write(session: Session, hint: str = "", end: str = "") -> None:
     """Prepare an INSERT of two columns, as INSERT and EXPLAIN do."""
     frame = MagicMock(schema=ROWS, columns=["id", "s"], isStreaming=True)
-    frame.toDF.return_value.selectExpr.return_value = frame
+    frame.selectExpr.return_value = frame
     queries = MagicMock(spec=Queries, views=MagicMock(zone_is_utc=True, foreign_zone=None))
     queries.in_its_zone.side_effect = lambda work: work()
     queries.query.return_value = replace(FOUND, frame=frame)

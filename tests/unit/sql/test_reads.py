@@ -64,7 +64,7 @@ def reader(query: str, *, mode: str = "streaming", options: str = "", columns: s
     planner = Reader(catalog, Settings({MODE: mode}), views, lambda: "", warnings.append, {})
     planner.read, planner.kept, planner.filters, planner.made_of = [], [], [], []
     traits = TraitsOf()
-    planner.text(planner.plan(Fragment(query), Source(query), traits), traits)
+    planner.query(planner.plan(Fragment(query), Source(query), traits), traits)
     return planner
 
 

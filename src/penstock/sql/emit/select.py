@@ -14,8 +14,10 @@ from enum import IntEnum
 from penstock.sql.plan.expressions import Column
 from penstock.sql.plan.hidden import KIND
 from penstock.sql.plan.texts import quoted
+from penstock.types import ROW_KIND
 
 _NUMBER = re.compile(r"-?\d+")
+_VIEW = re.compile(r"`(\w+)` AS `(\w+)`")
 _SIMPLE = re.compile(r"(?:`(?:[^`]|``)+`\.)?`(?:[^`]|``)+`|-?\d+|NULL|TRUE|FALSE")
 
 
@@ -28,6 +30,21 @@ class Stage(IntEnum):
     DISTINCT = 3
     SORTED = 4
     LIMITED = 5
+
+
+@dataclass(frozen=True)
+class Query:
+    """Rows as Spark gives them, to an operator or as the result.
+
+    Attributes:
+        text: a SELECT that gives them.
+        view: the view that has them, if the SELECT only chooses columns; "" if it does more.
+        columns: the columns that it chooses, as texts of a SELECT.
+    """
+
+    text: str
+    view: str = ""
+    columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -62,14 +79,26 @@ class Select:
     fixed: frozenset[Column] = field(default_factory=frozenset)
     """Columns whose texts may stand once only: they have another value, or cost much, each time."""
 
-    def text(self, columns: Sequence[Column], names: Sequence[str] | None = None) -> str:
-        """Return the SELECT of these columns, named c<id> or as given."""
+    def query(self, columns: Sequence[Column], names: Sequence[str], kind: str = ROW_KIND) -> Query:
+        """Return the rows for an operator. It knows the column of row kinds by another name."""
+        text = self.text(columns, names, kind)
+        view = _VIEW.fullmatch(self.source)
+        chosen = [self.outputs[each] for each in columns] + [self.kind or "NULL"]
+        is_more = self != Select(self.source, self.outputs, kind=self.kind, fixed=self.fixed)
+        if view is None or is_more or not all(map(is_simple, chosen)):
+            return Query(text)
+        shown = self._shown(columns, names, kind)
+        return Query(text, view[1], tuple(each.removeprefix(f"`{view[2]}`.") for each in shown))
+
+    def _shown(self, columns: Sequence[Column], names: Sequence[str], kind: str) -> list[str]:
+        texts = [f"{self.outputs[each]} AS {quoted(name)}" for each, name in zip(columns, names, strict=True)]
+        return [*texts, *([f"{self.kind} AS `{kind}`"] if self.kind is not None else [])] or ["1 AS `one`"]
+
+    def text(self, columns: Sequence[Column], names: Sequence[str] | None = None, kind: str = KIND) -> str:
+        """Return the SELECT of these columns, named c<id> or as given, and of the row kind."""
         shown = [short(each) for each in columns] if names is None else names
-        outputs = [
-            f"{self.outputs[each]} AS {quoted(name)}" for each, name in zip(columns, shown, strict=True)
-        ]
-        outputs += [f"{self.kind} AS `{KIND}`"] if self.kind is not None else []
-        parts = [f"SELECT {'DISTINCT ' if self.is_distinct else ''}{', '.join(outputs) or '1 AS `one`'}"]
+        outputs = self._shown(columns, shown, kind)
+        parts = [f"SELECT {'DISTINCT ' if self.is_distinct else ''}{', '.join(outputs)}"]
         parts += [f"FROM {self.source}"] if self.source else []
         parts += [f"WHERE {' AND '.join(self.where)}"] if self.where else []
         parts += [f"GROUP BY {self.group}"] if self.group else []

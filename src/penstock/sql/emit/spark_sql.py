@@ -13,7 +13,16 @@ from typing import Protocol, assert_never
 
 from penstock.sql.emit import windows
 from penstock.sql.emit.expressions import Names, Texts
-from penstock.sql.emit.select import Select, Stage, is_column, is_number, is_simple, short, without_pairs
+from penstock.sql.emit.select import (
+    Query,
+    Select,
+    Stage,
+    is_column,
+    is_number,
+    is_simple,
+    short,
+    without_pairs,
+)
 from penstock.sql.functions.served import FUNCTIONS
 from penstock.sql.plan import nodes
 from penstock.sql.plan.expressions import (
@@ -31,6 +40,7 @@ from penstock.sql.plan.rewrite import columns_in, columns_of, plan_of
 from penstock.sql.plan.texts import literal, quoted
 from penstock.sql.plan.traits import TraitsOf
 from penstock.sql.plan.types import spark_text
+from penstock.types import ROW_KIND
 
 _WORDS = {
     JoinKind.INNER: "JOIN",
@@ -48,10 +58,11 @@ class Views(Protocol):
     def scan(self, node: nodes.Scan) -> str:
         """Return the name of a view with the columns of a table, under their stored names."""
 
-    def made(self, node: FrameNode, queries: Sequence[str]) -> str:
+    def made(self, node: FrameNode, queries: Sequence[Query]) -> str:
         """Return the name of a view with the rows that an operator, or a mark of Spark's, makes of queries.
 
-        The columns of the queries, and those of an operator, have its labels. Others are c<id>.
+        The columns of the queries, and those of an operator, have its labels. Others are c<id>. Row kinds are
+        in the column ROW_KIND.
         """
 
 
@@ -66,9 +77,9 @@ class SparkSql:
         self._traits = traits
         self._numbers = itertools.count()
 
-    def query(self, plan: nodes.Output) -> str:
+    def query(self, plan: nodes.Output) -> Query:
         """Return a query whose columns have the names of the plan's output."""
-        return self.select(plan.input, _no_outer).text(plan.columns, plan.names)
+        return self.select(plan.input, _no_outer).query(plan.columns, plan.names, KIND)
 
     def select(self, node: Node, outer: Names) -> Select:
         """Return the rows of a node. `outer` gives the columns of the rows around a query."""
@@ -125,15 +136,17 @@ class SparkSql:
     def _scan(self, node: nodes.Scan) -> Select:
         alias = self._alias("s")
         outputs = {each: f"`{alias}`.{quoted(each.name)}" for each in node.columns}
-        return Select(
-            f"{quoted(self._views.scan(node))} AS `{alias}`", outputs, kind=self._kind_of(node, alias)
-        )
+        return self._of_view(self._views.scan(node), alias, outputs, node, KIND)
 
-    def _kind_of(self, node: Node, alias: str) -> str | None:
-        return f"`{alias}`.`{KIND}`" if self._traits(node).changes else None
+    def _of_view(
+        self, view: str, alias: str, outputs: Mapping[Column, str], node: Node, kind: str = ROW_KIND
+    ) -> Select:
+        """Return the rows of a view, which are those of a node."""
+        shown = f"`{alias}`.`{kind}`" if self._traits(node).changes else None
+        return Select(f"{quoted(view)} AS `{alias}`", outputs, kind=shown)
 
     def _marked(self, node: FrameNode, inner: Select, columns: Sequence[Column]) -> Select:
-        view = self._views.made(node, [inner.text(columns)])
+        view = self._views.made(node, [inner.query(columns, list(map(short, columns)))])
         return self._viewed(view, {each: short(each) for each in columns_of(node)}, node)
 
     def _watermark(self, node: nodes.Watermark, outer: Names) -> Select:
@@ -164,18 +177,18 @@ class SparkSql:
             inner = self.select(each.node, outer)
             if any(columns.count(column) > 1 for column in inner.fixed):
                 inner = self._nested(inner)
-            queries.append(inner.text(columns, labels))
+            queries.append(inner.query(columns, labels))
         view = self._views.made(node, queries)
         made = self._viewed(view, {column: label for label, column in node.columns}, node)
         if not node.is_inserts:
             return made
         alias = made.source.rpartition(" AS ")[2]
-        return made.with_(where=(f"{alias}.`{KIND}` = '+I'",), kind=None)
+        return made.with_(where=(f"{alias}.`{ROW_KIND}` = '+I'",), kind=None)
 
     def _viewed(self, view: str, names: Mapping[Column, str], node: Node) -> Select:
         alias = self._alias("o")
         outputs = {column: f"`{alias}`.{quoted(name)}" for column, name in names.items()}
-        return Select(f"{quoted(view)} AS `{alias}`", outputs, kind=self._kind_of(node, alias))
+        return self._of_view(view, alias, outputs, node)
 
     def _values(self, node: nodes.Values, outer: Names) -> Select:
         if not node.columns:

@@ -1,6 +1,6 @@
 """Run the operators of a plan by penstock.changelog, and the marks that Spark's watermarks need.
 
-Runs on the driver. Invariant: the column of the row kind is KIND outside of this file.
+Runs on the driver. Invariant: the column of the row kind is ROW_KIND, as the operators know it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from penstock.spark.slices import slices
 from penstock.spark.window_join import window_join, window_totals
 from penstock.sql.emit.select import short
 from penstock.sql.emit.spark_sql import FrameNode
-from penstock.sql.plan.hidden import KIND
 from penstock.sql.plan.nodes import Changelog, MarkedWindows, PlainTimes, Stateful, TimedChanges, Watermark
 from penstock.sql.plan.operators import (
     END_OF,
@@ -87,13 +86,10 @@ def _operated(node: Stateful, frames: Sequence[Any], state: str, ttl: str | None
     if isinstance(operator, WindowTotals):
         shown = [label for label, _ in node.columns if label not in dict(operator.calls)]
         return window_totals(frames[0], shown, operator.keys, dict(operator.calls))
+    rows = list(map(_kinds_in, frames))
     if isinstance(operator, RegularJoin) and is_append_join(node, ttl):
-        left, right = map(_kinds_in, frames)
-        return append_join(left, right, dict(operator.on), state=state)
-    found = _run(operator, list(map(_kinds_in, frames)), state, ttl)
-    return (
-        found.drop(ROW_KIND) if isinstance(operator, _OF_INSERTS) else found.withColumnRenamed(ROW_KIND, KIND)
-    )
+        return append_join(rows[0], rows[1], dict(operator.on), state=state)
+    return _run(operator, rows, state, ttl)
 
 
 def _run(operator: Operator, frames: list[Any], state: str, ttl: str | None) -> Any:  # noqa: PLR0911 - one for each
@@ -213,6 +209,6 @@ def _run_in_time(operator: OverRows | SessionRows | TimeSort, rows: Any, state: 
 
 def _kinds_in(frame: Any) -> Any:
     """Return rows with their kinds. Those of Spark's windows have none: each comes once, in append mode."""
-    if KIND not in frame.columns and frame.isStreaming and rows_may_come_again(frame):
+    if ROW_KIND not in frame.columns and frame.isStreaming and rows_may_come_again(frame):
         return frame.selectExpr("*", f"'+I' AS `{ROW_KIND}`")
-    return frame.withColumnRenamed(KIND, ROW_KIND)
+    return frame

@@ -17,6 +17,7 @@ from penstock.spark.native import watermark_count
 from penstock.sql.bind.context import Context, SourceTable, SourceView, UnknownTypeError, UserFunction
 from penstock.sql.bind.statement import bind_query
 from penstock.sql.connectors.described import Kafka
+from penstock.sql.emit.select import Query
 from penstock.sql.emit.spark_sql import FrameNode, SparkSql
 from penstock.sql.functions.zones import SET_UTC, NeedsUtcError, depends_on_zone, has_zone
 from penstock.sql.language.flink_types import Field, FlinkType
@@ -30,6 +31,7 @@ from penstock.sql.passes.planned import planned
 from penstock.sql.plan.hidden import HIDDEN, OFFSETS
 from penstock.sql.plan.nodes import Output, Scan, Source, Stateful
 from penstock.sql.plan.rewrite import every_node
+from penstock.sql.plan.texts import quoted
 from penstock.sql.plan.traits import TraitsOf
 from penstock.sql.plan.types import declared, text_of_spark, type_of_column
 from penstock.sql.run import _tables as tables
@@ -248,7 +250,7 @@ class Planner:
             self.warn(message)
         return self.settings.ignores_varying
 
-    def text(self, plan: Output, traits: TraitsOf) -> str:
+    def query(self, plan: Output, traits: TraitsOf) -> Query:
         """Return a plan in Spark's SQL, over views of its tables and operators."""
         return SparkSql(self, traits).query(plan)
 
@@ -282,10 +284,11 @@ class Planner:
         frame = opened(table, self.views.spark, streaming=source.is_stream, has_offsets=has_offsets)
         if self.foreign_zone is not None:
             frame = tables.with_local_times(frame, table, self.foreign_zone)
-        hidden = [each for each in HIDDEN if each in frame.columns]
-        return frame.selectExpr(*tables.stored_texts(table), *hidden)
+        hidden = [quoted(each) for each in HIDDEN if each in frame.columns]
+        texts = [*tables.stored_texts(table), *hidden]
+        return frame if texts == list(map(quoted, frame.columns)) else frame.selectExpr(*texts)
 
-    def made(self, node: FrameNode, queries: Sequence[str]) -> str:
+    def made(self, node: FrameNode, queries: Sequence[Query]) -> str:
         """Return the name of a view with the rows that a node makes of queries."""
         try:
             return self._made(node, queries)
@@ -296,8 +299,8 @@ class Planner:
         offset = max(node.offset, 0) if isinstance(node, Stateful) else self._offset
         raise script_of(offset, self._script).error(message, offset)
 
-    def _made(self, node: FrameNode, queries: Sequence[str]) -> str:
-        frames = [self.views.analysed(query) for query in queries]
+    def _made(self, node: FrameNode, queries: Sequence[Query]) -> str:
+        frames = list(map(self.views.rows, queries))
         state_id = node.state_id if isinstance(node, Stateful) else ""
         state = f"{self.states()}/{state_id}" if state_id else None
         try:

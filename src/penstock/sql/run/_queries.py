@@ -17,6 +17,7 @@ from penstock.spark.connect import is_connect
 from penstock.spark.one_thread import left_to_the_start
 from penstock.sql.bind.context import UnknownTypeError
 from penstock.sql.connectors.options import WrongOptionError
+from penstock.sql.emit.select import Query
 from penstock.sql.functions.zones import NeedsUtcError, local_rows
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import Fragment, Name
@@ -130,10 +131,10 @@ class Queries:
                 plan = planner.plan(
                     fragment, source, traits, wants_offsets=wants_offsets, free=free, is_insert=is_insert
                 )
-                sql = planner.text(plan, traits)
+                query = planner.query(plan, traits)
         except (OptionError, SchemaError, WrongOptionError) as error:  # of a hint
             raise located(error, (source, fragment.offset)) from None
-        frame = self._frame(sql, source, fragment.offset)
+        frame = self._frame(query, source, fragment.offset)
         note_plan(notes, plan, planner.reads, traits, source, self._settings.ttl)
         self.topics.add(planner.reads, self._catalog)
         if planner.has_interval_join or _has_interval_join(plan, traits):
@@ -142,7 +143,14 @@ class Queries:
             frame = local_rows(frame)
         states = {} if self._settings.is_batch else states_of(plan, traits)
         return QueryRows(
-            frame, _rows_of(plan, traits), sql, shown(plan, traits), planner.definitions, states, notes, plan
+            frame,
+            _rows_of(plan, traits),
+            query.text,
+            shown(plan, traits),
+            planner.definitions,
+            states,
+            notes,
+            plan,
         )
 
     def fields(self, name: Name) -> list[Any]:
@@ -172,14 +180,14 @@ class Queries:
                 offset,
             )
 
-    def _frame(self, sql: str, source: Source, offset: int) -> Any:
+    def _frame(self, query: Query, source: Source, offset: int) -> Any:
         """Return the DataFrame of a query in Spark's SQL.
 
         Raises:
             SqlError: Spark refuses it.
         """
         try:
-            return self.views.analysed(sql)
+            return self.views.rows(query)
         except UnknownTypeError as error:
             message = str(error)
         raise source.error(f"Spark refuses the query: {message}", _offset_of(message, source, offset))

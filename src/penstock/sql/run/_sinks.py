@@ -130,7 +130,7 @@ def fitted(frame: Any, rows: RowTraits, table: Table, cut: frozenset[str] = froz
     """
     keys, name = table.definition.primary_key, str(table.definition.name)
     if not has_last_rows(table):
-        return frame.drop(*OFFSETS)
+        return _without_offsets(frame, rows)
     hint = ""
     lost = sorted(cut & rows.keys) if rows.keys is not None else []
     if lost:
@@ -141,7 +141,7 @@ def fitted(frame: Any, rows: RowTraits, table: Table, cut: frozenset[str] = froz
         )
     differ = _differ(rows, keys, cut)
     if differ and (rows.is_grouped_in_order or rows.changes is None):
-        return frame.drop(*OFFSETS)
+        return _without_offsets(frame, rows)
     if rows.changes is not None and not differ:
         raise ValueError(
             f"the rows of the query change ({rows.changes}), and {_known(rows)}. So rows of one PRIMARY "
@@ -160,6 +160,10 @@ def fitted(frame: Any, rows: RowTraits, table: Table, cut: frozenset[str] = froz
             f"stays: ROW_NUMBER() OVER (PARTITION BY {', '.join(keys)} ORDER BY ...) = 1, or GROUP BY.{hint}"
         )
     return _run(frame, keys, NetChanges(keys, KIND if KIND in frame.columns else "", name))
+
+
+def _without_offsets(frame: Any, rows: RowTraits) -> Any:
+    return frame.drop(*OFFSETS) if rows.has_offsets else frame
 
 
 def has_last_rows(table: Table) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
@@ -155,8 +156,9 @@ def declared_types(table: CreateTable) -> list[tuple[str, str, dict[str, str]]]:
     return parts
 
 
+@cache
 def parsed_type(kind: str) -> Any:
-    """Return Spark's type of its text."""
+    """Return Spark's type of its text. Spark is asked once, because no option that may change decides it."""
     from pyspark.sql.types import StructType  # noqa: PLC0415 - this module loads without Spark
 
     fields: Any = StructType.fromDDL(f"x {kind}")
@@ -333,7 +335,10 @@ def rows_for(frame: Any, table: Table, columns: tuple[str, ...]) -> Any:
             f"the query has {len(fields)} columns, and the table '{table.definition.name}' takes "
             f"{len(targets)}: {', '.join(column.name for column in targets)}."
         )
-    renamed = frame.toDF(*(f"c{index}" for index in range(len(fields))), *hidden)
+    names = [name for name in frame.columns if name not in HIDDEN]
+    if len({name.lower() for name in frame.columns}) < len(frame.columns):
+        names = [f"c{index}" for index in range(len(fields))]
+        frame = frame.toDF(*names, *hidden)
     indexes = {column.name: index for index, column in enumerate(targets)}
     texts = []
     for column in stored:
@@ -341,10 +346,10 @@ def rows_for(frame: Any, table: Table, columns: tuple[str, ...]) -> Any:
         kind = spark_type(column.type)
         if index is not None:
             _check_type(fields[index], column, kind)
-        text = "NULL" if index is None else f"`c{index}`"
+        text = "NULL" if index is None else quoted(names[index])
         given = None if index is None else fields[index].dataType.simpleString()
         texts.append(f"{_checked(text, given, kind, column)} AS {quoted(column.name)}")
-    return renamed.selectExpr(*texts, *(quoted(name) for name in hidden))
+    return frame.selectExpr(*texts, *(quoted(name) for name in hidden))
 
 
 def _checked(text: str, given: str | None, kind: str, column: PhysicalColumn | MetadataColumn) -> str:

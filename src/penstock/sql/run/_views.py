@@ -6,7 +6,6 @@ Runs on the driver. Invariant: a view of Spark is made when a statement needs it
 from __future__ import annotations
 
 import contextlib
-import itertools
 import re
 import uuid
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from typing import Any
 
 from penstock.sql.bind.context import UnknownTypeError
 from penstock.sql.connectors.sessions import is_stopped
+from penstock.sql.emit.select import Query
 from penstock.sql.plan.texts import quoted
 
 _ZONE = "spark.sql.session.timeZone"
@@ -27,16 +27,15 @@ class SparkViews:
     Attributes:
         spark: the session of Spark.
         foreign_zone: the zone of the session if queries run in UTC instead.
-        analyses: how many queries Spark has analysed.
     """
 
     def __init__(self, spark: Any) -> None:
         self.spark = spark
         self.foreign_zone: str | None = None
-        self.analyses = 0
-        self._created: list[str] = []
-        self._numbers = itertools.count(1)
+        self._frames: dict[str, Any] = {}
+        self._created: set[str] = set()
         self._prefix = f"penstock_sql_{uuid.uuid4().hex[:8]}"
+        self._named = re.compile(rf"\b{self._prefix}_\d+\b")
 
     @property
     def zone_is_utc(self) -> bool:
@@ -62,7 +61,9 @@ class SparkViews:
         """
         from pyspark.errors import PySparkException  # noqa: PLC0415 - lazy
 
-        self.analyses += 1
+        for name in self._frames.keys() & set(self._named.findall(select)) - self._created:
+            self._frames[name].createOrReplaceTempView(name)
+            self._created.add(name)
         try:
             frame = self.spark.sql(select)
             frame.schema  # noqa: B018 - a session of Connect analyses here
@@ -70,11 +71,20 @@ class SparkViews:
             raise UnknownTypeError(spark_message(error)) from None
         return frame
 
+    def rows(self, query: Query) -> Any:
+        """Return the DataFrame of a query. Columns of one view are chosen without a text that Spark parses.
+
+        Raises:
+            UnknownTypeError: Spark refuses it.
+        """
+        if not query.view:
+            return self.analysed(query.text)
+        return self._frames[query.view].selectExpr(*query.columns)
+
     def named(self, frame: Any) -> str:
-        """Return the name of a new view of rows."""
-        name = f"{self._prefix}_{next(self._numbers)}"
-        frame.createOrReplaceTempView(name)
-        self._created.append(name)
+        """Return the name of a new view of rows. Spark has it when a text names it."""
+        name = f"{self._prefix}_{len(self._frames) + 1}"
+        self._frames[name] = frame
         return name
 
     def table(self, parts: tuple[str, ...]) -> Any:
@@ -91,6 +101,7 @@ class SparkViews:
         for name in self._created if not is_stopped(self.spark) else ():
             self.spark.catalog.dropTempView(name)
         self._created.clear()
+        self._frames.clear()
 
 
 def spark_message(error: Any) -> str:
