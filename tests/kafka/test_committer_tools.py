@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,6 +31,7 @@ from tests.kafka.sink_driver import (
     run_batch,
 )
 from tests.kafka.transaction_writer import write_open
+from tests.printed import Here
 from tests.waiting import wait_until
 
 
@@ -93,7 +95,9 @@ def test_tools_abort_what_is_not_decided(bootstrap: str, sink: SinkUnderTest) ->
 
 
 @pytest.mark.parametrize("resolution", ["write-again", "take-as-written"])
-def test_tools_end_a_decision_by_hand(bootstrap: str, sink: SinkUnderTest, resolution: str) -> None:
+def test_tools_end_a_decision_by_hand(
+    bootstrap: str, sink: SinkUnderTest, resolution: str, tmp_path: Path
+) -> None:
     with sink.driver(wanted_timeout_ms=12_000) as driver:
         mandate = driver.recover()
         reports = [
@@ -110,7 +114,12 @@ def test_tools_end_a_decision_by_hand(bootstrap: str, sink: SinkUnderTest, resol
     dry = cli(sink, "abort", "--query", QUERY, "--resolution", resolution)
     assert (dry["done"], dry["decisions"][0]["status"]) == (False, "lost")
     assert cli(sink, "describe")[0]["status"] == "lost"
-    assert cli(sink, "abort", "--query", QUERY, "--resolution", resolution, "--yes")["done"] is True
+    names = {"orders-copier": sink.prefix, "broker:9092": bootstrap, "QUERY_ID": QUERY}
+    here = Here(tmp_path, {**names, "take-as-written": resolution})  # the page says that both are possible
+    here.run(
+        "exactly-once-repair.md",
+        "penstock transactions abort --prefix orders-copier --bootstrap-server broker:9092",
+    )
     with sink.driver() as driver:
         mandate = driver.recover()
         replay = [sink.task(mandate, 0, 0), sink.task(mandate, 0, 1)]

@@ -26,6 +26,7 @@ from tests.checkpoint_files import write_checkpoint
 from tests.continuous_copy import PARTITIONS, Copy, writing
 from tests.fix_broker import MakeTopic
 from tests.kafka.source_runs import Query, Row
+from tests.printed import Here
 from tests.unit.relay.thread_job import ThreadJob
 from tests.waiting import wait_until
 
@@ -126,11 +127,12 @@ def test_a_group_gets_the_offsets_of_a_finished_checkpoint(copy: Copy, tmp_path:
         with pytest.raises(ClientError, match="is the member of the consumer group"):
             command(copy, tmp_path, "--yes")
         driver.leave()
-        assert "add --yes" in command(copy, tmp_path)
+        here = Here(tmp_path, {"FOLDER": str(tmp_path), "GROUP": copy.source, "BROKERS": copy.bootstrap})
+        assert "add --yes" in here.run("continuous-take-over.md", "penstock take-over")
         with pytest.raises(OptionError, match="take-over"):
             driver.new_plan(None)
         driver.leave()
-        assert "They are committed" in command(copy, tmp_path, "--yes")
+        assert "They are committed" in here.run("continuous-take-over.md", "penstock take-over", "--yes")
         assert sum(driver.new_plan(None).positions.values()) == len(copy.written)
 
 

@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
@@ -26,6 +23,7 @@ from penstock.targets import ParquetTable, SqlTable
 from tests import judge
 from tests.fix_broker import MakeTopic
 from tests.postgresql import running_postgresql, why_not
+from tests.printed import Here
 from tests.spark.queries import QUERY_TIMEOUT_S, stopped
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -204,21 +202,14 @@ def test_the_program_for_postgresql_and_the_command_that_frees_its_table(
         query.processAllAvailable()
     with closing(psycopg.connect(database)) as connection:
         assert connection.execute("SELECT id, name FROM customers").fetchall() == LEFT
-        [command] = [each for each in commands_of("table-maintenance.md") if "--postgresql" in each]
-        assert "is kept by query" in said(command.replace(address, database), tmp_path)
-        assert "The marker was deleted" in said(f"{command.replace(address, database)} --yes", tmp_path)
+        here = Here(tmp_path, places)
+        assert "is kept by query" in here.run(
+            "table-maintenance.md", "penstock table forget customers --postgresql"
+        )
+        assert "The marker was deleted" in here.run(
+            "table-maintenance.md", "penstock table forget customers --postgresql", "--yes"
+        )
         assert connection.execute("SELECT id, name FROM customers").fetchall() == []
-
-
-def commands_of(page: str) -> list[str]:
-    text = (DOCS / page).read_text(encoding="utf-8")
-    return re.findall(r"^ {4,}(penstock .+)$", text, re.MULTILINE)
-
-
-def said(command: str, folder: Path) -> str:
-    """Run a command of the page in a folder, and return its output."""
-    words = [str(Path(sys.executable).with_name("penstock")), *shlex.split(command)[1:]]
-    return subprocess.run(words, check=True, capture_output=True, text=True, cwd=folder).stdout
 
 
 def test_the_command_that_frees_a_table_of_sqlite(spark: SparkSession, tmp_path: Path) -> None:
@@ -226,11 +217,13 @@ def test_the_command_that_frees_a_table_of_sqlite(spark: SparkSession, tmp_path:
     file = tmp_path / "copies.db"
     target = SqlTable("customers", lambda: sqlite3.connect(file), "sqlite")
     keep(penstock.changelog.materialize(changes, ["id"], target), tmp_path / "c")
-    [command] = [each for each in commands_of("table-maintenance.md") if "--sqlite" in each]
-    assert "is kept by query" in said(command, tmp_path)
+    here = Here(tmp_path, {})
+    assert "is kept by query" in here.run("table-maintenance.md", "penstock table forget customers --sqlite")
     with closing(sqlite3.connect(file)) as connection:
         assert connection.execute("SELECT id, name FROM customers").fetchall() == LEFT
-        assert "The marker was deleted" in said(f"{command} --yes", tmp_path)
+        assert "The marker was deleted" in here.run(
+            "table-maintenance.md", "penstock table forget customers --sqlite", "--yes"
+        )
         assert connection.execute("SELECT id, name FROM customers").fetchall() == []
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import runpy
 import sqlite3
 import urllib.request
@@ -18,6 +17,7 @@ from penstock.cli.app import app
 from penstock.devbroker.cluster import free_ports
 from penstock.testing import FakeKafka
 from tests import judge
+from tests.printed import section
 from tests.registry_server import running_registry
 from tests.spark.test_pipelines import run as run_pipeline
 from tests.waiting import wait_until
@@ -100,7 +100,7 @@ def test_dead_letters_and_their_repair(spark: SparkSession, bootstrap: str, tmp_
     [bad] = judge.consume_all(bootstrap, "ex-mixed-bad")
     assert bad.value == b'{"id":2,"name":"b"'
     assert "penstock.dead-letter.error" in dict(bad.headers)
-    show, requeue = re.findall(r"^ *penstock (.*)", script("repair_dead_letters.py")["__doc__"], re.MULTILINE)
+    show, requeue = section("examples.md", "Dead letters: repair them and put them back")
     assert "Dead letters: 1." in asked(show, bootstrap)
     assert "Nothing was changed" in asked(requeue, bootstrap)
     for count in ("1", "0"):
@@ -111,7 +111,7 @@ def test_dead_letters_and_their_repair(spark: SparkSession, bootstrap: str, tmp_
 def asked(command: str, bootstrap: str) -> str:
     """Run a command as printed, on the broker of the test, and return what it says."""
     words = command.replace("localhost:9092", bootstrap).replace("examples/", f"{FOLDER}/").split()
-    done = CliRunner().invoke(app, words, catch_exceptions=False)
+    done = CliRunner().invoke(app, words[1:], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done.output
 

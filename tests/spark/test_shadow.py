@@ -27,10 +27,18 @@ Change = Callable[[DataFrame], DataFrame]
 class Job:
     """Copies a topic; a change of it may run with another checkpoint."""
 
-    def __init__(self, spark: SparkSession, broker: DevCluster, make_topic: MakeTopic, folder: Path) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        broker: DevCluster,
+        make_topic: MakeTopic,
+        folder: Path,
+        *,
+        partitions: int = 2,
+    ) -> None:
         self._spark, self._folder = spark, folder
         self.servers = broker.bootstrap_servers
-        self.source, self.target, self.beside = make_topic(2), make_topic(2), make_topic(2)
+        self.source, self.target, self.beside = make_topic(partitions), make_topic(2), make_topic(2)
         self.options = write_options(broker, self.target)
         self.live = str(folder / "live")
 
@@ -39,8 +47,9 @@ class Job:
         records = [(b"%d" % (number % 7), b"%d" % number) for number in range(first, end)]
         judge.produce(self.servers, self.source, *records)
 
-    def rows(self) -> DataFrame:
+    def rows(self, **options: str) -> DataFrame:
         reader = self._spark.readStream.format("penstock").option("kafka.bootstrap.servers", self.servers)
+        reader = reader.options(**options)
         read = reader.option("subscribe", self.source).option("startingOffsets", "earliest").load()
         return read.select("key", "value")
 

@@ -14,11 +14,12 @@ from penstock.cli.app import app
 from penstock.testing import upsert_table
 from tests import judge
 from tests.fix_broker import MakeTopic
+from tests.printed import section
 from tests.spark.queries import stopped
 
 PAGE = (Path(__file__).parents[2] / "docs" / "state.md").read_text(encoding="utf-8")
 [PROGRAM] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-COMMANDS = re.findall(r"^\$ penstock (.*)$", PAGE, re.MULTILINE)
+COMMANDS = section("state.md", "Tools")
 WIDER = re.findall(r"`normalize\(\.\.\., (state=.*?)\)`", PAGE)
 
 
@@ -50,7 +51,7 @@ def test_the_program_counts_and_goes_on_with_a_wider_copy_of_its_state(
 
     run(PROGRAM, {"a": 2, "b": 1}, order(1, "a"), order(2, "a"), order(3, "b"), order(3, "b"))
     run(PROGRAM, {"a": 1, "b": 2}, order(1, "b"))
-    shown = [CliRunner().invoke(app, shlex.split(placed(command))) for command in COMMANDS]
+    shown = [CliRunner().invoke(app, shlex.split(placed(command))[1:]) for command in COMMANDS]
     assert [each.exit_code for each in shown] == [0, 0, 0], [each.output for each in shown]
     assert "operator    normalize" in shown[0].output
     assert "No problem was found." in shown[1].output
