@@ -88,6 +88,8 @@ def test_each_group_of_errors_is_named() -> None:
         "the ticket cache of `kinit`",
         "no executor has a free slot",
         "`setLogFailuresOnly(true)`",
+        "`setFlushOnCheckpoint(false)`",
+        "`key.fields-prefix`",
         "a producer with `retries` = 0",
     ],
 )
