@@ -4,14 +4,17 @@ Runs on executors; pure. With a deferrable primary key a transaction may make ro
 Debezium then writes the new row of key 2 before the end of its old row. A copy that takes the last change of
 a key loses the new row.
 
-Invariant: only what the messages prove is found. They are of one transaction, the end has the later position
-in the database's log (so it is not one that Debezium sends again), and a column has another value in the old
-row that ends. That value counts only if the column may be null and has no default: of other columns Debezium
-makes up a value where the database does not send the old row (`REPLICA IDENTITY DEFAULT`).
+Invariant: only what the messages prove is found. They are of one transaction and have the same columns, the
+end has the later position in the database's log (so it is not one that Debezium sends again), and a column
+has another value in the old row that ends. That value counts only if the column may be null and has no
+default: of other columns Debezium makes up a value where the database does not send the old row
+(`REPLICA IDENTITY DEFAULT`). If the columns changed between the messages, the database itself may have given
+the same row other values: ADD COLUMN with a default that is dropped at once, or ALTER COLUMN TYPE.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -34,11 +37,13 @@ class Origin(NamedTuple):
         transaction: that made the change; None: unknown.
         position: in the log of the database; None: unknown. It rises within a transaction.
         proves: columns whose old value is the true one, if it is not null.
+        columns: a text that is the same if the columns of two messages are.
     """
 
     transaction: int | None = None
     position: int | None = None
     proves: frozenset[str] = frozenset()
+    columns: str = ""
 
 
 class Exchanged(NamedTuple):
@@ -48,11 +53,11 @@ class Exchanged(NamedTuple):
     end: int
 
 
-def origin_of(source: Mapping[str, Any], schema: Mapping[str, Any]) -> Origin:
-    """Return what a message says of its change.
+def origin_of(source: Any, schema: Mapping[str, Any]) -> Origin:
+    """Return what a message says of its change. A source of an unexpected form says nothing.
 
     Args:
-        source: the field of this name in the message.
+        source: the field of this name in the message; None if it has none.
         schema: of the message, in the JSON of Kafka Connect.
     """
     try:
@@ -60,7 +65,13 @@ def origin_of(source: Mapping[str, Any], schema: Mapping[str, Any]) -> Origin:
     except SchemaError:
         return Origin()
     proves = {str(one["field"]) for one in fields if one.get("optional") and one.get("default") is None}
-    return Origin(source.get(TRANSACTION), source.get(POSITION), frozenset(proves))
+    transaction, position = (_number(source, name) for name in (TRANSACTION, POSITION))
+    return Origin(transaction, position, frozenset(proves), json.dumps(fields, sort_keys=True))
+
+
+def _number(source: Any, name: str) -> int | None:
+    found = source.get(name) if isinstance(source, Mapping) else None
+    return found if isinstance(found, int) else None
 
 
 def first_exchanged(
@@ -123,5 +134,7 @@ def _is_equal(left: Any, right: Any) -> bool:
 
 def _is_proven(new: Origin, end: Origin, others: set[str]) -> bool:
     if new.transaction is None or new.transaction != end.transaction or not others & end.proves:
+        return False
+    if new.columns != end.columns:
         return False
     return new.position is not None and end.position is not None and end.position > new.position

@@ -79,7 +79,7 @@ class AvroMessages:
         schema = self.described(_numbered(values)[1][0])
         decoder = self.format.inner.decoder(_SOURCE)
         source = decoder.decode(values).rows.column("source").to_pylist()
-        return origin_of(source[0] or {}, schema) if source else Origin()
+        return origin_of(source[0], schema) if source else Origin()
 
     def described(self, schema_id: int) -> Mapping[str, Any]:
         """Return a registered schema in the JSON of Kafka Connect.

@@ -62,7 +62,7 @@ class JsonMessages:
     def origin(self, value: bytes) -> Origin:
         """Return what a message says of its change; see `MessageFormat`."""
         found = _parsed(value.decode())
-        return origin_of(found["payload"].get("source") or {}, found["schema"])
+        return origin_of(found["payload"].get("source"), found["schema"])
 
 
 def pairs(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -13,14 +14,21 @@ from penstock.cdc.gather import Known, Reader, digest_of_schema
 from penstock.cdc.messages import MessageFormat, message_format
 from tests.registry_server import Registry, running_registry
 from tests.unit.cdc import test_messages_avro as avro
-from tests.unit.cdc.debezium_messages import ID, field, value
+from tests.unit.cdc.debezium_messages import ID, envelope, field, value
 from tests.unit.cdc.test_gather import RAW_SCHEMA
 
 TOPIC = "shop.public.goods"
 COLUMNS = pa.schema(
-    [pa.field("id", pa.int64(), nullable=False), ("name", pa.string()), pa.field("state", pa.string())]
+    [
+        pa.field("id", pa.int64(), nullable=False),
+        ("name", pa.string()),
+        ("state", pa.string()),
+        ("note", pa.string()),
+    ]
 )
 FIELDS = [ID, field("name", "string"), field("state", "string", optional=False, default="new")]
+NOTE = field("note", "string")
+"""A column that a transaction has added. Messages before that do not have it."""
 Row = Mapping[str, Any]
 
 
@@ -51,13 +59,18 @@ def failure_of(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 def _json(change: Change) -> bytes:
     after, before, source = change
-    return value(FIELDS, after, before, source=source)
+    return value([*FIELDS, NOTE] if _has_note(change) else FIELDS, after, before, source=source)
 
 
 def _avro(registry: Registry, change: Change) -> bytes:
     after, before, source = change
     state = {"name": "state", "type": "string", "default": "new"}
-    return avro.message(registry, avro.envelope(avro.ID, avro.NAME, state), after, before, source)
+    more = [avro.column("note", "string")] if _has_note(change) else []
+    return avro.message(registry, avro.envelope(avro.ID, avro.NAME, state, *more), after, before, source)
+
+
+def _has_note(change: Change) -> bool:
+    return "note" in (change[0] or change[1] or {})
 
 
 def _failure(messages: MessageFormat, values: list[bytes]) -> str | None:
@@ -107,6 +120,13 @@ def test_what_proves_no_exchange_is_none(failure_of: Any, changes: list[Change])
     assert failure_of(changes) is None
 
 
+def test_a_row_that_gets_a_value_from_an_added_column_is_not_another_row(failure_of: Any) -> None:
+    """ADD COLUMN note DEFAULT 'x' gives the new row of the transaction a note, before the row is deleted."""
+    with_note = {**row("of 1"), "note": "x"}
+    assert failure_of([NEW, (None, with_note, at(5, 11))]) is None
+    assert failure_of([(with_note, None, at(5, 10)), (None, {**row("of 2"), "note": None}, at(5, 11))])
+
+
 def test_values_of_any_type_are_compared() -> None:
     rows = pa.RecordBatch.from_pydict(
         {
@@ -126,3 +146,13 @@ def test_values_of_any_type_are_compared() -> None:
 
 def test_messages_that_are_no_changes_prove_nothing() -> None:
     assert origin_of(at(5, 1), {"fields": []}) == Origin()
+
+
+@pytest.mark.parametrize("source", [None, "text", 5, [1], {"txId": "5", "lsn": [1]}])
+def test_a_source_of_an_unexpected_form_says_nothing(source: Any) -> None:
+    found = origin_of(source, envelope(FIELDS))
+    assert (found.transaction, found.position) == (None, None)
+    as_json = {"after": row("a"), "before": None, "source": source, "op": "c", "ts_ms": 1}
+    message = json.dumps({"schema": envelope(FIELDS), "payload": as_json}).encode()
+    options = {"format": "debezium-json", "debezium-json.schema-include": "true"}
+    assert message_format(options).origin(message) == found
