@@ -101,7 +101,7 @@ def _pause(seconds: float) -> bool:
 
 
 class SinkCluster:
-    """One target topic partition and one decision log, and a process that uses them.
+    """One target topic, of one topic partition usually, and one decision log, and a process that uses them.
 
     Attributes:
         kafka: the cluster.
@@ -112,12 +112,15 @@ class SinkCluster:
         self,
         protocol: TransactionProtocol = TransactionProtocol.V2,
         max_versions: Mapping[str, int] | None = None,
+        *,
+        partitions: int = 1,
     ) -> None:
         self.protocol = protocol
+        self._partitions = partitions
         version = 2 if protocol is TransactionProtocol.V2 else 0
         self.kafka = DirectKafka(clock=VIRTUAL, transaction_version=version, max_versions=max_versions)
         self._coordinator = self.kafka._state.transactions
-        self.kafka.create_topic(TARGET.topic)
+        self.kafka.create_topic(TARGET.topic, self._partitions)
         self.client = SinkClient(self.kafka)
         self._observer = SinkClient(self.kafka)
         """Of the test, so that its requests are not seen among those of the process."""
@@ -126,9 +129,11 @@ class SinkCluster:
 
     # ----- what tasks do
 
-    def write(self, identity: TransactionIdentity, values: Iterable[str]) -> Witness:
+    def write(
+        self, identity: TransactionIdentity, values: Iterable[str], at: TopicPartition = TARGET
+    ) -> Witness:
         """Write into the transaction. Return the offset of the first record."""
-        return write(self.client, identity, values)
+        return write(self.client, identity, values, at)
 
     def take(self, transactional_id: str, timeout_ms: int = 60_000) -> TransactionIdentity:
         """Take a transactional id."""
@@ -146,12 +151,12 @@ class SinkCluster:
     def recreate_target(self) -> None:
         """Delete the target topic and create it again. Its records are gone."""
         self.kafka.delete_topic(TARGET.topic)
-        self.kafka.create_topic(TARGET.topic)
+        self.kafka.create_topic(TARGET.topic, self._partitions)
 
     def restore_target(self) -> None:
         """Create the target topic if it was deleted."""
         if TARGET.topic not in self.kafka._state.topics:
-            self.kafka.create_topic(TARGET.topic)
+            self.kafka.create_topic(TARGET.topic, self._partitions)
 
     def delete_target_records(self) -> None:
         """Delete all records of the target, as a retention does."""
@@ -295,19 +300,21 @@ def decision_topic(client: SinkClient, topic: str = LOG) -> DecisionTopic:
     return DecisionTopic(client.connections, topic, DecisionTopicSettings(timeout_ms=PATIENCE_MS))
 
 
-def write(client: SinkClient, identity: TransactionIdentity, values: Iterable[str]) -> Witness:
+def write(
+    client: SinkClient, identity: TransactionIdentity, values: Iterable[str], at: TopicPartition = TARGET
+) -> Witness:
     """Write into the transaction. Return the offset of the first record."""
     connections = client.connections
-    KafkaSinkTransactions(connections).add_topic_partitions(identity, [TARGET])
-    builder = RecordBatchBuilder(*TARGET, max_record_bytes=1 << 20, is_transactional=True)
+    KafkaSinkTransactions(connections).add_topic_partitions(identity, [at])
+    builder = RecordBatchBuilder(*at, max_record_bytes=1 << 20, is_transactional=True)
     rows = pa.record_batch({"value": pa.array([each.encode() for each in values], pa.binary())})
     indices = pa.array(range(rows.num_rows), pa.int32())
     builder.append(RecordColumns(rows), indices, default_timestamp_ms=VIRTUAL.now_ms())
     data = builder.build(
         producer_id=identity.producer_id, producer_epoch=identity.producer_epoch, base_sequence=0
     )
-    offset = write_record_batch(connections, identity, TARGET, data, timeout_ms=PATIENCE_MS)
-    return Witness(TARGET, offset)
+    offset = write_record_batch(connections, identity, at, data, timeout_ms=PATIENCE_MS)
+    return Witness(at, offset)
 
 
 def _values(data: bytes, first_offset: int, end_offset: int) -> list[str]:

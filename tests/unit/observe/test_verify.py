@@ -28,12 +28,15 @@ from penstock.sink.exactly_once.receipt import (
 )
 from penstock.testing.fake.batches import Batch
 from penstock.types import OffsetRange
-from tests import corruptions
+from tests.corruptions import beside, planted
+from tests.corruptions.checks import corruption_failure, honest_failure, unprovable_failure
+from tests.corruptions.histories import SOURCE, History, index_of, write_history
 from tests.scenarios.cluster import batch
 from tests.unit.sink_cluster import TARGET
 from tests.unit.virtual_time import client_waits_in_virtual_time
 
 SEEDS = range(6)
+ONE_OR_SEVERAL = pytest.mark.parametrize("partitions", [1, 3])
 
 
 @pytest.fixture(autouse=True)
@@ -42,26 +45,29 @@ def _virtual_time() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("name", corruptions.CORRUPTIONS)
-def test_a_corruption_is_found_where_it_is(name: str) -> None:
-    failures = [corruptions.corruption_failure(seed, name) for seed in SEEDS]
+@ONE_OR_SEVERAL
+@pytest.mark.parametrize("name", planted.CORRUPTIONS)
+def test_a_corruption_is_found_where_it_is(name: str, partitions: int) -> None:
+    failures = [corruption_failure(seed, name, partitions) for seed in SEEDS]
     assert [each for each in failures if each] == []
 
 
-@pytest.mark.parametrize("name", corruptions.HONEST)
-def test_nothing_is_invented(name: str) -> None:
-    failures = [corruptions.honest_failure(seed, name) for seed in SEEDS]
+@ONE_OR_SEVERAL
+@pytest.mark.parametrize("name", beside.HONEST)
+def test_nothing_is_invented(name: str, partitions: int) -> None:
+    failures = [honest_failure(seed, name, partitions) for seed in SEEDS]
     assert [each for each in failures if each] == []
 
 
-@pytest.mark.parametrize("name", corruptions.UNPROVABLE)
-def test_what_is_missing_is_not_called_proven(name: str) -> None:
-    failures = [corruptions.unprovable_failure(seed, name) for seed in SEEDS]
+@ONE_OR_SEVERAL
+@pytest.mark.parametrize("name", beside.UNPROVABLE)
+def test_what_is_missing_is_not_called_proven(name: str, partitions: int) -> None:
+    failures = [unprovable_failure(seed, name, partitions) for seed in SEEDS]
     assert [each for each in failures if each] == []
 
 
-def _history(seed: int = 1) -> corruptions.History:
-    history = corruptions.write_history(seed)
+def _history(seed: int = 1) -> History:
+    history = write_history(seed)
     history.is_copy, history.is_only_writer = True, False
     return history
 
@@ -78,7 +84,7 @@ def test_a_batch_without_its_receipt_is_not_proven() -> None:
     assert _kinds(report) == {"no-receipt"}
 
 
-def _with_idle_batch(history: corruptions.History) -> int:
+def _with_idle_batch(history: History) -> int:
     """Let batch 1 have written nothing. Return how many records it read."""
     before, idle, after, *_ = history.receipts
     assert after.previous == idle.batch_id
@@ -86,8 +92,13 @@ def _with_idle_batch(history: corruptions.History) -> int:
     return sum(map(len, idle.read or ()))
 
 
-def _long_history() -> corruptions.History:
-    return next(each for each in map(_history, range(9)) if len(each.receipts) > 2)
+def _long_history() -> History:
+    """Return a history of three batches or more, each of which has read two records or more."""
+    return next(
+        each
+        for each in map(_history, range(30))
+        if len(each.receipts) > 2 and all(len(one) > 1 for of in each.receipts for one in of.read or ())
+    )
 
 
 def test_batches_that_wrote_nothing_are_proven_if_a_receipt_says_so() -> None:
@@ -110,7 +121,7 @@ def test_what_batches_that_wrote_nothing_read_is_not_a_copy_of_what_is_gone() ->
     history = _long_history()
     _with_idle_batch(history)
     idle = history.receipts[1].idle or ()
-    with history.cluster.kafka.log(corruptions.SOURCE.topic) as log:
+    with history.cluster.kafka.log(SOURCE.topic) as log:
         log.delete_before(idle[0].stopping_offset)
     history.receipts = history.receipts[1:2]
     history.receipts[0] = replace(history.receipts[0], previous=0)
@@ -187,7 +198,7 @@ def test_a_batch_that_was_taken_as_written_is_not_called_lost() -> None:
     history = _history()
     receipt = next(each for each in history.receipts if len(each.transactions) > 1)
     at, (kept, lost) = history.receipts.index(receipt), receipt.transactions[:2]
-    corruptions.aborted_at(history, receipt, lost)
+    planted.aborted_at(history, receipt, lost, TARGET)
     assert "lost" in _kinds(history.report())
     transactions = tuple(each for each in receipt.transactions if each is not lost)
     assert kept in transactions
@@ -235,7 +246,7 @@ def test_a_transaction_of_unknown_outcome_may_be_visible_in_a_batch_that_was_tak
 
 def test_what_is_not_a_copy_says_so_only_if_it_should_be_one() -> None:
     history = _history()
-    with history.cluster.kafka.log(corruptions.SOURCE.topic) as log:
+    with history.cluster.kafka.log(SOURCE.topic) as log:
         first = log.batches[0]
         log.batches[0] = Batch.of(batch(*[b"x"] * first.record_count)).at(0, 0)
     report = history.report()
@@ -261,13 +272,14 @@ def test_what_is_not_a_copy_says_so_only_if_it_should_be_one() -> None:
 def test_what_cannot_be_proven_has_its_reason(event: str, kind: str) -> None:
     history = _history()
     if event.startswith("retention"):
-        topic = TARGET.topic if kind == "deleted" else corruptions.SOURCE.topic
-        with history.cluster.kafka.log(topic) as log:
-            log.delete_before(1)
+        first = history.receipts[0].transactions[0].spans[0].span.first or 0
+        at, first = (TARGET, first) if kind == "deleted" else (SOURCE, 0)
+        with history.cluster.kafka.log(*at) as log:
+            log.delete_before(first + 1)
     else:
         for seed in range(9):  # compaction may take a record of another program
             history = _history(seed)
-            corruptions.HONEST[event](history)
+            beside.HONEST[event](history)
             if history.report().verdict is not Verdict.PROVEN:
                 break
     report = history.report()
@@ -293,7 +305,7 @@ def test_a_withdrawn_batch_is_not_lost_unless_its_records_are_visible() -> None:
         connections, connections, history.receipts, history.receipts, {(query_id, batch_id): "withdrawn"}
     )
     assert {each.kind for each in found.batches[0].findings} == {"doubled"}
-    corruptions.HONEST["a target that was created again"](history)
+    beside.HONEST["a target that was created again"](history)
     found = verify(
         connections, connections, history.receipts, history.receipts, {(query_id, batch_id): "withdrawn"}
     )
@@ -302,20 +314,20 @@ def test_a_withdrawn_batch_is_not_lost_unless_its_records_are_visible() -> None:
 
 def test_a_damaged_record_batch_hides_only_itself() -> None:
     history = _history()
-    with history.cluster.kafka.log(corruptions.SOURCE.topic) as log:
+    with history.cluster.kafka.log(SOURCE.topic) as log:
         damaged, end = log.batches[0], log.end_offset
         data = bytearray(damaged.data)
         data[-1] ^= 1
         log.batches[0] = damaged._replace(data=bytes(data))
     connections = history.cluster.client.connections
-    pieces = list(read_pieces(connections, [OffsetRange(corruptions.SOURCE, 0, end)], {}))
+    pieces = list(read_pieces(connections, [OffsetRange(SOURCE, 0, end)], {}))
     holes = [each for each in pieces if isinstance(each, Hole)]
     assert [(each.first, each.end, each.why) for each in holes] == [(0, damaged.last_offset + 1, Why.DAMAGED)]
     count = sum(each.rows.num_rows for each in pieces if isinstance(each, Part))
     assert count == end - damaged.last_offset - 1
 
 
-def _taken_over() -> tuple[corruptions.History, Receipt]:
+def _taken_over() -> tuple[History, Receipt]:
     """Return a history with a batch whose producer id has aborted a transaction in the same log before."""
     for seed in range(99):
         history = _history(seed)
@@ -330,9 +342,9 @@ def _taken_over() -> tuple[corruptions.History, Receipt]:
     raise AssertionError("no seed has one")
 
 
-def _first_batch(history: corruptions.History, written: WrittenTransaction) -> int:
+def _first_batch(history: History, written: WrittenTransaction) -> int:
     with history.cluster.kafka.log(TARGET.topic) as log:
-        return corruptions._index(log.batches, written)
+        return index_of(log.batches, written)
 
 
 def test_a_damaged_batch_hides_no_committed_transaction_of_a_producer_that_has_aborted_another() -> None:
@@ -369,7 +381,7 @@ def test_compaction_that_leaves_the_header_of_a_batch_has_not_aborted_it() -> No
     history, receipt = _taken_over()
     at = _first_batch(history, receipt.transactions[0])
     with history.cluster.kafka.log(TARGET.topic) as log:
-        log.batches[at] = corruptions.emptied(log.batches[at])
+        log.batches[at] = beside.emptied(log.batches[at])
     report = history.report()
     assert report.verdict is Verdict.NOT_PROVABLE
     assert "compacted" in _kinds(report)
@@ -390,7 +402,7 @@ def test_a_longer_log_of_a_topic_without_a_known_id_has_lost_nothing() -> None:
 
 def test_a_source_without_a_known_id_may_be_another_one() -> None:
     history = _history()
-    corruptions.source_changed(history)
+    planted.source_changed(history)
     assert history.report().verdict is Verdict.DIFFERS
     history.receipts = [
         replace(each, topic_ids={TARGET.topic: each.topic_ids[TARGET.topic]}) for each in history.receipts
@@ -404,10 +416,10 @@ def test_a_source_without_a_known_id_may_be_another_one() -> None:
 def test_a_batch_that_is_not_finished_is_not_called_a_wrong_copy(status: str) -> None:
     history = _history()
     first = history.receipts[0]
-    corruptions.aborted_at(history, first, first.transactions[0])
+    planted.aborted_at(history, first, first.transactions[0], TARGET)
     if status == "withdrawn":
         for each in first.transactions[1:]:
-            corruptions.aborted_at(history, first, each)
+            planted.aborted_at(history, first, each, TARGET)
     connections = history.cluster.client.connections
     report = verify(
         connections,
@@ -438,7 +450,7 @@ def test_an_older_receipt_does_not_take_the_id_of_a_newer_one_for_its_own() -> N
 def test_a_source_that_was_created_again_is_named() -> None:
     history = _history()
     last = history.receipts[-1]
-    ids = {**last.topic_ids, corruptions.SOURCE.topic: "00000000-0000-0000-0000-00000000000a"}
+    ids = {**last.topic_ids, SOURCE.topic: "00000000-0000-0000-0000-00000000000a"}
     history.receipts[-1] = replace(last, topic_ids=ids)
     history.is_copy = False
     report = history.report()
@@ -449,7 +461,7 @@ def test_a_source_that_was_created_again_is_named() -> None:
 def test_ranges_of_a_source_without_a_known_id_may_be_of_another_topic() -> None:
     history = _history()
     history.is_copy = False
-    corruptions.not_read(history)
+    planted.not_read(history)
     assert history.report().verdict is Verdict.DIFFERS
     history.receipts = [
         replace(each, topic_ids={TARGET.topic: each.topic_ids[TARGET.topic]}) for each in history.receipts
@@ -457,7 +469,7 @@ def test_ranges_of_a_source_without_a_known_id_may_be_of_another_topic() -> None
     assert history.report().verdict is Verdict.NOT_PROVABLE
 
 
-def _verified(history: corruptions.History, chosen: Sequence[Receipt], **options: Any) -> Report:
+def _verified(history: History, chosen: Sequence[Receipt], **options: Any) -> Report:
     connections = history.cluster.client.connections
     return verify(connections, connections, history.receipts, chosen, {}, has_other_writers=True, **options)
 
@@ -484,7 +496,7 @@ def test_a_query_without_any_receipt_is_named() -> None:
 
 def test_the_first_chosen_batch_is_compared_with_the_one_before_the_time() -> None:
     history = _history()
-    corruptions.read_twice(history)
+    planted.read_twice(history)
     (touched,) = history.touched
     chosen = [each for each in history.receipts if each.batch_id == touched]
     assert [each.kind for each in _verified(history, chosen).batches[0].findings] == ["read-twice"]
@@ -547,7 +559,7 @@ _REPORTS = {
 
 
 def _run(monkeypatch: pytest.MonkeyPatch, code: int, *arguments: str) -> str:
-    receipt = corruptions.write_history(1).receipts[0]
+    receipt = write_history(1).receipts[0]
     report = Report([BatchResult(receipt, list(_REPORTS[code]))])
     monkeypatch.setattr(command, "_report", lambda *_, **__: report)
     result = CliRunner().invoke(app, ["verify", "--prefix", "p", "-b", "localhost:1", *arguments])
