@@ -40,14 +40,17 @@ class Rows(NamedTuple):
 
 
 class RowChange(NamedTuple):
-    """A row that only one of the two tables has, or that differs.
+    """A key that only one of the two tables has, or has more often, or whose rows differ.
 
-    `kind`: "only-live", "only-shadow" or "changed". `columns`: those that differ, if it is changed.
+    `kind`: "only-live", "only-shadow", "more-often" or "changed". `columns`: those that differ, if it is
+    changed. `times`: how many rows of the running job's table and of the shadow have the key. A whole table
+    has each key once, so more of them mean that something else has written into it.
     """
 
     kind: str
     key: dict[str, Any]
     columns: tuple[str, ...] = ()
+    times: tuple[int, int] = (1, 1)
 
     @property
     def text(self) -> str:
@@ -56,13 +59,18 @@ class RowChange(NamedTuple):
         if self.kind == "changed":
             names = ", ".join(self.columns)
             return f"The row with {key} differs in {names}."
+        if self.kind == "more-often":
+            live, shadow = self.times
+            sides = f"{live:,} in the table of the running job, {shadow:,} in that of the shadow"
+            return f"Rows with {key}: {sides}."
         who = "running job" if self.kind == "only-live" else "shadow"
         return f"Only the table of the {who} has the row with {key}."
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values, for programs."""
         key = {name: _shown(value) for name, value in self.key.items()}
-        return {"kind": self.kind, "key": key, "columns": list(self.columns)}
+        times = dict(zip(("live", "shadow"), self.times, strict=True))
+        return {"kind": self.kind, "key": key, "columns": list(self.columns), "times": times}
 
 
 @dataclass(frozen=True)
@@ -220,25 +228,39 @@ def _changes(live: Rows, shadow: Rows, columns: Sequence[str], chosen: Any) -> I
     if not chosen.any():
         return
     ours, theirs = (_by_key(each, columns, live.keys, chosen) for each in (live, shadow))
-    for key, row in ours.items():
-        other = theirs.pop(key, None)
-        if other is None:
-            yield RowChange("only-live", _named(live.keys, row))
-        elif differing := tuple(name for name in columns if repr(row[name]) != repr(other[name])):
-            yield RowChange("changed", _named(live.keys, row), differing)
-    for row in theirs.values():
-        yield RowChange("only-shadow", _named(live.keys, row))
+    for key in dict.fromkeys([*ours, *theirs]):
+        one, two = ours.get(key, []), theirs.get(key, [])
+        named, times = _named(live.keys, (one or two)[0]), (len(one), len(two))
+        if not one or not two:
+            yield RowChange("only-live" if one else "only-shadow", named, (), times)
+        elif len(one) != len(two):
+            yield RowChange("more-often", named, (), times)
+        elif differing := _differing(one, two, columns):
+            yield RowChange("changed", named, differing, times)
+
+
+def _differing(
+    one: Sequence[dict[str, Any]], two: Sequence[dict[str, Any]], columns: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the columns in which rows with one key differ. Usually there is one row on each side."""
+
+    def shown(rows: Sequence[dict[str, Any]], *names: str) -> list[str]:
+        return sorted(repr([row[name] for name in names]) for row in rows)
+
+    if shown(one, *columns) == shown(two, *columns):
+        return ()
+    return tuple(name for name in columns if shown(one, name) != shown(two, name)) or tuple(columns)
 
 
 def _by_key(
     rows: Rows, columns: Sequence[str], keys: Sequence[str], chosen: Any
-) -> dict[tuple[str, ...], dict[str, Any]]:
-    found = {}
+) -> dict[tuple[str, ...], list[dict[str, Any]]]:
+    found: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for each in _tables(rows, columns):
         wanted = each.filter(pa.array(chosen[_buckets_of(each, keys)]))
         for values in zip(*map(_values, wanted.columns), strict=True):
             row = dict(zip(columns, values, strict=True))
-            found[tuple(repr(row[name]) for name in keys)] = row
+            found.setdefault(tuple(repr(row[name]) for name in keys), []).append(row)
     return found
 
 

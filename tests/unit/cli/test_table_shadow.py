@@ -204,6 +204,7 @@ def test_what_the_commands_say(tmp_path: Path) -> None:
     assert "The row with id = 3 differs in na%me." in late.output
     shown = json.loads(runner.invoke(app, [*command, "--json"]).stdout)
     assert (shown["outcome"], shown["batches"]) == ("differs", {"live": 3, "shadow": 1})
-    assert shown["rows"] == [{"kind": "changed", "key": {"id": "3"}, "columns": ["na%me"]}]
+    times = {"live": 1, "shadow": 1}
+    assert shown["rows"] == [{"kind": "changed", "key": {"id": "3"}, "columns": ["na%me"], "times": times}]
     assert runner.invoke(app, [*command, "--columns", "id"]).exit_code == PROVEN
     assert runner.invoke(app, [*command, "--columns", "none"]).exit_code == USAGE

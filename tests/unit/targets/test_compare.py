@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from penstock.errors import MaterializeError, OptionError
 from penstock.targets import compare
 from penstock.targets.compare import Rows, compare_rows
+from tests.corruptions import tables
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("tags", pa.list_(pa.string()))])
 TABLES = st.dictionaries(
@@ -44,6 +45,36 @@ def test_it_is_equal_if_and_only_if_the_rows_are_and_otherwise_the_keys_are_name
         if row.kind == "changed":
             pairs = zip(("name", "tags"), one[row.key["id"]], two[row.key["id"]], strict=True)
             assert row.columns == tuple(name for name, left, right in pairs if left != right)
+
+
+def _twice(table: Rows, *again: int) -> Rows:
+    batches = [*table.read(), *pa.Table.from_batches(table.read()).take(list(again)).to_batches()]
+    return Rows(table.schema, table.keys, lambda: batches)
+
+
+def test_a_row_that_is_there_twice_is_named() -> None:
+    table = rows({1: ("a", None), 2: ("b", None)})
+    found = compare_rows(_twice(table, 1), table)
+    assert (found.is_equal, found.counts) == (False, (3, 2))
+    (row,) = found.rows
+    assert (row.kind, row.key, row.times) == ("more-often", {"id": 2}, (2, 1))
+    assert row.text == "Rows with id = 2: 2 in the table of the running job, 1 in that of the shadow."
+    assert compare_rows(_twice(table, 1), _twice(table, 1)).is_equal
+
+
+def test_of_rows_with_one_key_each_column_that_differs_is_named() -> None:
+    one, two = _twice(rows({1: ("a", None)}), 0), _twice(rows({1: ("b", None)}), 0)
+    (row,) = compare_rows(one, two).rows
+    assert (row.kind, row.columns, row.times) == ("changed", ("name",), (2, 2))
+    batches = [*rows({1: ("a", ["x"])}).read(), *rows({1: ("b", None)}).read()]
+    crossed = [*rows({1: ("a", None)}).read(), *rows({1: ("b", ["x"])}).read()]
+    found = compare_rows(Rows(SCHEMA, ("id",), lambda: batches), Rows(SCHEMA, ("id",), lambda: crossed))
+    assert (found.is_equal, found.rows[0].columns) == (False, ("id", "name", "tags"))
+
+
+@pytest.mark.parametrize("corruption", [*tables.CORRUPTIONS, None])
+def test_a_corruption_of_a_table_is_found_and_its_key_is_named(corruption: str | None) -> None:
+    assert [each for seed in range(20) if (each := tables.failure(seed, corruption))] == []
 
 
 def test_of_many_rows_that_differ_some_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
