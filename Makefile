@@ -109,6 +109,7 @@ docs: $(SETUP) ## Write the generated pages
 	$(BIN)/python -m tests.examples_page
 	$(BIN)/python -m tests.metrics_page
 	$(BIN)/python -m tests.functions_page
+	$(BIN)/python -m tests.site.llms
 
 site: $(SITE) ## The site of the docs in build/site/html. A warning, a broken link or a page in no menu is an error
 	$(BIN)/python -m tests.site

@@ -1,8 +1,13 @@
-"""Make `llms.txt`, which lists the pages for language models (llmstxt.org), and `llms-full.txt`."""
+"""Make `llms.txt`, which lists the pages for language models (llmstxt.org), and `llms-full.txt`.
+
+The site has both. The repository has the list at its root, with links to its own files (`make docs`).
+"""
 
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Callable
 from itertools import groupby
 
 from tests.site.menu import Entry, entries
@@ -29,13 +34,25 @@ def files() -> dict[str, str]:
     return {"llms.txt": index(), "llms-full.txt": full()}
 
 
-def index() -> str:
-    """Return the list: a section for each part of the menu, a line for each page."""
+def of_site(entry: Entry) -> str:
+    """Return the path of a page on the site."""
+    return f"{entry.path.removesuffix('.md')}.html"
+
+
+def of_repository(entry: Entry) -> str:
+    """Return the path of a page in the repository."""
+    if entry.path == "decisions/index.md":
+        return "docs/decisions"
+    return {staged: page for page, staged in sources().items()}[entry.path].as_posix()
+
+
+def index(link: Callable[[Entry], str] = of_site) -> str:
+    """Return the list: a section for each part of the menu, a line for each page with its link."""
     lines = [_HEAD]
     for part, pages in groupby(entries(), key=lambda each: each.part):
         heading = "Optional" if part == _OPTIONAL else part
         lines.append(f"## {heading}\n")
-        lines += [_line(each) for each in pages]
+        lines += [_line(each, link(each)) for each in pages]
         lines.append("")
     return "\n".join(lines)
 
@@ -45,17 +62,16 @@ def full() -> str:
     return "\n\n".join(_text(each) for each in entries() if each.part != _OPTIONAL)
 
 
-def _line(entry: Entry) -> str:
+def _line(entry: Entry, link: str) -> str:
     text = _text(entry)
     title = entry.title or text.splitlines()[0].removeprefix("# ")
-    return f"- [{title}]({entry.path.removesuffix('.md')}.html): {_summary(text)}"
+    return f"- [{title}]({link}): {_summary(text)}"
 
 
 def _text(entry: Entry) -> str:
-    of_site = {staged: page for page, staged in sources().items()}
     if entry.path == "decisions/index.md":
         return decisions_page(sources())
-    return (ROOT / of_site[entry.path]).read_text(encoding="utf-8")
+    return (ROOT / of_repository(entry)).read_text(encoding="utf-8")
 
 
 def _summary(text: str) -> str:
@@ -67,3 +83,10 @@ def _summary(text: str) -> str:
             sentence = _END.split(plain, maxsplit=1)[0]
             return sentence.rstrip(".:") + "."
     return text.splitlines()[0].removeprefix("# ") + "."
+
+
+FILE = ROOT / "llms.txt"
+
+if __name__ == "__main__":
+    FILE.write_text(index(of_repository), encoding="utf-8")
+    sys.stdout.write(f"{FILE}\n")

@@ -66,6 +66,14 @@ def test_the_file_for_language_models_lists_each_page() -> None:
     assert len(llms.full()) > 100_000
 
 
+def test_the_repository_has_the_same_list_with_links_to_its_own_files() -> None:
+    here = llms.FILE.read_text(encoding="utf-8")
+    assert here == llms.index(llms.of_repository), "run `make docs`"
+    links = re.findall(r"^- \[[^\]]+\]\(([^)]+)\): ", here, re.MULTILINE)
+    assert len(links) == len(entries())
+    assert [each for each in links if not (llms.FILE.parent / each).exists()] == []
+
+
 def test_the_file_for_language_models_says_what_each_page_is_in_a_sentence() -> None:
     said = re.findall(r"^- \[[^\]]+\]\([^)]+\.html\): (.*)$", llms.index(), re.MULTILINE)
     assert len(said) == len(entries())
