@@ -185,6 +185,8 @@ def test_a_wrong_call_is_an_error_before_the_query_starts(spark: SparkSession, t
         sums(low="min(v)")
     with pytest.raises(SchemaError, match="A sum of double would keep the rounding errors"):
         sums(f="avg(f)")
+    with pytest.raises(SchemaError, match=r"not exact \(d\)\. Take `sum` and `count`, and divide them"):
+        sums(rows.selectExpr("*", "CAST(v AS DECIMAL(10, 2)) AS p"), d="avg(p)")
     with pytest.raises(SchemaError, match="Expected a number for sum and avg, got string"):
         sums(f="sum(k)")
     with pytest.raises(SchemaError, match="There is no column 'x'"):

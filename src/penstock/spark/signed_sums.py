@@ -61,7 +61,8 @@ def signed_sums(
             every row is +I.
         keys: the columns of the group. None of them has a watermark.
         calls: the name of each column of the output, and its aggregate: `count(*)`, or `count`, `sum` or
-            `avg` of a column. The types are those of `aggregate`. Not for FLOAT and DOUBLE.
+            `avg` of a column. The types are those of `aggregate`. Not for FLOAT and DOUBLE, and `avg` not for
+            DECIMAL.
         version: the name of a new BIGINT column: how many rows of the group have come and gone so far. It
             orders the changes of a group, for `normalize`.
 
@@ -112,6 +113,12 @@ class _Plan:
                     option="calls",
                 )
         check_columns(self.columns, [*self.keys, *(name for call in self.calls for name in call.columns)])
+        for call in self.calls:
+            if call.function == "avg" and kinds.is_decimal(self.columns.field(call.column).type):
+                raise SchemaError(
+                    f"avg of a decimal is not exact ({call.name}). Take `sum` and `count`, and divide them.",
+                    column=call.column,
+                )
         out = Aggregate(self.columns, self.keys, self.calls).out_columns.names
         new = out if version is None else [*out, version]
         check_columns(pa.schema([(name, pa.null()) for name in new]), [])
@@ -119,7 +126,7 @@ class _Plan:
             if kinds.is_floating(self.columns.field(name).type):
                 raise SchemaError(
                     f"A sum of {self.columns.field(name).type} would keep the rounding errors of rows that "
-                    f"are gone. Cast {name!r} to a DECIMAL, or use `aggregate`.",
+                    f"are gone. Cast {name!r} to a DECIMAL and take `sum` and `count`, or use `aggregate`.",
                     column=name,
                 )
 

@@ -34,8 +34,8 @@ class HistoryTable:
 
     Attributes:
         table: keeps the rows: a `DeltaTable`, an `IcebergTable` or an `SqlTable`.
-        time: the column of the changelog with the time of a change: a time, a date or an integer. It has to
-            differ between the changes of a key.
+        time: the column of the changelog with the time of a change: a time, a date or an integer. Of several
+            changes of a key with one time the last one counts, and the others make no version.
         valid_from: the name of the column with the time at which a version begins.
         valid_to: the name of the column with the time at which it ends; null if it is current.
         is_current: the name of the column that says whether a version is current.
