@@ -21,6 +21,7 @@ MISSING_EXTRA = 2
 """The exit status of a command whose extra is missing."""
 
 DRIVER, EVERYWHERE = "the driver", "the driver and every executor"
+STAGED = "the driver; with `{}` every executor too"
 
 
 @dataclass(frozen=True)
@@ -62,10 +63,18 @@ EXTRAS: Mapping[str, Extra] = {
     "lineage": Extra(
         "events for OpenLineage", DRIVER, {"openlineage-python": "openlineage.client", "attrs": "attrs"}
     ),
-    "delta": Extra("tables of Delta Lake that follow a changelog", DRIVER, {"deltalake": "deltalake"}),
-    "iceberg": Extra("tables of Apache Iceberg that follow a changelog", DRIVER, {"pyiceberg": "pyiceberg"}),
+    "delta": Extra(
+        "tables of Delta Lake that follow a changelog", STAGED.format("staging"), {"deltalake": "deltalake"}
+    ),
+    "iceberg": Extra(
+        "tables of Apache Iceberg that follow a changelog",
+        STAGED.format("staging"),
+        {"pyiceberg": "pyiceberg"},
+    ),
     "postgresql": Extra(
-        "tables of PostgreSQL that follow a changelog", DRIVER, {"psycopg[binary]": "psycopg"}
+        "tables of PostgreSQL that follow a changelog",
+        STAGED.format("executors_copy"),
+        {"psycopg[binary]": "psycopg"},
     ),
     "protobuf": Extra("the Protobuf formats", EVERYWHERE, {"protobuf": "google.protobuf"}),
     "connect": Extra(
