@@ -300,8 +300,8 @@ class ArrowPlan:
         if text == "nullif({0}, {1})":
             return self._null_if(call)
         if text == "if({0}, {1}, {2})":
-            then, rest = self._as(args[1], call.type), self._as(args[2], call.type)
-            return None if then is None or rest is None else Choice(((self._condition(args[0]), then),), rest)
+            both = self._all_as(args[1:], call.type)
+            return None if both is None else Choice(((self._condition(args[0]), both[0]),), both[1])
         return self._text_function(call, text, numbered)
 
     def _text_function(  # noqa: PLR0911 - one for each function
@@ -309,9 +309,8 @@ class ArrowPlan:
     ) -> Value | None:
         args = call.args
         if text in ("({0} || {1})", f"concat({numbered})"):
-            texts = [self._as(each, FlinkType("STRING")) for each in args]
-            found = [each for each in texts if each is not None]
-            return Applied(values.joined, tuple(found), pa.string()) if len(found) == len(args) else None
+            texts = self._all_as(args, FlinkType("STRING"))
+            return None if texts is None else Applied(values.joined, texts, pa.string())
         kinds = [spark_text(each.type) for each in args]
         if text == "char_length({0})" and kinds == ["string"]:
             return Applied(pc.utf8_length, (self.value(args[0]),), pa.int32())
@@ -376,19 +375,15 @@ class ArrowPlan:
             return Applied(_OF_DOUBLES[sign], doubles, pa.float64(), place)
         if not set(kinds) <= {*INTEGERS} or sign not in _ARITHMETIC:
             return self._more(call, f"({{0}} {sign} {{1}})")
-        given = [each for each in (self._as(each, call.type) for each in call.args) if each is not None]
-        if len(given) < len(call.args):
-            return None
-        return Applied(_ARITHMETIC[sign], tuple(given), self._type(call), place)
+        given = self._all_as(call.args, call.type)
+        return None if given is None else Applied(_ARITHMETIC[sign], given, self._type(call), place)
 
     def _coalesce(self, call: Call) -> Value | None:
-        args = [self._as(each, call.type) for each in call.args]
-        given = [each for each in args if each is not None]
-        if len(given) < len(args):
+        given = self._all_as(call.args, call.type)
+        if given is None:
             return None
-        return Choice(
-            tuple((Applied(pc.is_valid, (each,), pa.bool_()), each) for each in given[:-1]), given[-1]
-        )
+        *first, last = given
+        return Choice(tuple((Applied(pc.is_valid, (each,), pa.bool_()), each) for each in first), last)
 
     def _null_if(self, call: Call) -> Value | None:
         is_equal = self._compared("=", call.args[0], call.args[1])
@@ -420,6 +415,10 @@ class ArrowPlan:
         if wanted == "void":
             raise NotServedError("a value has no type", getattr(expression, "offset", -1))
         return self._to(expression, arrow_type(kind))
+
+    def _all_as(self, args: tuple[Expression, ...], kind: FlinkType) -> tuple[Value, ...] | None:
+        found = [self._as(each, kind) for each in args]
+        return None if None in found else tuple(each for each in found if each is not None)
 
     def _to(self, expression: Expression, target: pa.DataType) -> Value:
         if spark_text(expression.type) == "void":

@@ -134,16 +134,8 @@ class SparkSql:
     # ---- leaves
 
     def _scan(self, node: nodes.Scan) -> Select:
-        alias = self._alias("s")
-        outputs = {each: f"`{alias}`.{quoted(each.name)}" for each in node.columns}
-        return self._of_view(self._views.scan(node), alias, outputs, node, KIND)
-
-    def _of_view(
-        self, view: str, alias: str, outputs: Mapping[Column, str], node: Node, kind: str = ROW_KIND
-    ) -> Select:
-        """Return the rows of a view, which are those of a node."""
-        shown = f"`{alias}`.`{kind}`" if self._traits(node).changes else None
-        return Select(f"{quoted(view)} AS `{alias}`", outputs, kind=shown)
+        names = {each: each.name for each in node.columns}
+        return self._viewed(self._views.scan(node), names, node, KIND, "s")
 
     def _marked(self, node: FrameNode, inner: Select, columns: Sequence[Column]) -> Select:
         view = self._views.made(node, [inner.query(columns, list(map(short, columns)))])
@@ -185,10 +177,14 @@ class SparkSql:
         alias = made.source.rpartition(" AS ")[2]
         return made.with_(where=(f"{alias}.`{ROW_KIND}` = '+I'",), kind=None)
 
-    def _viewed(self, view: str, names: Mapping[Column, str], node: Node) -> Select:
-        alias = self._alias("o")
+    def _viewed(
+        self, view: str, names: Mapping[Column, str], node: Node, kind: str = ROW_KIND, letter: str = "o"
+    ) -> Select:
+        """Return the rows of a view, which are those of a node."""
+        alias = self._alias(letter)
         outputs = {column: f"`{alias}`.{quoted(name)}" for column, name in names.items()}
-        return self._of_view(view, alias, outputs, node)
+        shown = f"`{alias}`.`{kind}`" if self._traits(node).changes else None
+        return Select(f"{quoted(view)} AS `{alias}`", outputs, kind=shown)
 
     def _values(self, node: nodes.Values, outer: Names) -> Select:
         if not node.columns:

@@ -142,16 +142,8 @@ class Queries:
         if self.views.foreign_zone is not None:
             frame = local_rows(frame)
         states = {} if self._settings.is_batch else states_of(plan, traits)
-        return QueryRows(
-            frame,
-            _rows_of(plan, traits),
-            query.text,
-            shown(plan, traits),
-            planner.definitions,
-            states,
-            notes,
-            plan,
-        )
+        text, rows = shown(plan, traits), _rows_of(plan, traits)
+        return QueryRows(frame, rows, query.text, text, planner.definitions, states, notes, plan)
 
     def fields(self, name: Name) -> list[Any]:
         """Return the fields of a table or view, as Spark has them."""
