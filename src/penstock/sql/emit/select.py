@@ -16,7 +16,6 @@ from penstock.sql.plan.hidden import KIND
 from penstock.sql.plan.texts import quoted
 from penstock.types import ROW_KIND
 
-_NUMBER = re.compile(r"-?\d+")
 _VIEW = re.compile(r"`(\w+)` AS `(\w+)`")
 _SIMPLE = re.compile(r"(?:`(?:[^`]|``)+`\.)?`(?:[^`]|``)+`|-?\d+|NULL|TRUE|FALSE")
 
@@ -139,11 +138,6 @@ def is_simple(text: str) -> bool:
 def is_column(text: str) -> bool:
     """Return whether a text is a column, which is NULL where an outer join has no row."""
     return is_simple(text) and text.startswith("`")
-
-
-def is_number(text: str) -> bool:
-    """Return whether a text is a whole number."""
-    return _NUMBER.fullmatch(text) is not None
 
 
 def short(column: Column) -> str:

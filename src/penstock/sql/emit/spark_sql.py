@@ -7,22 +7,14 @@ stands once in the text.
 from __future__ import annotations
 
 import itertools
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, assert_never
 
 from penstock.sql.emit import windows
 from penstock.sql.emit.expressions import Names, Texts
-from penstock.sql.emit.select import (
-    Query,
-    Select,
-    Stage,
-    is_column,
-    is_number,
-    is_simple,
-    short,
-    without_pairs,
-)
+from penstock.sql.emit.select import Query, Select, Stage, is_column, is_simple, short, without_pairs
 from penstock.sql.functions.served import FUNCTIONS
 from penstock.sql.plan import nodes
 from penstock.sql.plan.expressions import (
@@ -42,6 +34,7 @@ from penstock.sql.plan.traits import TraitsOf
 from penstock.sql.plan.types import spark_text
 from penstock.types import ROW_KIND
 
+_NUMBER = re.compile(r"-?\d+")
 _WORDS = {
     JoinKind.INNER: "JOIN",
     JoinKind.LEFT: "LEFT JOIN",
@@ -464,7 +457,7 @@ def _names_in(outputs: Mapping[Column, str], outer: Names) -> Names:
         if found is None:
             return outer(column)
         # Spark takes a number for a DECIMAL of its digits, and a column for one of all digits of its type.
-        return f"CAST({found} AS {spark_text(column.type).upper()})" if is_number(found) else found
+        return f"CAST({found} AS {spark_text(column.type).upper()})" if _NUMBER.fullmatch(found) else found
 
     return text
 
