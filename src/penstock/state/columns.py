@@ -181,14 +181,20 @@ def hash_columns(table: pa.Table, names: Sequence[str]) -> Hashes:
     return Hashes(high, low)
 
 
-def hash_values(table: pa.Table) -> Hashes:
-    """Return the hashes of whole rows, also of their nested values. Equal rows have equal hashes."""
-    found = [each for name in table.column_names for each in _flat(one_array(table.column(name)))]
+def hash_values(table: pa.Table, *, maps_have_order: bool = True) -> Hashes:
+    """Return the hashes of whole rows, also of their nested values. Equal rows have equal hashes.
+
+    Args:
+        table: the rows.
+        maps_have_order: maps with equal entries in another order are not equal. A state may hold such hashes.
+    """
+    columns = (one_array(table.column(name)) for name in table.column_names)
+    found = [each for column in columns for each in _flat(column, maps_have_order)]
     flat = pa.Table.from_arrays(found, names=[str(number) for number in range(len(found))])
     return hash_columns(flat, flat.column_names)
 
 
-def _flat(array: pa.Array) -> Iterator[pa.Array]:
+def _flat(array: pa.Array, maps_have_order: bool) -> Iterator[pa.Array]:
     """Yield columns that a hash can read and that differ if the values of a nested column differ."""
     kind = array.type
     if is_hashable(kind):
@@ -199,7 +205,7 @@ def _flat(array: pa.Array) -> Iterator[pa.Array]:
         return
     if kinds.is_struct(kind):
         for each in array.flatten():
-            yield from _flat(each)
+            yield from _flat(each, maps_have_order)
         return
     if kinds.is_map(kind):
         pair = pa.struct([("key", kind.key_type), ("value", kind.item_type)])
@@ -208,7 +214,9 @@ def _flat(array: pa.Array) -> Iterator[pa.Array]:
     starts = np.cumsum(lengths) - lengths
     indices = np.arange(lengths.sum()) - np.repeat(starts, lengths)
     elements = pa.Table.from_arrays([array.flatten(), pa.array(indices)], ["element", "index"])
-    hashes = hash_values(elements)
+    if kinds.is_map(kind) and not maps_have_order:
+        elements = elements.select(["element"])
+    hashes = hash_values(elements, maps_have_order=maps_have_order)
     yield pa.array(lengths)
     for half in (hashes.high, hashes.low):
         sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(half, dtype=np.uint64)])

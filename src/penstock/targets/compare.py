@@ -3,7 +3,8 @@
 Runs anywhere, and changes nothing. Each table is read once for its digest, and once more if something
 differs. Each row goes into one of 65,536 buckets by the hash of its key, so memory does not grow with the
 tables: buckets with equal sums have equal rows, and of those that differ only so many are looked at as fit.
-Invariant: "equal" is said only of columns that were read on both sides, with the same types.
+Invariant: "equal" is said only of columns that were read on both sides, with the same types. Maps are
+equal if their entries are, in any order, because two right jobs may write them in different orders.
 """
 
 from __future__ import annotations
@@ -115,7 +116,8 @@ class _Sums:
         self.high, self.low = (np.zeros(_BUCKETS, np.uint64) for _ in range(2))
 
     def add(self, rows: pa.Table, columns: Sequence[str], keys: Sequence[str]) -> None:
-        buckets, hashes = _buckets_of(rows, keys), hash_values(rows.select(columns))
+        buckets = _buckets_of(rows, keys)
+        hashes = hash_values(rows.select(columns), maps_have_order=False)
         np.add.at(self.sizes, buckets, 1)
         np.add.at(self.high, buckets, hashes.high)
         np.add.at(self.low, buckets, hashes.low)
@@ -266,9 +268,22 @@ def _by_key(
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
     try:
-        return list(column.to_pylist())
+        found = list(column.to_pylist())
     except (OverflowError, ValueError):
-        return [_value(each) for each in column]
+        found = [_value(each) for each in column]
+    return [_in_order(each, column.type) for each in found] if pa.types.is_nested(column.type) else found
+
+
+def _in_order(value: Any, kind: Any) -> Any:
+    """Return a value with the entries of its maps in one order. A stand-in of `_value` stays as it is."""
+    if isinstance(value, dict):
+        return {name: _in_order(each, kind.field(name).type) for name, each in value.items()}
+    if not isinstance(value, list):
+        return value
+    if pa.types.is_map(kind):
+        entries = [(_in_order(one, kind.key_type), _in_order(two, kind.item_type)) for one, two in value]
+        return sorted(entries, key=repr)
+    return [_in_order(each, kind.value_type) for each in value]
 
 
 def _value(scalar: pa.Scalar) -> Any:
@@ -278,7 +293,7 @@ def _value(scalar: pa.Scalar) -> Any:
     except (OverflowError, ValueError):
         if pa.types.is_temporal(scalar.type):
             return f"{scalar.value} as {scalar.type}"
-        hashes = hash_values(pa.table({"": pa.array([scalar], scalar.type)}))
+        hashes = hash_values(pa.table({"": pa.array([scalar], scalar.type)}), maps_have_order=False)
         return f"digest {int(hashes.high[0]):016x}-{int(hashes.low[0]):016x}"
 
 

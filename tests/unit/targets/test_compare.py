@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from penstock.errors import MaterializeError, OptionError
@@ -132,3 +133,50 @@ def test_times_that_python_does_not_have_are_compared_and_shown() -> None:
     [first, second] = compare_rows(table(1, 1), alone).rows
     assert first.to_json()["key"] == {"at": "1970-01-01 00:00:00+00:00"}
     assert second.kind == "only-live"
+
+
+MAPS = st.one_of(st.none(), st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from([1, 2, None]))))
+
+
+@given(MAPS, MAPS, st.sampled_from(["map", "list", "struct", "map in a map"]))
+@example([("a", 1), ("b", 2)], [("b", 2), ("a", 1)], "map")
+@example([("a", 1), ("b", 2)], [("a", 2), ("b", 1)], "map")
+def test_maps_are_equal_if_their_entries_are_in_any_order(one: Any, two: Any, where: str) -> None:
+    kind = pa.map_(pa.string(), pa.int64())
+    ways: dict[str, tuple[Any, Callable[[Any], Any]]] = {
+        "map": (kind, lambda value: value),
+        "list": (pa.list_(kind), lambda value: [value]),
+        "struct": (pa.struct([("m", kind)]), lambda value: {"m": value}),
+        "map in a map": (pa.map_(pa.int64(), kind), lambda value: [(1, value)]),
+    }
+    nested, put = ways[where]
+    schema = pa.schema([("id", pa.int64()), ("at", nested)])
+
+    def table(value: Any) -> Rows:
+        found = [{"id": 1, "at": put(value)}, {"id": 2, "at": None}]
+        return Rows(schema, ("id",), lambda: [pa.RecordBatch.from_pylist(found, schema)])
+
+    as_sorted = [None if each is None else sorted(each, key=repr) for each in (one, two)]
+    found = compare_rows(table(one), table(two))
+    assert found.is_equal == (as_sorted[0] == as_sorted[1])
+    assert [row.columns for row in found.rows] == ([] if found.is_equal else [("at",)])
+
+
+def test_a_list_in_another_order_differs() -> None:
+    one, two = rows({1: ("a", ["x", "y"])}), rows({1: ("a", ["y", "x"])})
+    assert [row.columns for row in compare_rows(one, two).rows] == [("tags",)]
+
+
+def test_a_map_with_a_time_that_python_does_not_have_is_compared_in_any_order_too() -> None:
+    schema = pa.schema([("id", pa.int64()), ("at", pa.map_(pa.string(), pa.timestamp("s")))])
+    far = pa.scalar(2**40, pa.timestamp("s"))
+
+    def table(*entries: str) -> Rows:
+        keys, times = pa.array(entries), pa.array([far.value] * len(entries), pa.timestamp("s"))
+        maps = pa.MapArray.from_arrays([0, len(entries)], keys, times)
+        batch = pa.RecordBatch.from_arrays([pa.array([1]), maps.cast(schema.field("at").type)], schema=schema)
+        return Rows(schema, ("id",), lambda: [batch])
+
+    assert compare_rows(table("a", "b"), table("b", "a")).is_equal
+    [row] = compare_rows(table("a", "b"), table("b", "c")).rows
+    assert row.columns == ("at",)
