@@ -2,6 +2,7 @@
 
 Runs by hand where PostgreSQL is installed (on Debian `postgresql`). A real Debezium writes a topic for each
 of many tables. One query of `penstock.cdc.replicate` keeps their copies, in PostgreSQL, Delta or Iceberg.
+With `--cluster` the query runs on a standalone cluster of two, and executors are killed too.
 Invariant: the exit status is 0 only if each copy was equal to its table after each round, row by row and
 column by column.
 """
@@ -16,7 +17,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable
-from contextlib import closing
+from contextlib import closing, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
@@ -28,6 +29,7 @@ import psycopg
 from penstock.cdc import SourceTopic
 from penstock.devbroker import DevCluster
 from tests.chaos.job_process import JobProcess, kill_one
+from tests.chaos.spark_cluster import SparkCluster
 from tests.judges.debezium.database_job import CATALOG, TARGETS, catalog_of, table_of
 from tests.judges.debezium.database_workload import NEWEST, SENTINEL, Database, Table
 from tests.judges.debezium.hunt import say
@@ -56,12 +58,20 @@ Rows = dict[tuple[Any, ...], dict[str, Any]]
 class Hunt:
     """One PostgreSQL, one Debezium, one query, and what was killed."""
 
-    def __init__(self, bootstrap: str, dsn: str, folder: Path, database: Database, target: str) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        dsn: str,
+        folder: Path,
+        database: Database,
+        target: str,
+        cluster: SparkCluster | None = None,
+    ) -> None:
         self.random = random.Random(database.random.getrandbits(64))
         self.killed: Counter[str] = Counter()
         self.rows_checked = 0
         self.database = database
-        self._bootstrap, self._folder, self._target = bootstrap, folder, target
+        self._bootstrap, self._folder, self._target, self._cluster = bootstrap, folder, target, cluster
         self._dsn = f"{dsn} dbname=copies options='-c timezone=UTC'"
         self.connect = Connect(bootstrap, dsn, folder, has_schema=True, connector=CONNECTOR, key_schema=True)
         database.connection.execute("CREATE DATABASE copies")
@@ -99,12 +109,13 @@ class Hunt:
                 say(f"  new table {self.database.create().name}")
             self.database.run(self.random.randrange(3, 25))
             Event().wait(self.random.uniform(0, 4))
-            kind = self.random.choice(["Debezium", "driver", "driver", "worker"])
+            executors = ["executor", "executor"] if self._cluster else []
+            kind = self.random.choice(["Debezium", "driver", "driver", "worker", *executors])
             if kind == "Debezium":
                 self.connect.kill()
             elif kind == "driver":
                 job = self._start_job()
-            elif not kill_one(job.python_workers()):
+            elif not kill_one(self._victims(kind, job)):
                 continue
             self.killed[kind] += 1
         self.connect.start()
@@ -114,6 +125,18 @@ class Hunt:
 
     most_tables = 20
 
+    def _victims(self, kind: str, job: JobProcess) -> list[int]:
+        """Return the processes of a kind that run, in any order."""
+        if self._cluster is None:
+            found = job.python_workers()
+        elif kind == "executor":
+            wait_until(self._cluster.executors, "an executor", timeout_s=ARRIVES_S)
+            found = self._cluster.executors()
+        else:
+            found = self._cluster.python_workers()
+        self.random.shuffle(found)
+        return found
+
     def _start_job(self, *more: str) -> JobProcess:
         self._stop_job()
         given = {
@@ -122,6 +145,7 @@ class Hunt:
             "dsn": self._dsn,
             "prefix": PREFIX,
             "target": self._target,
+            **({"master": self._cluster.master} if self._cluster else {}),
         }
         arguments = [*(f"--{name}={value}" for name, value in given.items()), *more]
         self._job = JobProcess("tests.judges.debezium.database_job", arguments, self._folder / "job.log")
@@ -232,6 +256,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--tables", type=int, default=20)
     parser.add_argument("--target", choices=TARGETS, default="postgresql")
+    parser.add_argument("--cluster", action="store_true", help="kill executors of a standalone cluster too")
     given = parser.parse_args()
     programs = find_postgresql()
     if programs is None:
@@ -240,9 +265,13 @@ def main() -> None:
     began_s = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="penstock-database-") as name:
         folder = Path(name)
-        with running_postgresql(programs, folder) as dsn, DevCluster() as cluster:
+        with (
+            running_postgresql(programs, folder) as dsn,
+            DevCluster() as brokers,
+            SparkCluster(folder) if given.cluster else nullcontext() as cluster,
+        ):
             database = Database(dsn, given.seed, max(1, given.tables - 2), widens=given.target != "delta")
-            hunt = Hunt(cluster.bootstrap_servers, dsn, folder, database, given.target)
+            hunt = Hunt(brokers.bootstrap_servers, dsn, folder, database, given.target, cluster)
             hunt.most_tables = given.tables
             with closing(hunt):
                 hunt.start()

@@ -42,10 +42,17 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     for name in ("bootstrap", "folder", "dsn", "prefix", "target"):
         parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--master", default="local[2,4]")
     parser.add_argument("--per-batch", type=int, default=400)
     parser.add_argument("--drain", action="store_true", help="read what there is, then stop")
     given = parser.parse_args()
-    spark = spark_session("local[2,4]", f"{given.folder}/scratch", {"spark.sql.session.timeZone": "UTC"})
+    settings = {
+        "spark.sql.session.timeZone": "UTC",
+        "spark.executor.memory": "512m",
+        # A task fails whenever the hunt kills its executor, and the query is to survive that.
+        "spark.task.maxFailures": "100",
+    }
+    spark = spark_session(given.master, f"{given.folder}/scratch", settings)
     options = {
         "properties.bootstrap.servers": given.bootstrap,
         "topic-pattern": rf"{given.prefix}[.]public[.]t\d+",
