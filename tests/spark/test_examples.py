@@ -101,6 +101,7 @@ def test_dead_letters_and_their_repair(spark: SparkSession, bootstrap: str, tmp_
     assert bad.value == b'{"id":2,"name":"b"'
     assert "penstock.dead-letter.error" in dict(bad.headers)
     show, requeue = section("examples.md", "Dead letters: repair them and put them back")
+    assert "repair_dead_letters.py" in requeue
     assert "Dead letters: 1." in asked(show, bootstrap)
     assert "Nothing was changed" in asked(requeue, bootstrap)
     for count in ("1", "0"):

@@ -202,7 +202,7 @@ def test_the_edit_of_the_page_repairs_the_value_of_the_page(tmp_path: Path) -> N
     (code,) = re.findall(r"^   ```python\n(.*?)^   ```", page, re.DOTALL | re.MULTILINE)
     path = tmp_path / "repair.py"
     path.write_text(dedent(code))
-    assert _edit_of(path)(b'{"id": 17, "amount": 12,50}') == b'{"id": 17, "amount": 12.50}'
+    assert _edit_of(path)(b'{"id": 17, "amount": "12,50"}') == b'{"id": 17, "amount": 12.50}'
 
 
 def test_a_file_without_an_edit_is_refused(tmp_path: Path) -> None:
