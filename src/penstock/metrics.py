@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -17,7 +18,12 @@ from typing import Any
 from penstock._pyspark import explain_import_error
 from penstock.observe.health import HealthRules
 from penstock.observe.monitor import Monitor, report_to_json
-from penstock.observe.progress import looks_of_progress, offsets_behind_latest, state_warnings
+from penstock.observe.progress import (
+    late_warnings,
+    looks_of_progress,
+    offsets_behind_latest,
+    state_warnings,
+)
 from penstock.observe.sink_reports import report_query
 
 try:
@@ -41,7 +47,9 @@ class MetricsListener(StreamingQueryListener):
 
     The figures of a query are a dict that `json.dumps` takes: `query_id`, `run_id`, `name`, `batch_id`,
     `timestamp`, `input_rows`, `input_rows_per_second`, `processed_rows_per_second`, `batch_ms` (Spark's
-    `durationMs`), `warnings` (sentences, e.g. an aggregation without a watermark), and `sources`.
+    `durationMs`), `late_rows`, `warnings` (sentences, e.g. an aggregation without a watermark), and
+    `sources`. `late_rows` says how many rows the stateful operators have dropped in the batch because the
+    watermark had passed them: rows or more, because Spark adds up those of one group before it counts them.
 
     Each source that reads Kafka has its `number` and `description`, `metrics` (`minOffsetsBehindLatest`,
     `maxOffsetsBehindLatest`, `avgOffsetsBehindLatest`, texts as Spark has them), `health`, `reasons`,
@@ -102,6 +110,10 @@ class MetricsListener(StreamingQueryListener):
 
     def _figures(self, progress: Any) -> dict[str, Any]:
         query_id = str(progress.id)
+        dropped = Counter[str]()
+        for each in progress.stateOperators:
+            dropped[each.operatorName] += max(0, each.numRowsDroppedByWatermark)
+        names = (each.operatorName for each in progress.stateOperators)
         return {
             "query_id": query_id,
             "run_id": str(progress.runId),
@@ -112,9 +124,8 @@ class MetricsListener(StreamingQueryListener):
             "input_rows_per_second": progress.inputRowsPerSecond,
             "processed_rows_per_second": progress.processedRowsPerSecond,
             "batch_ms": dict(progress.durationMs),
-            "warnings": state_warnings(
-                (each.operatorName for each in progress.stateOperators), progress.eventTime or {}
-            ),
+            "late_rows": dropped.total(),
+            "warnings": [*state_warnings(names, progress.eventTime or {}), *late_warnings(dropped)],
             "sources": [
                 shown
                 for number, source in enumerate(progress.sources)

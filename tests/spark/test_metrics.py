@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 from rich.console import Console
 
 import penstock
@@ -110,6 +111,32 @@ def test_the_page_warns_of_an_aggregation_without_a_watermark(
             wait_until(warned, "the warning on the page")
     finally:
         spark.streams.removeListener(listener)
+
+
+def test_a_row_that_spark_drops_as_late_is_counted_and_named(
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    topic, reports = make_topic(), list[dict[str, Any]]()
+    options = {
+        "kafka.bootstrap.servers": bootstrap,
+        "subscribe": topic,
+        "startingOffsets": "earliest",
+    }
+    listener = MetricsListener(reports.append)
+    spark.streams.addListener(listener)
+    try:
+        rows = read_stream(spark, "penstock", options).selectExpr("timestamp_seconds(int(string(value))) ts")
+        counts = rows.withWatermark("ts", "1 second").groupBy(F.window("ts", "10 seconds")).count()
+        start = counts.writeStream.format("noop").outputMode("append")
+        with stopped(start.option("checkpointLocation", str(tmp_path / "checkpoint")).start()) as query:
+            for seconds in (b"100", b"200", b"50"):
+                judge.produce(bootstrap, topic, seconds)
+                query.processAllAvailable()
+            wait_until(lambda: sum(each["late_rows"] for each in reports) == 1, "the late row")
+    finally:
+        spark.streams.removeListener(listener)
+    (warning,) = (each for report in reports for each in report["warnings"])
+    assert warning.startswith("Spark has dropped late rows in an aggregation: 1 or more, because")
 
 
 def test_a_batch_read_shows_how_far_it_is(spark: SparkSession, bootstrap: str, make_topic: MakeTopic) -> None:

@@ -160,6 +160,24 @@ def test_state_without_a_watermark_is_a_warning(
         assert word in warning
 
 
+def test_rows_that_spark_drops_as_late_are_counted_and_named() -> None:
+    late = {**operator("stateStoreSave"), "numRowsDroppedByWatermark": 1_200}
+    more = {**operator("symmetricHashJoin"), "numRowsDroppedByWatermark": 3}
+    changed = {
+        "stateOperators": [late, late, more, operator("dedupe")],
+        "eventTime": {"watermark": "2026-11-22T15:04:05.000Z"},
+    }
+    listener = MetricsListener()
+    listener.onQueryProgress(progress(changed=changed))
+    figures = listener.latest()[ID]
+    assert figures["late_rows"] == 2_403
+    first, second = figures["warnings"]
+    assert first.startswith("Spark has dropped late rows in an aggregation: 2,400 or more, because")
+    assert "in a join of two streams: 3 or more" in second
+    listener.onQueryProgress(progress(changed={"stateOperators": [operator("stateStoreSave")]}))
+    assert listener.latest()[ID]["late_rows"] == 0
+
+
 def test_the_page_of_a_query_gets_its_warnings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sink_reports, "_FOLDER", tmp_path / "metrics")
     board = QueryBoard()

@@ -76,6 +76,9 @@ _GROWING_STATE = {
 """Spark's names of operators whose state only a watermark bounds, and what users call them."""
 
 
+_WAITING = {**_GROWING_STATE, "dedupeWithinWatermark": "dropDuplicatesWithinWatermark"}
+
+
 def state_warnings(operators: Iterable[str], event_time: Mapping[str, Any]) -> list[str]:
     """Return a sentence for each operator whose state grows without end; none if there is a watermark.
 
@@ -90,6 +93,23 @@ def state_warnings(operators: Iterable[str], event_time: Mapping[str, Any]) -> l
         "withWatermark before it, or limit the state by other means."
         for name in dict.fromkeys(operators)
         if name in _GROWING_STATE
+    ]
+
+
+def late_warnings(dropped: Mapping[str, int]) -> list[str]:
+    """Return a sentence for each operator that has dropped rows of a batch as late.
+
+    Spark says so in no log. It adds up rows of one group before it counts them, so they may be more.
+
+    Args:
+        dropped: how many rows, by the names of the query's stateful operators.
+    """
+    return [
+        f"Spark has dropped late rows in {_WAITING.get(name, name)}: {count:,} or more, because the "
+        "watermark of the batch before had passed them. They are missing in the result. Give the watermark a "
+        "longer delay."
+        for name, count in dropped.items()
+        if count
     ]
 
 
