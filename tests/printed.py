@@ -114,7 +114,7 @@ class Here:
     def start(self, page: str, beginning: str) -> subprocess.Popen[str]:
         """Start a command that runs until Ctrl-C."""
         return subprocess.Popen(
-            ["bash", "-c", f"exec {self.line(page, beginning)}"],
+            [sys.executable, "-c", _BASH, "-c", f"exec {self.line(page, beginning)}"],
             cwd=self._folder,
             env=environment(),
             stdin=subprocess.DEVNULL,
@@ -122,6 +122,14 @@ class Here:
             stderr=subprocess.STDOUT,
             text=True,
         )
+
+
+_BASH = (
+    "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); "
+    "os.execvp('bash', ['bash', *sys.argv[1:]])"
+)
+"""Bash that Ctrl-C ends. A shell without a terminal lets its background processes ignore SIGINT, and all
+processes below them."""
 
 
 def environment() -> dict[str, str]:
