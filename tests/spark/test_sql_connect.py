@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import AnalysisException
 
 from penstock.errors import OptionError, SqlError
 from penstock.sql.run.session import Session
@@ -68,3 +69,41 @@ def test_a_script_runs_on_spark_connect(
     with closing(sqlite3.connect(tmp_path / "x.db")) as connection:
         assert connection.execute("SELECT COUNT(*), MAX(id) FROM kept").fetchall() == [(30, 30)]
     session.stop()
+
+
+CACHE = "spark.connect.session.planCache.enabled"
+"""Without it Spark Connect makes a plan again for each DataFrame. With it, for those that it has forgotten."""
+GROUPS = "SELECT k, COUNT(*) AS n FROM made GROUP BY k"
+
+
+@pytest.mark.usefixtures("spark")
+def test_rows_of_spark_connect_stay_those_of_the_views_that_the_query_had(connect_spark: Any) -> None:
+    session = Session(connect_spark)
+    session.execute("SET 'execution.runtime-mode' = 'batch'")
+    connect_spark.sql("SELECT 1 AS a, 2 AS b").createOrReplaceTempView("pairs")
+    crossed = session.sql("SELECT b AS a, a AS b FROM pairs")
+    crossed.createOrReplaceTempView("pairs")
+    assert crossed.collect() == [(2, 1)]
+    more = session.sql("SELECT a + 1 AS x FROM pairs")
+    session.stop()
+    session.sql("SELECT b + 1 AS x FROM pairs")
+    with pytest.raises(AnalysisException, match="cannot be found"):
+        more.collect()
+    session.stop()
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_stream_that_a_query_reads_twice_is_one_source_on_spark_connect(
+    connect_spark: Any, tmp_path: Path
+) -> None:
+    connect_spark.conf.set(CACHE, "false")
+    session = Session(connect_spark)
+    session.execute("CREATE TABLE made (id BIGINT, k BIGINT) WITH ('connector' = 'datagen')")
+    rows = session.sql(f"SELECT a.id, b.n FROM made AS a JOIN ({GROUPS}) AS b ON a.id = b.k")
+    writer = rows.writeStream.format("noop").outputMode("update").trigger(once=True)
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    assert query.awaitTermination(300)
+    sources = query.lastProgress["sources"]
+    assert len(sources) == 1
+    session.stop()
+    connect_spark.conf.unset(CACHE)

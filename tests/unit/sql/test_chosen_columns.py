@@ -7,7 +7,9 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
+from pyspark.errors import AnalysisException
 
+from penstock.sql.bind.context import UnknownTypeError
 from penstock.sql.emit.select import Query, Select, Stage
 from penstock.sql.plan.expressions import Column
 from penstock.sql.plan.types import INT
@@ -69,6 +71,14 @@ def test_spark_has_a_view_when_a_text_names_it_and_until_the_end() -> None:
     frames[10].createOrReplaceTempView.assert_called_once_with(names[10])
     views.close()
     spark.catalog.dropTempView.assert_called_once_with(names[10])
+    assert views.named(MagicMock()) not in names  # a DataFrame of Connect may still look for one of them
+
+
+def test_columns_that_spark_refuses_are_refused_with_its_message() -> None:
+    views, frame = SparkViews(MagicMock()), MagicMock()
+    frame.selectExpr.side_effect = AnalysisException("[AMBIGUOUS_REFERENCE] Reference `i` is ambiguous.")
+    with pytest.raises(UnknownTypeError, match=r"^Reference `i` is ambiguous\.$"):
+        views.rows(Query("", views.named(frame), ("`i` AS `a`",)))
 
 
 @pytest.mark.parametrize(

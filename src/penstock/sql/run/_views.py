@@ -6,11 +6,13 @@ Runs on the driver. Invariant: a view of Spark is made when a statement needs it
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
 import uuid
 from collections.abc import Iterator
 from typing import Any
 
+from penstock.spark.connect import is_connect
 from penstock.sql.bind.context import UnknownTypeError
 from penstock.sql.connectors.sessions import is_stopped
 from penstock.sql.emit.select import Query
@@ -34,6 +36,7 @@ class SparkViews:
         self.foreign_zone: str | None = None
         self._frames: dict[str, Any] = {}
         self._created: set[str] = set()
+        self._numbers = itertools.count(1)
         self._prefix = f"penstock_sql_{uuid.uuid4().hex[:8]}"
         self._named = re.compile(rf"\b{self._prefix}_\d+\b")
 
@@ -59,16 +62,11 @@ class SparkViews:
         Raises:
             UnknownTypeError: Spark refuses it.
         """
-        from pyspark.errors import PySparkException  # noqa: PLC0415 - lazy
-
         for name in self._frames.keys() & set(self._named.findall(select)) - self._created:
-            self._frames[name].createOrReplaceTempView(name)
-            self._created.add(name)
-        try:
+            self._create(name, self._frames[name])
+        with _refusals():
             frame = self.spark.sql(select)
             frame.schema  # noqa: B018 - a session of Connect analyses here
-        except PySparkException as error:
-            raise UnknownTypeError(spark_message(error)) from None
         return frame
 
     def rows(self, query: Query) -> Any:
@@ -79,13 +77,28 @@ class SparkViews:
         """
         if not query.view:
             return self.analysed(query.text)
-        return self._frames[query.view].selectExpr(*query.columns)
+        with _refusals():
+            frame = self._frames[query.view].selectExpr(*query.columns)
+            if is_connect(self.spark):
+                frame.schema  # noqa: B018 - it analyses here
+        return frame
 
     def named(self, frame: Any) -> str:
-        """Return the name of a new view of rows. Spark has it when a text names it."""
-        name = f"{self._prefix}_{len(self._frames) + 1}"
+        """Return the name of a new view of rows, which no other rows ever have.
+
+        Spark has the view when a text names it. Spark Connect has it at once, because its DataFrames look up
+        what they name each time: only a view keeps what it was, and a stream that is read twice one source.
+        """
+        name = f"{self._prefix}_{next(self._numbers)}"
+        if is_connect(self.spark):
+            self._create(name, frame)
+            frame = self.spark.table(name)
         self._frames[name] = frame
         return name
+
+    def _create(self, name: str, frame: Any) -> None:
+        frame.createOrReplaceTempView(name)
+        self._created.add(name)
 
     def table(self, parts: tuple[str, ...]) -> Any:
         """Return a table or view of Spark; None if there is none."""
@@ -102,6 +115,16 @@ class SparkViews:
             self.spark.catalog.dropTempView(name)
         self._created.clear()
         self._frames.clear()
+
+
+@contextlib.contextmanager
+def _refusals() -> Iterator[None]:
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - lazy
+
+    try:
+        yield
+    except PySparkException as error:
+        raise UnknownTypeError(spark_message(error)) from None
 
 
 def spark_message(error: Any) -> str:
