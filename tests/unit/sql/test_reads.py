@@ -161,3 +161,14 @@ def test_a_primary_key_is_read_whole() -> None:
     options = "'format' = 'debezium-json'"
     (found,) = read("SELECT t.a.x, t.b.x FROM t", options=options, columns=columns)
     assert "a STRUCT<`x`: INT, `y`: INT>" in found
+
+
+@pytest.mark.parametrize("name", ["__row_kind", "__offset"])
+def test_a_column_of_a_query_with_a_name_of_penstock_is_refused(name: str) -> None:
+    """It would be left out, written beside the columns of the table, or say that rows are deleted."""
+    for query in (f"SELECT k, '-D' AS {name} FROM t", f"SELECT k, k AS {name} FROM t"):
+        with pytest.raises(
+            SqlError, match=f"penstock itself uses the name '{name}'. Give the column another"
+        ):
+            read(query, columns="k INT")
+    assert read(f"SELECT x FROM (SELECT k AS {name}, k + 1 AS x FROM t)", columns="k INT") == ["k INT"]

@@ -220,6 +220,10 @@ class Planner:
         self._script, self._offset, self._database = script, fragment.offset, self.catalog.database
         context = Context(self, script)
         bound = bind_query(fragment, script, context)
+        for name in bound.names:
+            if name in HIDDEN:
+                message = f"penstock itself uses the name '{name}'. Give the column another one with AS."
+                raise script.error(message, fragment.offset)
         passes = PassContext(
             script,
             context.column,
