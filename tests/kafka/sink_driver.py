@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
+import pytest
 
 from penstock.client.cluster.log_offsets import describe_topics
 from penstock.client.net.connection import KafkaConnections
@@ -18,6 +19,7 @@ from penstock.client.settings import ConnectionSettings
 from penstock.client.transactions.markers import Witness
 from penstock.options.config import SinkConfig
 from penstock.options.parse import parse_write
+from penstock.sink.exactly_once._probes import Step
 from penstock.sink.exactly_once.committable import Committable, TargetTopic, TaskReport
 from penstock.sink.exactly_once.digest import RecordDigest, digest_rows
 from penstock.sink.exactly_once.driver_side import DriverSide
@@ -28,6 +30,7 @@ from penstock.sink.exactly_once.names import TransactionNames
 from penstock.sink.exactly_once.task_writer import open_transaction
 from penstock.types import TopicPartition
 from tests import judge
+from tests.deaths import Death, die_at
 from tests.kafka.transaction_writer import write_values
 from tests.waiting import wait_until
 
@@ -87,6 +90,12 @@ class SinkUnderTest:
 
     def tasks(self, mandate: Mandate, batch_id: int, count: int = 3) -> list[TaskReport]:
         return [self.task(mandate, batch_id, at) for at in range(count)]
+
+    def die_decided(self, reports: Sequence[TaskReport]) -> None:
+        """Let a driver die in a commit, right after its decision."""
+        die_at(Step.DECIDED)
+        with self.driver() as dying, pytest.raises(Death):
+            dying.commit(reports)
 
     def open_ids(self) -> set[str]:
         kafka = KafkaSinkTransactions(self.connections)

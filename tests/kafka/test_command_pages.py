@@ -7,12 +7,8 @@ import signal
 import subprocess
 from pathlib import Path
 
-import pytest
-
-from penstock.sink.exactly_once._probes import Step
 from tests import judge
 from tests.checkpoint_files import write_checkpoint
-from tests.deaths import Death, die_at
 from tests.fix_broker import MakeTopic
 from tests.kafka.sink_driver import SinkUnderTest, assert_none_open, assert_seen, expected
 from tests.kafka.source_runs import Query
@@ -54,9 +50,7 @@ def test_the_commands_that_end_transactions_of_a_prefix(sink: SinkUnderTest, tmp
     with sink.driver() as driver:
         mandate = driver.recover()
         reports = sink.tasks(mandate, 0)
-        die_at(Step.DECIDED)
-        with sink.driver() as dying, pytest.raises(Death):
-            dying.commit(reports)
+        sink.die_decided(reports)
     wait_until(lambda: len(sink.open_ids()) == 3, "the decision's own transaction to end")
     assert f"{sink.prefix}-0-0" in here.run("exactly-once-repair.md", "penstock transactions list --prefix")
     assert "decided" in here.run("exactly-once-repair.md", "penstock transactions describe --prefix")

@@ -94,9 +94,7 @@ def test_lost_transaction_is_detected_and_written_again(bootstrap: str, sink: Si
         mandate = recovering.recover()
         patient = replace(mandate, transaction_timeout_ms=300_000)
         reports = [sink.task(patient, 0, 0), sink.task(mandate, 0, 1), sink.task(patient, 0, 2)]
-    die_at(Step.DECIDED)
-    with sink.driver() as dying, pytest.raises(Death):
-        dying.commit(reports)
+    sink.die_decided(reports)
     lost_id = f"{sink.prefix}-1-0"
     wait_until(lambda: lost_id not in sink.open_ids(), "the broker to abort the impatient transaction")
     with sink.driver() as recovering:
@@ -123,9 +121,7 @@ def test_lost_transaction_is_detected_and_written_again(bootstrap: str, sink: Si
 def test_decision_of_which_nothing_was_committed_is_withdrawn(bootstrap: str, sink: SinkUnderTest) -> None:
     with sink.driver(wanted_timeout_ms=12_000) as recovering:
         reports = sink.tasks(recovering.recover(), 0)
-    die_at(Step.DECIDED)
-    with sink.driver() as dying, pytest.raises(Death):
-        dying.commit(reports)
+    sink.die_decided(reports)
     wait_until(lambda: not sink.open_ids(), "the broker to abort all of them")
     with sink.driver() as recovering:
         mandate = recovering.recover()
@@ -313,9 +309,7 @@ def test_either_protocol_and_a_change_between_them(
         monkeypatch.setattr(Transactions, "protocol", lambda _, protocol=protocol: protocol)
         with sink.driver() as driver:
             reports = sink.tasks(driver.recover(), batch_id)
-        die_at(Step.DECIDED)
-        with sink.driver() as dying, pytest.raises(Death):
-            dying.commit(reports)
+        sink.die_decided(reports)
     monkeypatch.undo()
     run_batch(sink, 3)
     assert_seen(bootstrap, sink.topic, expected(4))
@@ -328,9 +322,7 @@ def test_changed_prefix_does_not_double_what_the_old_one_has_decided(
     run_batch(sink, 0)
     with sink.driver() as driver:
         reports = sink.tasks(driver.recover(), 1)
-        die_at(Step.DECIDED)
-        with sink.driver() as dying, pytest.raises(Death):
-            dying.commit(reports)
+        sink.die_decided(reports)
     renamed = replace(sink, prefix=f"{sink.prefix}-renamed")
     with renamed.driver() as driver:
         replay = renamed.tasks(driver.recover(), 1)

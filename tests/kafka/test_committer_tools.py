@@ -50,9 +50,7 @@ def test_tools_show_and_recover(bootstrap: str, sink: SinkUnderTest) -> None:
     with sink.driver() as driver:
         mandate = driver.recover()
         reports = sink.tasks(mandate, 0)
-        die_at(Step.DECIDED)
-        with sink.driver() as dying, pytest.raises(Death):
-            dying.commit(reports)
+        sink.die_decided(reports)
     sink.task(mandate, 0, 1, attempt=5)
     wait_until(lambda: len(sink.open_ids()) == 4, "the decision's own transaction to end with its marker")
     listed = cli(sink, "list")
@@ -104,9 +102,7 @@ def test_tools_end_a_decision_by_hand(
             sink.task(replace(mandate, transaction_timeout_ms=300_000), 0, 0),
             sink.task(mandate, 0, 1),
         ]
-    die_at(Step.DECIDED)
-    with sink.driver() as dying, pytest.raises(Death):
-        dying.commit(reports)
+    sink.die_decided(reports)
     wait_until(lambda: f"{sink.prefix}-1-0" not in sink.open_ids(), "the broker to abort one")
     with sink.driver() as driver:
         assert driver.recover().known[QUERY].status is DecisionStatus.LOST
