@@ -1,7 +1,7 @@
 """All errors that penstock raises.
 
 Runs on driver and executor. Invariant: each class pickles, because executors send errors to the driver; each
-has its facts as attributes; none holds a secret.
+has its values in `facts`; none holds a secret.
 
     PenstockError
     ├── OptionError                 an option of the user is wrong; found on the driver before a job starts

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from penstock.changelog import materialize
 from penstock.errors import OptionError
-from penstock.targets import IcebergTable, SqlTable
+from penstock.targets import DeltaTable, IcebergTable, ParquetTable, SqlTable
 from penstock.targets.batch import Batch
 from tests import judge
 from tests.fix_broker import MakeTopic
@@ -27,7 +27,7 @@ from tests.spark.test_upsert import SCHEMA, UPSERT
 class Counted:
     """A target that notes for each batch whether it was new."""
 
-    def __init__(self, inner: SqlTable | IcebergTable) -> None:
+    def __init__(self, inner: SqlTable | IcebergTable | ParquetTable | DeltaTable) -> None:
         self._inner = inner
         self.applied: list[tuple[int, bool]] = []
 
@@ -103,3 +103,22 @@ def test_an_iceberg_table_follows_an_upsert_table(
     with sql.SqlCatalog("shop", **properties) as catalog:
         rows = catalog.load_table("shop.customers").scan().to_arrow().to_pylist()
     assert [(row["id"], row["name"]) for row in rows] == [(1, "c")]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "delta"])
+def test_variant_becomes_a_struct_of_its_two_parts(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    source, folder = str(tmp_path / "source"), str(tmp_path / "table")
+    spark.range(2).selectExpr("id", "concat('{\"a\":', id, '}') AS text").write.parquet(source)
+    texts = spark.readStream.schema("id BIGINT, text STRING").parquet(source)
+    target = ParquetTable(folder) if kind == "parquet" else DeltaTable(folder)
+    run(texts.selectExpr("id", "parse_json(text) AS v"), Counted(target), tmp_path / "checkpoint")
+    if isinstance(target, ParquetTable):
+        found = spark.read.parquet(*target.paths()).toArrow().to_pylist()
+    else:
+        deltalake = pytest.importorskip("deltalake")
+        found = deltalake.DeltaTable(folder).to_pyarrow_table().to_pylist()
+    parts = {row["id"]: row["v"] for row in found}
+    metadata = b"\x01\x01\x00\x01a"  # one key, "a"
+    assert parts == {
+        number: {"value": bytes((2, 1, 0, 0, 2, 12, number)), "metadata": metadata} for number in range(2)
+    }
