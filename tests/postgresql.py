@@ -31,12 +31,13 @@ def why_not() -> str | None:
 
 
 @contextmanager
-def running_postgresql(port: int | None = None) -> Iterator[str]:
+def running_postgresql(port: int | None = None, shared_buffers: str = "4MB") -> Iterator[str]:
     """Start a server, and yield how to connect to it. Without a port it has only a socket in its folder."""
     user = "postgres" if _IS_ROOT else None  # it does not run as root
     folder = Path(tempfile.mkdtemp(prefix="penstock-pg-"))
     listen = "-h ''" if port is None else f"-h 127.0.0.1 -p {port}"
-    data, start = folder / "data", f"-F {listen} -k {folder} -c max_connections=10 -c shared_buffers=4MB"
+    data, memory = folder / "data", f"-c max_connections=10 -c shared_buffers={shared_buffers}"
+    start = f"-F {listen} -k {folder} {memory}"
     try:
         if user is not None:
             shutil.chown(folder, user)

@@ -32,7 +32,7 @@ def main() -> None:
     one.add_argument("--rounds", type=int, default=2)
     one.add_argument("--folder", type=Path, help="keeps the table for the next run")
     one = cases.add_parser("postgresql")
-    one.add_argument("--rows", type=int, default=1_000_000, help="of the table")
+    one.add_argument("--rows", type=int, default=2_000_000, help="of the table")
     one.add_argument("--changes", type=int, default=300_000, help="of a batch")
     one.add_argument("--rounds", type=int, default=2)
     one = cases.add_parser("freshness")

@@ -1,4 +1,7 @@
-"""A batch of changes in a table of PostgreSQL: rows that a driver sends by INSERT, and by COPY."""
+"""A batch of changes in a table of PostgreSQL: rows that a driver sends by INSERT, and by COPY.
+
+`before` is the way that penstock had at first: rows by INSERT, and a merge in the order in which they came.
+"""
 
 from __future__ import annotations
 
@@ -18,24 +21,42 @@ from penstock.targets.batch import Batch, LastRows
 
 _LAST_ROWS = LastRows(("id",), COLUMNS)
 _QUERY = "benchmark"
+_SHARED_BUFFERS = "128MB"
+"""PostgreSQL's default."""
+_MERGES, _IN_ORDER = 'ON CONFLICT ("id")', ' ORDER BY "id"'
+"""What is only in the statement that merges rows; how penstock orders the rows in it."""
 
 
 class _WithoutCopy:
-    """A connection of a driver that has no COPY. penstock sends rows by INSERT then."""
+    """A connection of a driver that has no COPY. penstock sends rows by INSERT then.
 
-    def __init__(self, inner: Any) -> None:
+    Args:
+        inner: the connection.
+        left_out: is left out of the statement that merges rows.
+    """
+
+    def __init__(self, inner: Any, left_out: str = "") -> None:
         self._inner = inner
+        self._left_out = left_out
 
     def cursor(self) -> Any:
-        return _CursorWithoutCopy(self._inner.cursor())
+        return _CursorWithoutCopy(self._inner.cursor(), self._left_out)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
 
 class _CursorWithoutCopy:
-    def __init__(self, inner: Any) -> None:
+    def __init__(self, inner: Any, left_out: str) -> None:
         self._inner = inner
+        self._left_out = left_out
+
+    def execute(self, statement: str, *values: Any) -> None:
+        if self._left_out and _MERGES in statement:
+            if self._left_out not in statement:
+                raise AssertionError(f"expected {self._left_out!r} in {statement!r}")
+            statement = statement.replace(self._left_out, "")
+        self._inner.execute(statement, *values)
 
     def __getattr__(self, name: str) -> Any:
         if name == "copy":
@@ -45,10 +66,11 @@ class _CursorWithoutCopy:
 
 def measure(row_count: int, change_count: int, rounds: int) -> Iterator[dict[str, Any]]:
     """Yield the figures of each way, in turn."""
-    with running_postgresql() as server:
+    with running_postgresql(shared_buffers=_SHARED_BUFFERS) as server:
         ways: dict[str, Callable[[], Any]] = {
             "COPY": lambda: psycopg.connect(server),
             "INSERT": lambda: _WithoutCopy(psycopg.connect(server)),
+            "before": lambda: _WithoutCopy(psycopg.connect(server), _IN_ORDER),
         }
         starts = range(0, row_count, PART)
         for number, start in enumerate(starts):

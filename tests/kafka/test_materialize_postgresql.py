@@ -455,7 +455,7 @@ def test_copy_encodes_text_as_the_connection_does(server: str, encoding: str) ->
 
 
 def test_rows_that_copy_leaves_out_are_an_error(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sql, "copy_texts", lambda rows: iter(["1\ta\t0\n"]))
+    monkeypatch.setattr(sql, "copy_texts", lambda rows, keys: iter(["1\ta\t0\n"]))
     target = SqlTable("short", lambda: psycopg.connect(server))
     with pytest.raises(MaterializeError, match=r"took 1 of the 2 rows of batch 0 .* by COPY"):
         target.apply(batch(0, [(1, "a", "+I"), (2, "b", "+I")]))

@@ -84,7 +84,7 @@ class CopyFiles:
     def _copy(self, cursor: Any, table: str, path: str) -> int:
         rows = self.staged.rows(path)
         with cursor.copy(f"COPY {table} FROM STDIN") as target:
-            for text in copy_texts(rows):
+            for text in copy_texts(rows, self.staged.keys):
                 target.write(text)
         if cursor.rowcount != rows.num_rows:
             raise StagedRowsError(

@@ -420,7 +420,7 @@ class _Apply:
 
     def _copy(self, names: str, batch: Batch) -> None:
         with self._cursor.copy(f"COPY {self._staged} ({names}) FROM STDIN") as target:
-            for text in copy_texts(batch.rows):
+            for text in copy_texts(batch.rows, batch.keys):
                 target.write(text)
         if self._cursor.rowcount != batch.rows.num_rows:
             raise MaterializeError(
@@ -433,7 +433,7 @@ class _Apply:
         """Merge the rows of the temporary table, of which so many are not deleted.
 
         PostgreSQL merges them in the order of their keys, so that neighbours in the table and its index are
-        changed together: in another order it takes twice the time.
+        changed together: in another order it takes twice the time. COPY sends them in about this order too.
         """
         keys = [quoted(key) for key in self._batch.keys]
         same = " AND ".join(f"{_STAGED}.{key} = {_TARGET}.{key}" for key in keys)
