@@ -3,6 +3,7 @@
 Runs by hand where PostgreSQL is installed (on Debian `postgresql`). A real Debezium writes a topic for each
 of many tables. One query of `penstock.cdc.replicate` keeps their copies, in PostgreSQL, Delta or Iceberg.
 With `--cluster` the query runs on a standalone cluster of two, and executors are killed too.
+With `--registry` the messages are Avro, and an Apicurio Registry has their schemas.
 Invariant: the exit status is 0 only if each copy was equal to its table after each round, row by row and
 column by column.
 """
@@ -33,6 +34,7 @@ from tests.chaos.spark_cluster import SparkCluster
 from tests.judges.debezium.database_job import CATALOG, TARGETS, catalog_of, table_of
 from tests.judges.debezium.database_workload import NEWEST, SENTINEL, Database, Table
 from tests.judges.debezium.hunt import say
+from tests.judges.debezium.registry import Registry, running_registry
 from tests.judges.debezium.servers import (
     DEBEZIUM_VERSION,
     PREFIX,
@@ -66,14 +68,24 @@ class Hunt:
         database: Database,
         target: str,
         cluster: SparkCluster | None = None,
+        registry: Registry | None = None,
     ) -> None:
         self.random = random.Random(database.random.getrandbits(64))
         self.killed: Counter[str] = Counter()
         self.rows_checked = 0
         self.database = database
-        self._bootstrap, self._folder, self._target, self._cluster = bootstrap, folder, target, cluster
+        self._bootstrap, self._folder, self._target = bootstrap, folder, target
+        self._cluster, self._registry = cluster, registry
         self._dsn = f"{dsn} dbname=copies options='-c timezone=UTC'"
-        self.connect = Connect(bootstrap, dsn, folder, has_schema=True, connector=CONNECTOR, key_schema=True)
+        self.connect = Connect(
+            bootstrap,
+            dsn,
+            folder,
+            has_schema=True,
+            connector=CONNECTOR,
+            key_schema=True,
+            registry=registry,
+        )
         database.connection.execute("CREATE DATABASE copies")
         (folder / "iceberg").mkdir()
         self._job: JobProcess | None = None
@@ -146,6 +158,7 @@ class Hunt:
             "prefix": PREFIX,
             "target": self._target,
             **({"master": self._cluster.master} if self._cluster else {}),
+            **({"registry": self._registry.url} if self._registry else {}),
         }
         arguments = [*(f"--{name}={value}" for name, value in given.items()), *more]
         self._job = JobProcess("tests.judges.debezium.database_job", arguments, self._folder / "job.log")
@@ -160,7 +173,7 @@ class Hunt:
         """Read until the sentinel of each table has arrived: Debezium may be behind."""
         end_s = time.monotonic() + ARRIVES_S
         while True:
-            self._start_job("--drain").wait_until_done()
+            self._start_job("--drain").wait_until_done(ARRIVES_S)
             self._stop_job()
             missing = [one.name for one in self.database.tables if self._newest(one) != number]
             if not missing:
@@ -257,6 +270,7 @@ def main() -> None:
     parser.add_argument("--tables", type=int, default=20)
     parser.add_argument("--target", choices=TARGETS, default="postgresql")
     parser.add_argument("--cluster", action="store_true", help="kill executors of a standalone cluster too")
+    parser.add_argument("--registry", action="store_true", help="messages in Avro, schemas in a registry")
     given = parser.parse_args()
     programs = find_postgresql()
     if programs is None:
@@ -269,9 +283,16 @@ def main() -> None:
             running_postgresql(programs, folder) as dsn,
             DevCluster() as brokers,
             SparkCluster(folder) if given.cluster else nullcontext() as cluster,
+            running_registry(folder) if given.registry else nullcontext() as registry,
         ):
-            database = Database(dsn, given.seed, max(1, given.tables - 2), widens=given.target != "delta")
-            hunt = Hunt(brokers.bootstrap_servers, dsn, folder, database, given.target, cluster)
+            database = Database(
+                dsn,
+                given.seed,
+                max(1, given.tables - 2),
+                widens=given.target != "delta",
+                has_null_defaults=not given.registry,  # its converter writes the default in place of NULL
+            )
+            hunt = Hunt(brokers.bootstrap_servers, dsn, folder, database, given.target, cluster, registry)
             hunt.most_tables = given.tables
             with closing(hunt):
                 hunt.start()

@@ -38,10 +38,17 @@ def table_of(kind: str, folder: str, dsn: str, source: SourceTopic) -> SqlTable 
     return IcebergTable(f"{CATALOG}.{source.table}", CATALOG, catalog_of(folder))
 
 
+def _format(registry: str | None) -> dict[str, str]:
+    if registry is None:
+        return {"format": "debezium-json", "debezium-json.schema-include": "true"}
+    return {"format": "debezium-avro-confluent", "debezium-avro-confluent.url": registry}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     for name in ("bootstrap", "folder", "dsn", "prefix", "target"):
         parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--registry", help="the URL of a registry, which has the schemas of the messages")
     parser.add_argument("--master", default="local[2,4]")
     parser.add_argument("--per-batch", type=int, default=400)
     parser.add_argument("--drain", action="store_true", help="read what there is, then stop")
@@ -58,8 +65,7 @@ def main() -> None:
         "topic-pattern": rf"{given.prefix}[.]public[.]t\d+",
         "scan.topic-partition-discovery.interval": "1 s",
         "scan.max-records-per-batch": str(given.per_batch),
-        "format": "debezium-json",
-        "debezium-json.schema-include": "true",
+        **_format(given.registry),
     }
     tables = partial(table_of, given.target, given.folder, given.dsn)
     writer = cdc.replicate(spark, options, tables, state=f"{given.folder}/state")

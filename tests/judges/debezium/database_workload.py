@@ -46,14 +46,25 @@ class Table:
 
     def __init__(self, name: str, columns: dict[str, str], key: str, fixed: list[str]) -> None:
         self.name, self.columns, self.key, self.fixed = name, columns, key, fixed
+        self.with_default: set[str] = set()
 
 
 class Database:
-    """Changes the tables through one connection."""
+    """Changes the tables through one connection.
 
-    def __init__(self, dsn: str, seed: int, table_count: int, *, widens: bool) -> None:
+    Args:
+        dsn: of the server.
+        seed: of the changes.
+        table_count: how many tables there are at the start.
+        widens: whether columns get wider types.
+        has_null_defaults: whether a column that has a default is ever NULL.
+    """
+
+    def __init__(
+        self, dsn: str, seed: int, table_count: int, *, widens: bool, has_null_defaults: bool = True
+    ) -> None:
         self.random = random.Random(seed)
-        self.widens = widens
+        self.widens, self.has_null_defaults = widens, has_null_defaults
         self.connection = psycopg.connect(f"{dsn} dbname=postgres", autocommit=True)
         self.connection.execute("SET timezone = 'UTC'")
         self.transactions = 0
@@ -144,7 +155,10 @@ class Database:
             fixed = [name for name in table.fixed if name != LARGE or self.random.random() < 0.5]
             names = [*fixed, *table.columns]
             values = [self._filled(_FIXED_VALUES[name]) for name in fixed]
-            values += [self._value(type_) for type_ in table.columns.values()]
+            values += [
+                self._value(type_, is_nullable=self.has_null_defaults or name not in table.with_default)
+                for name, type_ in table.columns.items()
+            ]
             keys = f"{key}, {key % 3}" if "part" in table.key else f"{key}"
             updated = ", ".join(f"{name} = excluded.{name}" for name in names) or "id = excluded.id"
             self.connection.execute(
@@ -153,8 +167,8 @@ class Database:
                 f"ON CONFLICT ({table.key}) DO UPDATE SET {updated}".encode()
             )
 
-    def _value(self, type_: str) -> str:
-        if self.random.random() < 0.1:
+    def _value(self, type_: str, *, is_nullable: bool) -> str:
+        if self.random.random() < 0.1 and is_nullable:
             return "NULL"
         return self._filled(_TYPES[type_][0])
 
@@ -164,10 +178,11 @@ class Database:
     def _add(self, table: Table, *, with_default: bool) -> str:
         type_ = self.random.choice(list(_TYPES))
         name = f"c{self.random.randrange(10**6)}"
-        default = f" DEFAULT {self._value(type_)}" if with_default else ""
+        default = f" DEFAULT {self._value(type_, is_nullable=self.has_null_defaults)}" if with_default else ""
         self.connection.execute(f"ALTER TABLE {table.name} ADD COLUMN {name} {type_}{default}".encode())
         table.columns[name] = type_
         if with_default:
+            table.with_default.add(name)
             self._touch(table)
         return f"{name} {type_}{default}"
 
@@ -198,6 +213,8 @@ class Database:
         new = f"c{self.random.randrange(10**6)}"
         self.connection.execute(f"ALTER TABLE {table.name} RENAME COLUMN {name} TO {new}".encode())
         table.columns[new] = table.columns.pop(name)
+        if name in table.with_default:
+            table.with_default.add(new)
         self._touch(table)
         return f"{name} to {new}"
 

@@ -18,6 +18,7 @@ from penstock.devbroker.cluster import free_ports
 from penstock.devbroker.ivy import Coordinate
 from penstock.devbroker.jars import JarSet, ensure_jars
 from penstock.devbroker.java import find_java
+from tests.judges.debezium.registry import Registry, plugin_path
 
 DEBEZIUM_VERSION = "3.0.8.Final"
 _CONNECT_VERSION = "3.9.0"
@@ -78,6 +79,16 @@ def running_postgresql(programs: Path, folder: Path) -> Iterator[str]:
         run(*control, "-m", "immediate", "stop")
 
 
+def _json(of: str, has_schema: bool) -> dict[str, str]:
+    """Return the settings of a converter that writes JSON."""
+    return {
+        f"{of}.converter": "org.apache.kafka.connect.json.JsonConverter",
+        f"{of}.converter.schemas.enable": str(has_schema).lower(),
+        # Otherwise a NULL in a column with a default becomes the default.
+        f"{of}.converter.replace.null.with.default": "false",
+    }
+
+
 class Connect:
     """Kafka Connect with one connector. It keeps its offsets over kills, as a user's does."""
 
@@ -90,25 +101,24 @@ class Connect:
         has_schema: bool,
         connector: Mapping[str, str] | None = None,
         key_schema: bool = False,
+        registry: Registry | None = None,
     ) -> None:
         self._folder = folder / "connect"
         self._folder.mkdir()
         self.log_file = self._folder / "log"
         self._process: subprocess.Popen[bytes] | None = None
-        json_converter = "org.apache.kafka.connect.json.JsonConverter"
         (port,) = free_ports(1)
         self._write("logging", _LOGGING)
         self._write_properties(
             "worker",
             {
                 "bootstrap.servers": bootstrap,
-                "key.converter": json_converter,
-                "key.converter.schemas.enable": str(key_schema).lower(),
-                "value.converter": json_converter,
-                "value.converter.schemas.enable": str(has_schema).lower(),
-                # Otherwise a NULL in a column with a default becomes the default.
-                "key.converter.replace.null.with.default": "false",
-                "value.converter.replace.null.with.default": "false",
+                **(
+                    _json("key", key_schema) | _json("value", has_schema)
+                    if registry is None
+                    else registry.converter("key") | registry.converter("value")
+                ),
+                **({} if registry is None else {"plugin.path": str(plugin_path(self._folder))}),
                 "offset.storage.file.filename": str(self._folder / "offsets"),
                 "offset.flush.interval.ms": "10000",
                 "listeners": f"http://127.0.0.1:{port}",
