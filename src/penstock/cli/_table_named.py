@@ -124,3 +124,32 @@ def errors_of_drivers(table: str, what: str) -> Iterator[None]:
             f"Table {table} could not be {what.format(told(error))}. See that the database can be reached "
             "and is the right one, and run the command again."
         ) from error
+
+
+@contextmanager
+def errors_of_rights(
+    target: DeltaTable | IcebergTable | SqlTable, command: str, nothing: str
+) -> Iterator[None]:
+    """Raise MaterializeError for a right in a database that the user lacks. It names the right.
+
+    Args:
+        target: the table.
+        command: of `penstock table`, as in `targets.rights.NEEDED`.
+        nothing: the sentence that says what was not done.
+    """
+    from penstock.errors import MaterializeError  # noqa: PLC0415 - lazy
+    from penstock.targets import SqlTable  # noqa: PLC0415 - lazy
+    from penstock.targets.drivers import is_of_driver  # noqa: PLC0415 - lazy
+    from penstock.targets.rights import NO_RIGHT, missing_rights  # noqa: PLC0415 - lazy
+
+    try:
+        yield
+    except Exception as error:
+        is_right = is_of_driver(error) and getattr(error, "sqlstate", None) == NO_RIGHT
+        missing = missing_rights(target, command) if is_right and isinstance(target, SqlTable) else []
+        if not missing:
+            raise
+        raise MaterializeError(
+            f"The user of the connection lacks rights in the database: {', '.join(missing)}. {nothing} Grant "
+            f"them, and run the command again. docs/rights.md lists the rights of penstock table {command}."
+        ) from error

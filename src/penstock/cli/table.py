@@ -18,6 +18,7 @@ from penstock.cli._table_named import (
     Sqlite,
     any_table,
     errors_of_drivers,
+    errors_of_rights,
     sql_table,
 )
 from penstock.cli.verify import DIFFERS, NOT_ALL_PROVABLE, PROVEN, errors_as_exit_codes
@@ -86,8 +87,9 @@ def forget(
         "looked at or freed: {}. Rows and marker are deleted in one transaction: both are there, or both "
         "are gone"
     )
-    with errors_of_drivers(table, what):
-        kept = forget_table(sql_table(table, sqlite, postgresql), is_wanted=is_wanted)
+    target, command = sql_table(table, sqlite, postgresql), "forget --yes" if is_wanted else "forget"
+    with errors_of_drivers(table, what), errors_of_rights(target, command, "Nothing was changed."):
+        kept = forget_table(target, is_wanted=is_wanted)
     rows = "all of its rows" if kept.has_rows else "nothing else, because it is missing or empty"
     typer.echo(f"Table {table} is kept by query {kept.query_id}, whose last batch is {kept.batch_id}.")
     if is_wanted:
@@ -260,7 +262,9 @@ def _hand_over(
     from penstock.cli._table_hand_over import Wanted, hand_over  # noqa: PLC0415 - lazy
     from penstock.targets.kept import kept  # noqa: PLC0415 - lazy
 
-    found = hand_over(kept(target), Wanted(table, checkpoint, to, is_rollback), is_sure=yes)
+    command = ("rollback" if is_rollback else "promote") + (" --yes" if yes else "")
+    with errors_of_rights(target, command, "Nothing was handed over."):
+        found = hand_over(kept(target), Wanted(table, checkpoint, to, is_rollback), is_sure=yes)
     job = "old" if is_rollback else "changed"
     if not yes and not found.was_done:
         typer.echo(

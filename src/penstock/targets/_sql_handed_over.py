@@ -14,7 +14,8 @@ from penstock.errors import MaterializeError
 from penstock.targets._sql_session import PARAMETER, Session
 from penstock.targets.hand_over import HandOver
 
-_HANDED_OVER = "penstock_handed_over"
+HANDED_OVER = "penstock_handed_over"
+"""The table, in the same database as the markers."""
 _FORMAT = 1
 _COLUMNS = "query_id, after_batch, heir, checkpoint, format"
 
@@ -30,14 +31,14 @@ def steps_in(session: Session, cursor: Any, name: str) -> tuple[HandOver, ...]:
     Raises:
         MaterializeError: another version has written them.
     """
-    if not session.is_found(_HANDED_OVER):
+    if not session.is_found(HANDED_OVER):
         return ()
-    session.execute(f"SELECT {_COLUMNS} FROM {_HANDED_OVER} WHERE target = {PARAMETER} ORDER BY number", name)
+    session.execute(f"SELECT {_COLUMNS} FROM {HANDED_OVER} WHERE target = {PARAMETER} ORDER BY number", name)
     found = cursor.fetchall()
     for each in found:
         if each[-1] != _FORMAT:
             raise MaterializeError(
-                f"A row of the table {_HANDED_OVER} about {name} has version {each[-1]}, and this version of "
+                f"A row of the table {HANDED_OVER} about {name} has version {each[-1]}, and this version of "
                 f"penstock reads version {_FORMAT}. It says which queries may not write the table any more. "
                 "Nothing was written. Use the newer penstock."
             )
@@ -54,14 +55,14 @@ def add_step(session: Session, name: str, number: int, step: HandOver) -> None:
         step: the hand-over.
     """
     session.create(
-        _HANDED_OVER,
+        HANDED_OVER,
         "target VARCHAR(500) NOT NULL, number INTEGER NOT NULL, query_id VARCHAR(100) NOT NULL, "
         "after_batch BIGINT NOT NULL, heir VARCHAR(100) NOT NULL, checkpoint VARCHAR(4000) NOT NULL, "
         "format INTEGER NOT NULL, PRIMARY KEY (target, number)",
     )
     values = ", ".join([PARAMETER] * 7)
     session.execute(
-        f"INSERT INTO {_HANDED_OVER} (target, number, {_COLUMNS}) VALUES ({values})",
+        f"INSERT INTO {HANDED_OVER} (target, number, {_COLUMNS}) VALUES ({values})",
         name,
         number,
         step.query_id,
