@@ -5,13 +5,14 @@ Runs on the driver's machine. The steps, in this order:
 1. Take the prefix, and finish what the query has decided. From here on a driver of it decides nothing more.
 2. Find out after which batch it has ended: from the log what is decided, from the checkpoint up to where that
    batch has read.
-3. Write into the decision log, in one transaction of the session of step 1, that the query has ended and that
+3. Copy the state of its operators as it was after that batch, if the user has given it.
+4. Write into the decision log, in one transaction of the session of step 1, that the query has ended and that
    another one continues, with all files of its checkpoint. From here on it is handed over, whatever dies.
-4. Make the checkpoint from that record.
+5. Make the checkpoint from that record.
 
-Invariants: the command may die anywhere and be run again. Before step 3 nothing is handed over, and the old
-query may run on. After it only the other query can write under the prefix. If a driver has taken the prefix
-between 1 and 3, step 3 fails.
+Invariants: the command may die anywhere and be run again. Before step 4 nothing is handed over, and the old
+query may run on: the next call writes over the copy, which no job has used. After it only the other query can
+write under the prefix. If a driver has taken the prefix between 1 and 4, step 4 fails.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from penstock.observe.shadow_note import read_note
 from penstock.sink.exactly_once.by_hand import TransactionTools, logs_of, transaction_tools
 from penstock.sink.exactly_once.decision import Begun, Decision, Ended, EndReason
 from penstock.sink.exactly_once.driver_side import ExactlyOnceSettings
+from penstock.state.carried import CarriedState
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class Wanted:
         to: the folder of the new checkpoint.
         log_topic: the decision log, if its name is not the default one.
         is_rollback: the query has been promoted itself.
+        state: of the operators of the job that stops, and where its copy is to be.
     """
 
     prefix: str
@@ -50,6 +53,7 @@ class Wanted:
     to: str
     log_topic: str | None = None
     is_rollback: bool = False
+    state: CarriedState | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,7 @@ def hand_over(
         OptionError: an option does not fit the query.
         CheckpointError: the checkpoint cannot be taken over, or the new one cannot be made. Then
             the prefix is handed over, and another call makes the checkpoint.
+        StateError: the state cannot be copied as it was after the last batch. Nothing was handed over.
         PrefixTakenError: a driver has taken the prefix at the same time. Nothing was handed over.
         ExactlyOnceError: a batch is in doubt, or not finished. Nothing was handed over.
     """
@@ -101,19 +106,26 @@ def hand_over(
     decisions = {each.query_id: each for each in tools.decisions()}
     decision = _decision(tools, wanted, decisions, query_id)
     if decision.ended is not None:
-        return _resume(decisions, decision, decision.ended, folder, is_sure=is_sure, reached=reached)
+        return _resume(decisions, decision, decision.ended, wanted, is_sure=is_sure, reached=reached)
     _check(connections, wanted, old, folder, decisions)
+    state = wanted.state
     if not is_sure:
-        return HandedOver(query_id, None, last_batch(tools, old, decision), folder)
+        after = last_batch(tools, old, decision)
+        if state is not None:
+            state.check(query_id, after)
+        return HandedOver(query_id, None, after, folder)
     session, decision = tools.settle_query(query_id)
     reached("taken")
-    if decision.ended is not None:  # an earlier call had no answer about its step 3, and it was done
+    if decision.ended is not None:  # an earlier call had no answer about its step 4, and it was done
         found = {each.query_id: each for each in tools.decisions()}
-        return _resume(found, decision, decision.ended, folder, is_sure=True, reached=reached)
+        return _resume(found, decision, decision.ended, wanted, is_sure=True, reached=reached)
     after = last_batch(tools, old, decision)
     heir = str(uuid.uuid4())
     begun = Begun(query_id, after, str(folder), old.beginning(heir, after))
     reached("read")
+    if state is not None:
+        state.copy(query_id, after, heir)
+        reached("state copied")
     tools.hand_over(session, decision, heir, begun)
     reached("handed over")
     _make_folder(folder, begun, heir, reached)
@@ -152,12 +164,13 @@ def _resume(
     decisions: dict[str, Decision],
     decision: Decision,
     ended: Ended,
-    folder: Path,
+    wanted: Wanted,
     *,
     is_sure: bool,
     reached: Callable[[str], None],
 ) -> HandedOver:
-    """Make the checkpoint of a query that has the prefix already, if an earlier call did not."""
+    """Make checkpoint and state of a query that has the prefix already, if an earlier call did not."""
+    folder = local_folder(wanted.to, "--to").absolute()
     _check_has_prefix(decisions, decision.query_id, ended)
     if ended.checkpoint != str(folder):
         raise OptionError(
@@ -179,15 +192,16 @@ def _resume(
                 "again.",
                 folder=str(folder),
             )
-        return done
-    if begun is None:
+    elif begun is None:
         raise CheckpointError(
             f"The checkpoint {folder} of query {ended.heir}, which has the prefix now, does not exist, and "
             "the query has written batches since. Nothing was changed. Find the folder. A new one would "
             "begin at older positions, and write records again.",
             folder=str(folder),
         )
-    if is_sure:
+    if is_sure and wanted.state is not None:
+        wanted.state.copy_late(decision.query_id, after, ended.heir)
+    if is_sure and begun is not None and not folder.exists():
         _make_folder(folder, begun, ended.heir, reached)
     return done
 

@@ -8,7 +8,7 @@ write there.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from penstock.cli._queries import decision_of
@@ -34,6 +34,7 @@ from penstock.sink.exactly_once.decision import Decision
 from penstock.sink.exactly_once.driver_side import ExactlyOnceSettings
 from penstock.sink.exactly_once.receipt import Receipt
 from penstock.source.checkpoint_offset import positions_from_json, positions_to_json
+from penstock.state.carried import CarriedState
 
 _BATCHES = 10
 """How many batches a shadow repeats, if the user does not say."""
@@ -52,6 +53,7 @@ class Wanted:
         shadow_prefix: None: named after `prefix`.
         batches: the first and the last batch to repeat; None: the newest ones.
         log_topic: the decision log of both, if its name is not the default one.
+        state: of the operators of the running job, and where its copy is to be.
     """
 
     prefix: str
@@ -61,6 +63,7 @@ class Wanted:
     shadow_prefix: str | None = None
     batches: tuple[int | None, int | None] = (None, None)
     log_topic: str | None = None
+    state: CarriedState | None = None
 
 
 def create(connections: KafkaConnections, wanted: Wanted) -> ShadowNote:
@@ -69,14 +72,15 @@ def create(connections: KafkaConnections, wanted: Wanted) -> ShadowNote:
     Raises:
         OptionError: an option does not fit the running job.
         CheckpointError: the checkpoint has what cannot be carried over, or the new folder exists.
+        StateError: the state cannot be copied as it was before the first batch to repeat.
         AuthorizationError: this user may not describe a topic, or not read or write the decision log.
         PenstockError: the cluster does not answer.
     """
     folder = local_folder(wanted.to, "--shadow-checkpoint")
     check_new(folder, "--shadow-checkpoint")
     old = open_old(wanted.live)
-    first, last = _batches(old, *wanted.batches)
-    query_id, shadow_id = old.query_id, str(uuid.uuid4())
+    query_id, shadow_id, state = old.query_id, str(uuid.uuid4()), wanted.state
+    first, last = _batches(old, *wanted.batches, None if state is None else state.versions(query_id))
     files = old.with_batches(old.beginning(shadow_id, first - 1), first, last)
     tools = _tools(connections, wanted.prefix, wanted.log_topic)
     live_topic = _live_topic(tools, wanted, query_id)
@@ -90,9 +94,14 @@ def create(connections: KafkaConnections, wanted: Wanted) -> ShadowNote:
         topic=wanted.topic,
         start=positions_to_json(old.start_of(files)),
         log_topic=wanted.log_topic,
+        has_state=state is not None,
     )
     _check(connections, note)
+    if state is not None:
+        state.check(query_id, first - 1)
     tools.refuse_shadow(shadow_id, query_id, str(folder), [live_topic])
+    if state is not None:
+        state.copy(query_id, first - 1, shadow_id)
     make_folder(folder, {NAME: note.text(), **files})
     return note
 
@@ -101,31 +110,56 @@ def _tools(connections: KafkaConnections, prefix: str, log_topic: str | None) ->
     return transaction_tools(ExactlyOnceSettings(connections.settings, prefix, log_topic), connections)
 
 
-def _batches(old: OldCheckpoint, first: int | None, last: int | None) -> tuple[int, int]:
-    """Return the first and the last batch to repeat."""
+def _batches(
+    old: OldCheckpoint, first: int | None, last: int | None, versions: Collection[int] | None = None
+) -> tuple[int, int]:
+    """Return the first and the last batch to repeat. `versions`: after which batches the state is there."""
     done, planned = old.done(), old.planned()
     if not done:
         raise CheckpointError(
             f"The query of {old.folder} has finished no batch yet, so there is nothing to repeat. {_NOTHING}",
             folder=str(old.folder),
         )
-    possible = range(_first_possible(old, planned[0]), done[-1] + 1)
+    there = range(_first_possible(old, planned[0]), done[-1] + 1)
+    possible = [each for each in there if versions is None or each - 1 in versions]
     if not possible:
+        what = "before which the state is still there" if there else "that has read something"
         raise CheckpointError(
-            f"The query of {old.folder} has finished no batch yet that has read something. {_NOTHING} Let it "
-            "run, and run this command again.",
+            f"The query of {old.folder} has finished no batch yet {what}. {_NOTHING} Let it run, and run "
+            "this command again.",
             folder=str(old.folder),
         )
     last = done[-1] if last is None else last
-    first = max(possible.start, last - _BATCHES + 1) if first is None else first
-    if first not in possible or last not in possible or first > last:
+    if first is None:
+        count = _BATCHES if versions is None else 1
+        first = next((each for each in possible if last - count < each <= last), last)
+    if first not in possible or last not in there or first > last:
+        raise _not_these_batches(old, possible, done[-1], (first, last), has_state=versions is not None)
+    if versions is not None and first != last:
         raise OptionError(
-            f"Expected --from-batch and --to-batch among the batches that {old.folder} still has "
-            f"({possible.start} to {done[-1]}), got {first} to {last}. {_NOTHING}",
+            f"Expected one batch for a job with a state, got --from-batch {first} and --to-batch {last}. "
+            "Such a job writes other records if it reads the same input in one batch in place of several. "
+            f"{_NOTHING} Leave both options out to repeat the newest batch.",
             option="--from-batch",
             value=first,
         )
     return first, last
+
+
+def _not_these_batches(
+    old: OldCheckpoint, possible: list[int], newest: int, got: tuple[int, int], *, has_state: bool
+) -> OptionError:
+    if has_state:
+        where = f"batches before which {old.folder} and the state are still there"
+        shown = ", ".join(map(str, possible))
+    else:
+        where, shown = f"batches that {old.folder} still has", f"{possible[0]} to {newest}"
+    return OptionError(
+        f"Expected --from-batch and --to-batch among the {where} ({shown}), got {got[0]} to {got[1]}. "
+        f"{_NOTHING}",
+        option="--from-batch",
+        value=got[0],
+    )
 
 
 def _first_possible(old: OldCheckpoint, planned: int) -> int:
@@ -234,4 +268,5 @@ def compare_shadow(
         receipts.sort(key=lambda each: each.batch_id)
         sides.append(side_of(begun, History(receipts, positions, decided, first)))
         unfinished.update(unfinished_of(decisions))
-    return note, compare(connections, sides[0], sides[1], columns, unfinished)
+    found = compare(connections, sides[0], sides[1], columns, unfinished, has_state=note.has_state)
+    return note, found

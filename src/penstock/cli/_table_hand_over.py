@@ -3,13 +3,14 @@
 Runs on the driver's machine. The steps, in this order:
 
 1. Read the marker of the table, and from the checkpoint where its batch has ended.
-2. Give the table to another query, in one commit of the table that requires the version of step 1. From here
+2. Copy the state of its operators as it was after that batch, if the user has given it.
+3. Give the table to another query, in one commit of the table that requires the version of step 1. From here
    on it is handed over, whatever dies.
-3. Make the checkpoint of that query, from the old one and from what the table says.
+4. Make the checkpoint of that query, from the old one and from what the table says.
 
-Invariants: the command may die anywhere and be run again. Before step 2 nothing is handed over, and the old
-query may run on. After it only the other query can write the table. If the old query has applied a batch
-between 1 and 2, step 2 fails.
+Invariants: the command may die anywhere and be run again. Before step 3 nothing is handed over, and the old
+query may run on: the next call writes over the copy, which no job has used. After it only the other query can
+write the table. If the old query has applied a batch between 1 and 3, step 3 fails.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pathlib import Path
 from penstock.errors import CheckpointError, OptionError
 from penstock.observe.checkpoint import read_query_id
 from penstock.observe.new_checkpoint import OldCheckpoint, check_new, local_folder, make_folder, open_old
+from penstock.state.carried import CarriedState
 from penstock.targets.hand_over import HandOver, KeptTable, Seen
 
 _NOTHING = "Nothing was handed over."
@@ -36,12 +38,14 @@ class Wanted:
         checkpoint: the location of the query's checkpoint.
         to: the folder of the new checkpoint.
         is_rollback: the query has been promoted itself.
+        state: of the operators of the job that stops, and where its copy is to be.
     """
 
     shown: str
     checkpoint: str
     to: str
     is_rollback: bool = False
+    state: CarriedState | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,7 @@ def hand_over(
         OptionError: an option does not fit the query.
         CheckpointError: the checkpoint cannot be taken over, or the new one cannot be made. Then the table is
             handed over, and another call makes the checkpoint.
+        StateError: the state cannot be copied as it was after the last batch. Nothing was handed over.
         TableOrderError: the table has changed meanwhile.
         MaterializeError: the table cannot be handed over.
     """
@@ -87,13 +92,18 @@ def hand_over(
     for number, step in enumerate(seen.steps):
         if step.query_id == old.query_id:
             later = seen.steps[number + 1 :]
-            return _resume(old, seen, step, later, folder, is_sure=is_sure, reached=reached)
-    after = _check(wanted, old, done, seen, folder)
+            return _resume(old, seen, step, later, wanted, is_sure=is_sure, reached=reached)
+    after, state = _check(wanted, old, done, seen, folder), wanted.state
+    if state is not None:
+        state.check(old.query_id, after)
     if not is_sure:
         return HandedOver(old.query_id, None, after, folder)
     step = HandOver(old.query_id, after, str(uuid.uuid4()), str(folder))
     files = old.beginning(step.heir, after)
     reached("read")
+    if state is not None:
+        state.copy(old.query_id, after, step.heir)
+        reached("state copied")
     table.hand_over(seen, step)
     reached("handed over")
     _make_folder(folder, files, step, reached)
@@ -171,12 +181,13 @@ def _resume(
     seen: Seen,
     step: HandOver,
     later: tuple[HandOver, ...],
-    folder: Path,
+    wanted: Wanted,
     *,
     is_sure: bool,
     reached: Callable[[str], None],
 ) -> HandedOver:
-    """Make the checkpoint of a query that has the table already, if an earlier call did not."""
+    """Make checkpoint and state of a query that has the table already, if an earlier call did not."""
+    folder = local_folder(wanted.to, "--to").absolute()
     if later or seen.query_id != step.heir:
         now = later[-1].checkpoint if later and later[-1].heir == seen.query_id else "a later one"
         raise OptionError(
@@ -202,15 +213,16 @@ def _resume(
                 "that of another query. Nothing was changed. Move it away, and run this command again.",
                 folder=str(folder),
             )
-        return found
-    if seen.batch_id:  # not BEGUN
+    elif seen.batch_id:  # not BEGUN
         raise CheckpointError(
             f"The checkpoint {folder} of query {step.heir}, which has the table now, does not exist, and the "
             "query has written batches since. Nothing was changed. Find the folder. A new one would begin at "
             "older positions.",
             folder=str(folder),
         )
-    if is_sure:
+    if is_sure and wanted.state is not None:
+        wanted.state.copy_late(old.query_id, None if seen.batch_id else step.after, step.heir)
+    if is_sure and not folder.exists():
         _make_folder(folder, old.beginning(step.heir, step.after), step, reached)
     return found
 

@@ -7,7 +7,7 @@ table is changed. Tables are compared only as they were after batches that have 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from penstock.cli._table_hand_over import last_batch
 from penstock.errors import CheckpointError, OptionError, TableOrderError
 from penstock.observe.checkpoint import read_ranges
 from penstock.observe.new_checkpoint import OldCheckpoint, check_new, local_folder, make_folder, open_old
+from penstock.state.carried import CarriedState
 from penstock.targets.compare import TablesCompared, compare_rows
 from penstock.targets.hand_over import KeptTable, Seen
 from penstock.types import TopicPartition
@@ -41,7 +42,9 @@ class Repeated(NamedTuple):
     last: int
 
 
-def create(live: Side, shadow: Side, first: int | None, last: int | None) -> Repeated:
+def create(
+    live: Side, shadow: Side, first: int | None, last: int | None, state: CarriedState | None = None
+) -> Repeated:
     """Make the table and the checkpoint of a shadow.
 
     Args:
@@ -49,10 +52,12 @@ def create(live: Side, shadow: Side, first: int | None, last: int | None) -> Rep
         shadow: what does not exist yet.
         first: the first batch to repeat; None: the last but nine.
         last: the last one; None: the newest one that the table has.
+        state: of the operators of the running job, and where its copy is to be.
 
     Raises:
         OptionError: an option does not fit the running job, or the new table or folder exists.
         CheckpointError: the checkpoint has what cannot be carried over.
+        StateError: the state cannot be copied as it was before the first batch to repeat.
         MaterializeError: the table has no older version that is needed.
         TableOrderError: the table was handed over meanwhile.
     """
@@ -63,9 +68,12 @@ def create(live: Side, shadow: Side, first: int | None, last: int | None) -> Rep
     seen = live.table.seen()
     _check_owner(live, old, seen)
     newest = last_batch(old, done, seen, live.shown)
-    first, last = _batches(old, live, newest, first, last)
+    versions = None if state is None else state.versions(old.query_id)
+    first, last = _batches(old, live, newest, (first, last), versions)
     shadow_id = str(uuid.uuid4())
     files = old.with_batches(old.beginning(shadow_id, first - 1), first, last)
+    if state is not None:
+        state.copy(old.query_id, first - 1, shadow_id)
     live.table.copy(first - 1, shadow.table, shadow_id)
     if (owner := live.table.seen().query_id) != old.query_id:
         # Its batches have other numbers, so the new table may have the rows after another batch.
@@ -91,10 +99,19 @@ def _check_owner(side: Side, old: OldCheckpoint, seen: Seen) -> None:
 
 
 def _batches(
-    old: OldCheckpoint, live: Side, newest: int, first: int | None, last: int | None
+    old: OldCheckpoint,
+    live: Side,
+    newest: int,
+    wanted: tuple[int | None, int | None],
+    versions: Collection[int] | None,
 ) -> tuple[int, int]:
-    """Return the first and the last batch to repeat. The table has the version before the first one."""
+    """Return the first and the last batch to repeat. The table has the version before the first one.
+
+    The state has it too. `versions` has the batches after which the state is there; None: there is no state.
+    """
+    first, last = wanted
     planned, kept = set(old.planned()), set(live.table.batches())
+    kept &= kept if versions is None else set(versions)
     possible = [each for each in range(newest, 0, -1) if each - 1 in kept and {each - 1, each} <= planned]
     last = newest if last is None else last
     if first is None:
@@ -102,10 +119,12 @@ def _batches(
         first = min(fitting, default=last)
     if first not in possible or not first <= last <= newest:
         shown = ", ".join(map(str, sorted(possible))) or "none"
+        what = f"both the checkpoint {old.folder} and table {live.shown}"
+        if versions is not None:
+            what = f"the checkpoint {old.folder}, table {live.shown} and the state"
         raise OptionError(
-            f"Expected --from-batch among the batches before which both the checkpoint {old.folder} and "
-            f"table {live.shown} can be read ({shown}), and --to-batch from there to {newest}, got {first} "
-            f"to {last}. {_NOTHING}",
+            f"Expected --from-batch among the batches before which {what} can be read "
+            f"({shown}), and --to-batch from there to {newest}, got {first} to {last}. {_NOTHING}",
             option="--from-batch",
             value=first,
         )

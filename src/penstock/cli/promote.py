@@ -6,12 +6,16 @@ again and ends in the same place.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.cli._state_options import NewState, State, state_line
 from penstock.cli.connecting import ClusterName, CommandConfig, OptionalServers, connected, find_cluster
 from penstock.cli.receipts import LogTopic, Prefix
+
+if TYPE_CHECKING:
+    from penstock.cli._hand_over import Wanted
 
 Checkpoint = Annotated[
     str, typer.Option("--checkpoint", help="The checkpointLocation of the job that stops, a local folder.")
@@ -22,52 +26,68 @@ To = Annotated[
 Yes = Annotated[bool, typer.Option("--yes", help="Do it. Without it the positions are looked at.")]
 
 
-def promote(
+def promote(  # noqa: PLR0913, PLR0917 - each is an option of the command
     prefix: Prefix,
     checkpoint: Checkpoint,
     to: To,
     yes: Yes = False,
+    state: State = None,
+    new_state: NewState = None,
     bootstrap_server: OptionalServers = None,
     name: ClusterName = None,
     command_config: CommandConfig = None,
     log_topic: LogTopic = None,
 ) -> None:
     """Let a changed job continue where the running one has stopped, under its prefix, in one step."""
-    _run(prefix, checkpoint, to, (bootstrap_server, name, command_config), log_topic, yes, is_rollback=False)
+    wanted = _wanted(prefix, checkpoint, to, log_topic, (state, new_state), is_rollback=False)
+    _run(wanted, (bootstrap_server, name, command_config), yes, new_state)
 
 
-def rollback(
+def rollback(  # noqa: PLR0913, PLR0917 - each is an option of the command
     prefix: Prefix,
     checkpoint: Checkpoint,
     to: To,
     yes: Yes = False,
+    state: State = None,
+    new_state: NewState = None,
     bootstrap_server: OptionalServers = None,
     name: ClusterName = None,
     command_config: CommandConfig = None,
     log_topic: LogTopic = None,
 ) -> None:
     """Let the old job continue where the promoted one has stopped, under its prefix, in one step."""
-    _run(prefix, checkpoint, to, (bootstrap_server, name, command_config), log_topic, yes, is_rollback=True)
+    wanted = _wanted(prefix, checkpoint, to, log_topic, (state, new_state), is_rollback=True)
+    _run(wanted, (bootstrap_server, name, command_config), yes, new_state)
 
 
-def _run(
+def _wanted(
     prefix: str,
     checkpoint: str,
     to: str,
-    place: tuple[OptionalServers, ClusterName, CommandConfig],
     log_topic: str | None,
-    yes: bool,
+    states: tuple[str | None, str | None],
     *,
     is_rollback: bool,
-) -> None:
-    from penstock.cli._hand_over import Wanted, hand_over  # noqa: PLC0415 - lazy
+) -> Wanted:
+    from penstock.cli._hand_over import Wanted  # noqa: PLC0415 - lazy
+    from penstock.state.carried import carried_state  # noqa: PLC0415 - lazy
 
-    cluster = find_cluster(*place)
+    return Wanted(prefix, checkpoint, to, log_topic, is_rollback, carried_state(*states))
+
+
+def _run(
+    wanted: Wanted,
+    place: tuple[OptionalServers, ClusterName, CommandConfig],
+    yes: bool,
+    new_state: str | None,
+) -> None:
+    from penstock.cli._hand_over import hand_over  # noqa: PLC0415 - lazy
+
+    cluster, prefix = find_cluster(*place), wanted.prefix
     typer.echo(f"Cluster: {cluster}", err=True)
-    wanted = Wanted(prefix, checkpoint, to, log_topic, is_rollback)
     with connected(cluster) as connections:
         found = hand_over(connections, wanted, is_sure=yes)
-    who, code = ("the old", "old") if is_rollback else ("the changed", "changed")
+    who, code = ("the old", "old") if wanted.is_rollback else ("the changed", "changed")
     if not yes and not found.was_done:
         typer.echo(
             f"Would hand the prefix {prefix} over from query {found.query_id}, after its batch "
@@ -84,6 +104,8 @@ def _run(
     typer.echo(
         f"Start the {code} job with checkpointLocation = {found.folder}, this prefix and the same topic."
     )
+    for line in state_line(new_state):
+        typer.echo(line)
     typer.echo(
         "The job that has stopped does not write any more: it ends with QueryEndedError if it is started."
     )

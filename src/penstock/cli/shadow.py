@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.cli._state_options import NewState, State, state_line
 from penstock.cli.connecting import ClusterName, CommandConfig, OptionalServers, connected, find_cluster
 from penstock.cli.receipts import Json, LogTopic
 from penstock.cli.verify import DIFFERS, NOT_ALL_PROVABLE, PROVEN, columns_of, errors_as_exit_codes
@@ -71,6 +72,8 @@ def create(  # noqa: PLR0913, PLR0917 - each is an option of the command
     shadow_prefix: ShadowPrefix = None,
     from_batch: FromBatch = None,
     to_batch: ToBatch = None,
+    state: State = None,
+    new_state: NewState = None,
     bootstrap_server: OptionalServers = None,
     name: ClusterName = None,
     command_config: CommandConfig = None,
@@ -78,10 +81,17 @@ def create(  # noqa: PLR0913, PLR0917 - each is an option of the command
 ) -> None:
     """Make a checkpoint with which a changed job repeats batches of a running one, into another topic."""
     from penstock.cli import _shadows  # noqa: PLC0415 - lazy
+    from penstock.state.carried import carried_state  # noqa: PLC0415 - lazy
 
-    batches = from_batch, to_batch
     wanted = _shadows.Wanted(
-        prefix, live_checkpoint, shadow_checkpoint, topic, shadow_prefix, batches, log_topic
+        prefix,
+        live_checkpoint,
+        shadow_checkpoint,
+        topic,
+        shadow_prefix,
+        (from_batch, to_batch),
+        log_topic,
+        carried_state(state, new_state),
     )
     cluster = find_cluster(bootstrap_server, name, command_config)
     typer.echo(f"Cluster: {cluster}", err=True)
@@ -91,7 +101,7 @@ def create(  # noqa: PLR0913, PLR0917 - each is an option of the command
         f"Made {shadow_checkpoint}. Its first batch repeats the batches {note.first_batch} to "
         f"{note.last_batch} of query {note.live_query_id}."
     )
-    for line in _what_to_do(note, shadow_checkpoint):
+    for line in [*_what_to_do(note, shadow_checkpoint), *state_line(new_state)]:
         typer.echo(line)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.cli._state_options import NewState, State, state_line
 from penstock.cli._table_named import (
     Delta,
     Iceberg,
@@ -24,6 +25,7 @@ from penstock.cli._table_named import (
 from penstock.cli.verify import DIFFERS, NOT_ALL_PROVABLE, PROVEN, errors_as_exit_codes
 
 if TYPE_CHECKING:
+    from penstock.cli._table_hand_over import Wanted
     from penstock.cli._table_shadow import Compared, Side
     from penstock.targets import DeltaTable, IcebergTable, SqlTable
 
@@ -51,8 +53,8 @@ NoState = Annotated[
     bool,
     typer.Option(
         "--no-state",
-        help="No function of penstock.changelog in the job keeps a state. Required with --yes: a state "
-        "stays with the old checkpoint, and neither job could continue.",
+        help="No function of penstock.changelog in the job keeps a state. Required with --yes, if --state is "
+        "not given: a state stays with the old checkpoint, and neither job could continue.",
     ),
 ]
 Columns = Annotated[
@@ -116,13 +118,17 @@ def shadow(  # noqa: PLR0913, PLR0917 - each is an option of the command
     postgresql: Postgresql = None,
     from_batch: FromBatch = None,
     to_batch: ToBatch = None,
+    state: State = None,
+    new_state: NewState = None,
 ) -> None:
     """Make a copy of a table and a checkpoint with which a changed job repeats batches of the running one."""
     from penstock.cli import _table_shadow as work  # noqa: PLC0415 - lazy
+    from penstock.state.carried import carried_state  # noqa: PLC0415 - lazy
 
+    carried = carried_state(state, new_state)
     live = _side(any_table(table, delta, iceberg, sqlite, postgresql), table, live_checkpoint)
     beside = _side(any_table(shadow, delta, iceberg, sqlite, postgresql), shadow, shadow_checkpoint)
-    made = work.create(live, beside, from_batch, to_batch)
+    made = work.create(live, beside, from_batch, to_batch, carried)
     typer.echo(
         f"Made table {shadow} with the rows after batch {made.first - 1} of query {made.query_id}, and "
         f"{shadow_checkpoint}. The first batch there repeats the batches {made.first} to {made.last}."
@@ -131,6 +137,8 @@ def shadow(  # noqa: PLR0913, PLR0917 - each is an option of the command
         "Start the changed job with this checkpointLocation, this table and another group id, and for a "
         "short run with the trigger availableNow=True. With the table of the running job it stops."
     )
+    for line in state_line(new_state):
+        typer.echo(line)
     typer.echo("Then run penstock table compare with both tables and both checkpoints.")
 
 
@@ -208,12 +216,16 @@ def promote(  # noqa: PLR0913, PLR0917 - each is an option of the command
     postgresql: Postgresql = None,
     yes: Yes = False,
     no_state: NoState = False,
+    state: State = None,
+    new_state: NewState = None,
 ) -> None:
     """Let a changed job continue with the table where the running one has stopped, in one commit."""
-    _check_state(yes, no_state)
+    _check_state(yes, no_state, state)
     with errors_of_drivers(table, _HANDED):
         target = any_table(table, delta, iceberg, sqlite, postgresql)
-        _hand_over(target, table, checkpoint, to, yes, is_rollback=False)
+        _hand_over(
+            target, _wanted(table, checkpoint, to, (state, new_state), is_rollback=False), yes, new_state
+        )
 
 
 @table_app.command()
@@ -227,57 +239,74 @@ def rollback(  # noqa: PLR0913, PLR0917 - each is an option of the command
     postgresql: Postgresql = None,
     yes: Yes = False,
     no_state: NoState = False,
+    state: State = None,
+    new_state: NewState = None,
 ) -> None:
     """Let the old job continue with the table where the promoted one has stopped, in one commit."""
-    _check_state(yes, no_state)
+    _check_state(yes, no_state, state)
     with errors_of_drivers(table, _HANDED):
         target = any_table(table, delta, iceberg, sqlite, postgresql)
-        _hand_over(target, table, checkpoint, to, yes, is_rollback=True)
+        _hand_over(
+            target, _wanted(table, checkpoint, to, (state, new_state), is_rollback=True), yes, new_state
+        )
 
 
-def _check_state(yes: bool, no_state: bool) -> None:
-    """Raise OptionError unless --no-state says what this command cannot see."""
+def _check_state(yes: bool, no_state: bool, state: str | None) -> None:
+    """Raise OptionError unless the options say what this command cannot see."""
     from penstock.errors import OptionError  # noqa: PLC0415 - lazy
 
-    if yes and not no_state:
+    if no_state and state is not None:
         raise OptionError(
-            "Expected --no-state with --yes. A function of penstock.changelog (normalize, join and others) "
-            "keeps a state in a folder of yours, which belongs to the query of the old checkpoint. With such "
-            "a job neither the changed nor the old one could continue, and the table would have to "
-            "be built again. Nothing was handed over. Give --no-state if the job has no such function. "
-            "Otherwise see docs/promote-table.md, 'A job with a state'.",
+            "Expected --state or --no-state, got both. Nothing was handed over. Leave --no-state out if a "
+            "function of penstock.changelog in the job keeps a state.",
+            option="--no-state",
+        )
+    if yes and not no_state and state is None:
+        raise OptionError(
+            "Expected --state and --new-state, or --no-state, with --yes. A function of penstock.changelog "
+            "(normalize, join and others) keeps a state in a folder of yours, which belongs to the query of "
+            "the old checkpoint. Without it neither the changed nor the old job could continue. Nothing was "
+            "handed over. Give --no-state if the job has no such function. Otherwise see "
+            "docs/promote-table.md, 'A job with a state'.",
             option="--no-state",
         )
 
 
+def _wanted(
+    table: str, checkpoint: str, to: str, states: tuple[str | None, str | None], *, is_rollback: bool
+) -> Wanted:
+    from penstock.cli._table_hand_over import Wanted  # noqa: PLC0415 - lazy
+    from penstock.state.carried import carried_state  # noqa: PLC0415 - lazy
+
+    return Wanted(table, checkpoint, to, is_rollback, carried_state(*states))
+
+
 def _hand_over(
-    target: DeltaTable | IcebergTable | SqlTable,
-    table: str,
-    checkpoint: str,
-    to: str,
-    yes: bool,
-    *,
-    is_rollback: bool,
+    target: DeltaTable | IcebergTable | SqlTable, wanted: Wanted, yes: bool, new_state: str | None
 ) -> None:
-    from penstock.cli._table_hand_over import Wanted, hand_over  # noqa: PLC0415 - lazy
+    from penstock.cli._table_hand_over import hand_over  # noqa: PLC0415 - lazy
     from penstock.targets.kept import kept  # noqa: PLC0415 - lazy
 
-    command = ("rollback" if is_rollback else "promote") + (" --yes" if yes else "")
+    command = ("rollback" if wanted.is_rollback else "promote") + (" --yes" if yes else "")
     with errors_of_rights(target, command, "Nothing was handed over."):
-        found = hand_over(kept(target), Wanted(table, checkpoint, to, is_rollback), is_sure=yes)
-    job = "old" if is_rollback else "changed"
+        found = hand_over(kept(target), wanted, is_sure=yes)
+    table = wanted.shown
+    how = "--yes" if new_state is not None else "--yes --no-state"
+    is_ready = "" if new_state is not None else " and keeps no state of penstock.changelog"
+    job = "old" if wanted.is_rollback else "changed"
     if not yes and not found.was_done:
         typer.echo(
             f"Would hand table {table} over from query {found.query_id}, after its batch {found.after}, to "
-            f"the {job} job. Nothing was changed. If the job has stopped and keeps no state of "
-            "penstock.changelog, add --yes --no-state."
+            f"the {job} job. Nothing was changed. If the job has stopped{is_ready}, add {how}."
         )
         return
     if found.was_done:
         typer.echo(f"Query {found.query_id} has handed over table {table} before.")
     if not found.folder.exists():
-        typer.echo(f"The checkpoint {found.folder} does not exist yet: add --yes --no-state.")
+        typer.echo(f"The checkpoint {found.folder} does not exist yet: add {how}.")
         return
     typer.echo(f"Query {found.heir} has table {table}, and continues after batch {found.after}.")
     typer.echo(f"Start the {job} job with checkpointLocation = {found.folder} and the same table.")
+    for line in state_line(new_state):
+        typer.echo(line)
     typer.echo("The job that has stopped does not write it any more: it ends with QueryEndedError.")

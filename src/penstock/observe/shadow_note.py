@@ -34,6 +34,7 @@ class ShadowNote:
         topic: of the shadow.
         start: where the shadow begins, in the form of Spark's checkpoint.
         log_topic: the decision log of both, if its name is not the default one.
+        has_state: both keep a state, so their records depend on which records are in one batch.
     """
 
     live_query_id: str
@@ -45,10 +46,14 @@ class ShadowNote:
     topic: str
     start: OffsetJson
     log_topic: str | None = None
+    has_state: bool = False
 
     def text(self) -> str:
         """Return the content of the file."""
-        return json.dumps({"version": VERSION, **asdict(self)}, indent=1)
+        stored = asdict(self)
+        if not self.has_state:  # most notes have none, and older versions can read these
+            del stored["has_state"]
+        return json.dumps({"version": VERSION, **stored}, indent=1)
 
 
 def read_note(folder: str | Path) -> ShadowNote | None:

@@ -17,21 +17,13 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import StateError
-from penstock.state._refused import incomplete
 from penstock.state.columns import TOUCHED_MS, Integers, state_schema
 from penstock.state.files import Files
 from penstock.state.identity import Identity, no_state, read_identity, write_identity
-from penstock.state.lineage import newest_of, read_lineage
-from penstock.state.manifest import (
-    InputDigest,
-    Manifest,
-    list_files,
-    one_with_runs,
-    read_manifest,
-    write_manifest,
-)
-from penstock.state.marks import MARKS, Mark, count_reached, read_marks, short_hash
+from penstock.state.manifest import InputDigest, Manifest, write_manifest
+from penstock.state.marks import MARKS, Mark, read_marks, short_hash
 from penstock.state.merge import merged
+from penstock.state.one_version import OneVersion, find_version
 from penstock.state.reserved import CLOCKS, has_key, numbered_again
 from penstock.state.run import Run, RunFile, open_run, write_run
 from penstock.state.snapshot import Lifetime
@@ -87,14 +79,15 @@ def repartition(
         raise StateError(
             f"{target.root} is not empty. Nothing was written. Use a new folder.", path=target.root
         )
-    _check_complete(source, batch_id, identity.partition_count)
+    version = find_version(source, (identity, fingerprint), batch_id)
     before = {mark.name for mark in read_marks(source)}
     identity = replace(identity, columns=newest_columns(source, identity))
+    version = replace(version, identity=identity)
     new = replace(identity, partition_count=partition_count)
     pieces = _Pieces(target, new, batch_id)
     clocks = []
     for old in range(identity.partition_count):
-        runs = _runs(source, identity, fingerprint, old, batch_id)
+        runs = _runs(version, old)
         clocks.append(_divide(runs, identity, old, pieces, partition_of))
     if (found := _the_clocks(clocks, source)).num_rows:
         for partition in range(partition_count):
@@ -142,38 +135,13 @@ class _Pieces:
         files.append(write_run(self.target, path, state_schema(self.identity.columns), rows.to_batches()))
 
 
-def _check_complete(source: Files, batch_id: int, partition_count: int) -> None:
-    """Raise StateError unless all partitions have reached the state with this batch."""
-    marks = read_marks(source)
-    of_batch = read_lineage(source).marks_of(batch_id, marks)
-    if not of_batch:
-        raise StateError(
-            f"The checkpoint has committed batch {batch_id}, and the state in {source.root} has the batches "
-            f"{sorted({mark.version for mark in marks})}. They are of different times. Nothing was written.",
-            path=source.root,
-        )
-    if (reached := count_reached(of_batch, partition_count)) < partition_count:
-        raise incomplete(source.root, batch_id, reached, partition_count)
-
-
-def _runs(source: Files, identity: Identity, fingerprint: str, partition: int, batch_id: int) -> list[Run]:
-    """Return the runs of one partition in the version of a batch."""
-    folder, lineage = str(partition), read_lineage(source)
-
-    def read(name: str) -> Manifest | None:
-        return read_manifest(source, folder, name)
-
-    names = list_files(source, folder)
-    _, found = newest_of(names, batch_id + 1, lineage, read)
-    if len({manifest.input for manifest in found}) > 1:
-        raise StateError(f"Two attempts of a batch got different rows for partition {partition}.")
-    if any(manifest.identity != fingerprint for manifest in found):
-        raise StateError(f"Partition {partition} was written with other arguments.")
+def _runs(version: OneVersion, partition: int) -> list[Run]:
+    """Return the runs of one partition."""
+    manifest, identity = version.manifest(partition), version.identity
     schema = state_schema(identity.columns)
-    files = one_with_runs(found, {file.name for file in names}).runs if found else ()
     return [
-        open_run(source, f"{partition}/{file.name}", file, schema, may_follow=identity.may_follow)
-        for file in files
+        open_run(version.files, f"{partition}/{file.name}", file, schema, may_follow=identity.may_follow)
+        for file in (manifest.runs if manifest else ())
     ]
 
 

@@ -70,10 +70,19 @@ class Job:
             offset = SourceOffset({SOURCE: min(start + 2, topic_end)}, first)
             self._log("offsets", number, json.dumps(offset.to_json()))
         end = old.end_of(number)[SOURCE]
+        self.before_applied(number, start, end)
         self.target.apply(batch(number, [self.code(each) for each in range(start, end)], old.query_id))
         if not is_cut_off:
             self._log("commits", number, "{}")
         return start, end
+
+    def before_applied(self, number: int, start: int, end: int) -> None:
+        """Do what comes before the table in a batch; nothing here."""
+
+    @property
+    def number(self) -> int:
+        """Return the number of its next batch."""
+        return OldCheckpoint(self.folder).done()[-1] + 1
 
     def _log(self, log: str, number: int, line: str) -> None:
         text = f"v1\n{{}}\n{line}" if log == "offsets" else f"v1\n{line}"

@@ -52,3 +52,18 @@ def test_the_batches_of_a_promoted_job_begin_at_1(tmp_path: Path) -> None:
 def test_the_batches_of_sparks_own_source_begin_at_0(tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "old", {"orders": {"0": 2}}, {"orders": {"0": 4}})
     assert _batches(OldCheckpoint(tmp_path / "old"), None, None) == (0, 1)
+
+
+def test_a_job_with_a_state_repeats_one_batch_before_which_the_state_is_there(tmp_path: Path) -> None:
+    old = _old(tmp_path / "old", 2, 4, 6, 8, 9)
+    kept = {2, 3, 4}
+    assert _batches(old, None, None, kept) == (4, 4)
+    assert _batches(old, 3, 3, kept) == (3, 3)
+    assert _batches(old, None, 3, kept) == (3, 3)
+    for first, last in ((2, 2), (None, 2), (5, 5), (4, 3)):
+        with pytest.raises(OptionError, match=r"before which .* and the state are still there \(3, 4\), got"):
+            _batches(old, first, last, kept)
+    with pytest.raises(OptionError, match="Expected one batch for a job with a state"):
+        _batches(old, 3, 4, kept)
+    with pytest.raises(CheckpointError, match="finished no batch yet before which the state is still there"):
+        _batches(old, None, None, {4})

@@ -316,7 +316,7 @@ def test_what_the_command_says(tmp_path: Path, command: str) -> None:
     assert "Nothing was changed. If the job has stopped and keeps no state" in looked.output
     without = runner.invoke(app, ["table", command, "t", *place, "--yes"])
     assert isinstance(without.exception, OptionError)
-    assert "Expected --no-state with --yes" in str(without.exception)
+    assert "Expected --state and --new-state, or --no-state, with --yes" in str(without.exception)
     assert not (tmp_path / "to").exists()
     done = runner.invoke(app, ["table", command, "t", *place, "--yes", "--no-state"])
     assert "Start the" in done.output, done.output

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.observe.shadow_note import NAME, ShadowNote, read_note
 from penstock.observe.verify.shadow import compare as compare_module
 from penstock.observe.verify.shadow.compare import Comparison, Outcome, compare
 from penstock.observe.verify.shadow.ranges import History, Side, groups, side_of, without_counterpart
@@ -174,14 +176,17 @@ def _write(
     side.commit(with_spans(reports), facts=Facts("0.1.0", "4.2.1", (OffsetRange(ONE, *read),)))
 
 
-def _compared(cluster: SinkCluster, unfinished: dict[tuple[str, int], str] | None = None) -> Comparison:
+def _compared(
+    cluster: SinkCluster, unfinished: dict[tuple[str, int], str] | None = None, *, has_state: bool = False
+) -> Comparison:
     sides = []
     for prefix in ("app", "beside"):
         log = DecisionLog(cluster.log_store, prefix)
         assert log.open(create=False)
         sides.append(side_of({ONE: 0}, _history(log.receipts())))
+    columns = ("key", "value", "headers")
     return compare(
-        cluster.client.connections, sides[0], sides[1], ("key", "value", "headers"), unfinished or {}
+        cluster.client.connections, sides[0], sides[1], columns, unfinished or {}, has_state=has_state
     )
 
 
@@ -220,6 +225,34 @@ def _value_at(cluster: SinkCluster, place: object) -> str:
     from tests.unit.sink_cluster import _values  # noqa: PLC0415 - beside the only use
 
     return _values(found.data, offset, offset + 1)[0]
+
+
+def test_jobs_with_a_state_may_differ_where_they_have_read_in_other_batches() -> None:
+    cluster = SinkCluster()
+    _write(cluster, "app", 1, (0, 2), [["a"]])
+    _write(cluster, "app", 2, (2, 3), [["b"]])
+    _write(cluster, "beside", 1, (0, 3), [["b"]])
+    (group,) = _compared(cluster, has_state=True).groups
+    assert (group.outcome, group.rows) == (Outcome.NOT_COMPARED, [])
+    assert "both keep a state and have read these records in other batches" in (group.why or "")
+    assert _compared(cluster).outcome is Outcome.DIFFERS
+    _write(cluster, "app", 3, (3, 5), [["c"]])
+    _write(cluster, "beside", 2, (3, 5), [["c"]])
+    assert [each.outcome for each in _compared(cluster, has_state=True).groups] == [
+        Outcome.NOT_COMPARED,
+        Outcome.EQUAL,
+    ]
+    _write(cluster, "app", 4, (5, 6), [["d"]])
+    _write(cluster, "beside", 3, (5, 6), [["e"]])
+    assert _compared(cluster, has_state=True).outcome is Outcome.DIFFERS, "each has read it in one batch"
+
+
+def test_the_note_of_a_shadow_says_whether_it_has_a_state(tmp_path: Path) -> None:
+    note = ShadowNote("query", "app", "orders", 3, 3, "app-shadow", "beside", {})
+    for has_state in (False, True):
+        (tmp_path / NAME).write_text(replace(note, has_state=has_state).text())
+        assert read_note(tmp_path) == replace(note, has_state=has_state)
+    assert "has_state" not in note.text(), "other versions can read it"
 
 
 def test_what_cannot_be_read_again_is_not_called_equal() -> None:

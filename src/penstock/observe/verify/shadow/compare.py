@@ -176,6 +176,8 @@ def compare(
     shadow: Side,
     columns: Sequence[str],
     unfinished: Mapping[tuple[str, int], str],
+    *,
+    has_state: bool = False,
 ) -> Comparison:
     """Compare what both have written of the same input.
 
@@ -185,11 +187,14 @@ def compare(
         shadow: of the changed job.
         columns: that are compared: some of key, value, headers.
         unfinished: the status of batches that are not finished, by query id and number.
+        has_state: both keep a state. Their records may differ where they have read in other batches.
 
     Raises:
         PenstockError: the cluster does not answer.
     """
     found = [_compare(connections, each, columns, unfinished) for each in groups(live, shadow)]
+    for each in found if has_state else ():
+        _excuse_other_batches(each)
     differing = [each for each in found if each.outcome is Outcome.DIFFERS]
     for each in differing[:_GROUPS_WITH_ROWS]:
         _add_rows(connections, each, columns)
@@ -232,6 +237,19 @@ def _compare(
     elif compared.live != compared.shadow:
         compared.outcome = Outcome.DIFFERS
     return compared
+
+
+def _excuse_other_batches(compared: Compared) -> None:
+    """Let a group that differs count as not compared, if a side has read it in several batches."""
+    group = compared.group
+    if compared.outcome is Outcome.DIFFERS and any(
+        first != last for first, last in (group.live, group.shadow)
+    ):
+        compared.outcome = Outcome.NOT_COMPARED
+        compared.why = (
+            "both keep a state and have read these records in other batches. Their records differ, which may "
+            "have no other reason"
+        )
 
 
 def _content(

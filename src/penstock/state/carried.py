@@ -1,0 +1,220 @@
+"""The states of a job's operators, and their copies for the job that repeats or continues it.
+
+Runs on the machine of a command that makes a checkpoint from another one. Invariants: the folder of the
+running job is never changed; the copies are those of one batch, the one after which the new checkpoint
+begins; a folder that a job has used is never written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.errors import OptionError, StateError
+from penstock.security.location import without_secrets
+from penstock.state.copied import (
+    check_version,
+    copy_version,
+    identity_to_copy,
+    is_copy_for,
+    is_free,
+)
+from penstock.state.files import Files, LocalFiles, folder_in, open_files
+from penstock.state.identity import read_identity
+from penstock.state.one_version import versions_in
+
+SOURCE, TARGET = "--state", "--new-state"
+_ITSELF = ""
+"""The name of an operator whose folder is the given one."""
+
+
+@dataclass(frozen=True)
+class CarriedState:
+    """The folders that a user has given.
+
+    Attributes:
+        source: the `state` of the functions of the old job, which has the folder of each operator.
+        target: the same of the new job.
+    """
+
+    source: str
+    target: str
+
+    def versions(self, query_id: str) -> set[int]:
+        """Return the batches after which the states of all operators of a query are still there.
+
+        Raises:
+            OptionError: the folder has no state of the query.
+            StateError: a state cannot be copied.
+        """
+        found = []
+        for _, files in self._operators(query_id):
+            identity, _ = identity_to_copy(files)
+            found.append(versions_in(files, identity.partition_count))
+        return set.intersection(*found)
+
+    def check(self, query_id: str, batch_id: int) -> None:
+        """Raise OptionError or StateError unless the states can be copied as they were after a batch."""
+        for name, files in self._operators(query_id):
+            _checked(files, batch_id)
+            if not is_free(self._target(name)):
+                raise _in_use(self.target)
+        self._check_only_copies(query_id)
+
+    def copy(self, query_id: str, batch_id: int, heir: str) -> None:
+        """Copy the states as they were after a batch.
+
+        Args:
+            query_id: of the query whose states they are.
+            batch_id: of this query.
+            heir: the query that begins with the copies.
+
+        Raises:
+            OptionError: the new folder is in use.
+            StateError: a state has no such version, or a file is damaged, or the folder cannot be written.
+        """
+        self.check(query_id, batch_id)
+        for name, files in self._operators(query_id):
+            try:
+                copy_version(files, self._target(name), batch_id, heir)
+            except OSError as error:
+                raise StateError(
+                    f"The state in {files.root} could not be copied to {without_secrets(self.target)}: "
+                    f"{error}. The copy is not complete, and no job can use it. Mend what the error says, "
+                    "and run this command again.",
+                    path=files.root,
+                ) from error
+
+    def copy_late(self, query_id: str, batch_id: int | None, heir: str) -> None:
+        """Copy the states for a query that has taken over already, if an earlier call did not.
+
+        Args:
+            query_id: of the query whose states they are.
+            batch_id: after which it has handed over; None if the heir has written batches since.
+            heir: the query that has taken over.
+
+        Raises:
+            StateError: as `copy`, or the heir has written batches without these copies.
+        """
+        if all(is_copy_for(self._target(name), heir) for name, _ in self._operators(query_id)):
+            return
+        if batch_id is None:
+            shown = without_secrets(self.target)
+            raise StateError(
+                f"Query {heir} has written batches since it has taken over, and {shown} has no state of it. "
+                "Nothing was changed. A copy would lack these batches. Find the folder of its state.",
+                path=shown,
+            )
+        self.copy(query_id, batch_id, heir)
+
+    def _operators(self, query_id: str) -> list[tuple[str, Files]]:
+        """Return the operators of a query, by the names of their folders."""
+        root, shown = _opened(self.source, SOURCE), without_secrets(self.source)
+        names = [_ITSELF] if _identity(root) is not None else _names(root)
+        folders = [
+            (name, root if name == _ITSELF else _opened(folder_in(self.source, name), SOURCE))
+            for name in names
+        ]
+        found = [(name, files) for name, files in folders if _identity(files) == query_id]
+        if not found:
+            raise OptionError(
+                f"Expected the folder of the job's state for {SOURCE}, but {shown} has no state of query "
+                f"{query_id}, to which the checkpoint belongs. Nothing was changed. Give the folder that the "
+                "functions of penstock.changelog have as `state` in the job.",
+                option=SOURCE,
+                value=shown,
+            )
+        return found
+
+    def _target(self, name: str) -> Files:
+        return _opened(self.target if name == _ITSELF else folder_in(self.target, name), TARGET)
+
+    def _check_only_copies(self, query_id: str) -> None:
+        """Raise OptionError if the new folder has something else than unused copies of these operators."""
+        names = {name for name, _ in self._operators(query_id)}
+        if _ITSELF not in names and set(_opened(self.target, TARGET).names("")) - names:
+            raise _in_use(self.target)
+
+
+def carried_state(source: str | None, target: str | None) -> CarriedState | None:
+    """Return what the options of a command say; None without them.
+
+    Raises:
+        OptionError: only one of them is given, or one folder is in the other one.
+    """
+    if source is None and target is None:
+        return None
+    if source is None or target is None:
+        missing = SOURCE if source is None else TARGET
+        raise OptionError(
+            f"Expected {SOURCE} and {TARGET} together: the state of the old job, and a new folder for its "
+            "copy. Nothing was changed.",
+            option=missing,
+        )
+    one, other = (_opened(each, option).root for each, option in ((source, SOURCE), (target, TARGET)))
+    if one == other or one.startswith(f"{other}/") or other.startswith(f"{one}/"):
+        raise OptionError(
+            f"Expected another folder for {TARGET} than that of the old job, got {without_secrets(target)}. "
+            "Nothing was changed. Each job needs a state of its own.",
+            option=TARGET,
+            value=without_secrets(target),
+        )
+    return CarriedState(source, target)
+
+
+def _opened(location: str, option: str) -> Files:
+    try:
+        files = open_files(location)
+    except ValueError as error:
+        shown = without_secrets(location)
+        raise OptionError(
+            f"{shown!r} is not a folder that can be opened: {error}. Nothing was changed.",
+            option=option,
+            value=shown,
+        ) from None
+    return LocalFiles(str(Path(files.root).resolve())) if isinstance(files, LocalFiles) else files
+
+
+def _names(files: Files) -> list[str]:
+    try:
+        return files.names("")
+    except NotADirectoryError:
+        return []
+
+
+def _identity(files: Files) -> str | None:
+    """Return the id of the query that has the state of a folder; None for another folder, or a file."""
+    try:
+        found = read_identity(files)
+    except OSError:
+        return None
+    return None if found is None else found[0].query_id
+
+
+def _checked(files: Files, batch_id: int) -> None:
+    if batch_id < 0:
+        raise StateError(
+            f"The query of the state in {files.root} has done no batch, so it has no state that could be "
+            "carried over. Nothing was changed. Let the old job finish a batch, or start the changed job "
+            "with its checkpoint and its state.",
+            path=files.root,
+        )
+    try:
+        check_version(files, batch_id)
+    except StateError as error:
+        raise StateError(
+            f"{error.message} To be carried over, the state needs the version after batch {batch_id}, where "
+            "the new checkpoint begins. Start the old job once with the trigger availableNow=True, let it "
+            "end by itself, and run this command again.",
+            **error.facts,
+        ) from error
+
+
+def _in_use(target: str) -> OptionError:
+    shown = without_secrets(target)
+    return OptionError(
+        f"Expected a new folder for {TARGET}, but {shown} has files of something else, or a job has used it. "
+        "Nothing was changed. Choose another name.",
+        option=TARGET,
+        value=shown,
+    )
