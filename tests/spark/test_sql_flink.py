@@ -192,6 +192,8 @@ def test_a_script_gives_the_table_of_flink(check: Callable[[str, str], None], na
 
 IN_BATCHES = (
     "cdc_group_of_a_join",
+    "cdc_window_of_a_window",
+    "cdc_window_of_deduplication",
     "cumulate_top_n",
     "except_all",
     "full_join_of_groups",

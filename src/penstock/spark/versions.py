@@ -11,16 +11,11 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.pandas import types as _types
-from pyspark.sql.types import DataType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from penstock.errors import UnsupportedOptionError
-from penstock.spark.connect import functions_for
-from penstock.spark.map_rows import map_rows
-from penstock.spark.quoting import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     import pyarrow as pa
     from pyspark.sql import DataFrame
     from pyspark.sql.datasource import DataSourceArrowWriter as ArrowWriter
@@ -87,7 +82,6 @@ __all__ = [
     "SupportsTriggerAvailableNow",
     "WriterCommitMessage",
     "check_wrapper",
-    "map_column",
     "missing",
     "repartition_by_id",
     "to_arrow_schema",
@@ -147,32 +141,6 @@ def to_arrow_schema(schema: StructType) -> pa.Schema:
     if _TAKES_TIMEZONE:
         return _types.to_arrow_schema(schema, timezone="UTC")
     return _types.to_arrow_schema(schema)  # UTC is what PySpark before 4.2 always takes
-
-
-def map_column(
-    rows: DataFrame, name: str, function: Callable[[pa.Array], pa.Array], out: DataType
-) -> DataFrame:
-    """Return the rows with another column under this name. The other columns keep their watermark.
-
-    Args:
-        rows: the rows.
-        name: of the column.
-        function: gets the values of the column in some rows, and returns as many.
-        out: the type of what it returns.
-    """
-    functions = functions_for(rows)
-    if hasattr(functions, "arrow_udf"):
-        return rows.withColumn(name, functions.arrow_udf(function, out)(rows[quoted(name)]))
-    # PySpark 4.0 has functions over whole batches only.
-    fields = list(rows.schema)
-    index = rows.columns.index(name)
-    fields[index] = StructField(name, out)
-
-    def made(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            yield batch.set_column(index, name, function(batch.column(index)))
-
-    return map_rows(rows, made, StructType(fields))
 
 
 def repartition_by_id(rows: DataFrame, count: int, column: str) -> DataFrame:

@@ -9,8 +9,6 @@ Lines at the head of a script say what is special:
   a bounded stream of Spark does not close.
 - `-- differs: why`: penstock gives another table. `-- kinder: why`: it gives a table where Flink fails. With
   `in batch` or `in streaming` behind the word, only there.
-- `-- late: why`: a stream runs in one micro-batch only, because in several of them changes come after their
-  window is over, and are dropped.
 - `-- quick`: every `make ci` tries it, in both modes or in that one.
 """
 
@@ -130,10 +128,6 @@ class Script:
         """Return the modes it runs in."""
         only = self.marks.get(("modes", ""))
         return MODES if only is None else (only,)
-
-    def counts(self, mode: str, wanted: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the numbers of micro-batches in which the script gives one table; (1,) for a batch."""
-        return wanted if mode == "streaming" and self.mark("late", mode) is None else (1,)
 
     def is_quick(self, mode: str) -> bool:
         """Return whether every run of the tests tries it in a mode."""

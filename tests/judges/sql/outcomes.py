@@ -107,7 +107,7 @@ def _done() -> list[str]:
 
 
 def _done_keys(script: Script, mode: str, counts: Counts) -> set[str]:
-    own = script.counts(mode, counts)
+    own = counts if mode == "streaming" else (1,)
     return {f"{CODE} {mode} {script.name} {script.asked} {count}" for count in own}
 
 

@@ -87,7 +87,7 @@ def _answers(
         if time.monotonic() > end_s:
             return None
         answers: dict[int, Answer] = {}
-        for count in script.counts(mode, counts):
+        for count in counts if mode == "streaming" else (1,):
             answers[count] = one(script, mode, count)
             if was_too_busy(answers[count]):
                 sys.stdout.write(f"no outcome, because the machine is too busy: {mode} {script.name}\n")

@@ -34,7 +34,6 @@ DIFFERENT = {
     "ReadMinRows",
     "repartitionById",
     "to_arrow_schema",
-    "arrow_udf",
 }
 """What PySpark has in some versions only, or in another form."""
 
@@ -47,7 +46,7 @@ def different(text: str) -> set[str]:
             names = {each.name for each in node.names}
             found |= {LIMITS} if node.module == LIMITS else names
         elif isinstance(node, ast.Attribute):
-            found |= {node.attr} & {"repartitionById", "arrow_udf"}
+            found |= {node.attr} & {"repartitionById"}
             found |= {"__version__"} & {node.attr} if ast.unparse(node.value) == "pyspark" else set()
     return found & (DIFFERENT | {LIMITS, "__version__"})
 
@@ -66,7 +65,6 @@ def test_only_one_module_knows_what_differs() -> None:
             "DataSourceArrowWriter",
             "DataSourceStreamArrowWriter",
             "WriterCommitMessage",
-            "arrow_udf",
             "pyspark.sql.streaming.datasource",
             "repartitionById",
         },
@@ -83,7 +81,6 @@ def test_only_one_module_knows_what_differs() -> None:
         ),
         ("def f():\n    from pyspark.sql.streaming.datasource import A", LIMITS),
         ("rows.repartitionById(3, 'a')", "repartitionById"),
-        ("functions.arrow_udf(f, 'INT')", "arrow_udf"),
         ("if pyspark.__version__ >= '4.2': pass", "__version__"),
     ],
 )

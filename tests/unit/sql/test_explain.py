@@ -207,11 +207,18 @@ def test_the_operators_of_a_plan_are_cuts_at_the_lines_of_their_clauses() -> Non
     assert notes.cuts[1].keeps.endswith("until it was not written for 1 d")
 
 
-def test_windows_of_rows_that_change_are_a_cut_of_spark() -> None:
+def test_groups_of_windows_of_rows_that_change_are_a_cut_that_keeps_all_groups() -> None:
     query = "SELECT COUNT(*) FROM c GROUP BY HOP(ltz, INTERVAL '1' SECOND, INTERVAL '1' HOUR)"
     found = planned(query)
     note_plan(notes := Notes(), found.plan, {}, found.traits, ScriptSource(query), None)
-    assert [each.name for each in notes.cuts] == ["windows"]
+    [cut] = notes.cuts
+    assert cut.line == (
+        "line 1, column 33: aggregate, because a row of a window may change when the window is over, and then "
+        "its group changes. [I,UB,UA,D] becomes [I,UB,UA,D]."
+    )
+    assert cut.keeps.startswith("one entry for each group;")
+    assert cut.keeps.endswith("It grows with the groups that have rows")
+    assert not notes.drops_late_rows
     assert notes.hops[0].startswith("line 1, column 33: HOP puts each row into 3600 windows")
 
 

@@ -90,6 +90,7 @@ JOIN = "SELECT t.i FROM t JOIN w AS u ON t.i = u.i AND u.ltz"
         ),
         ("SELECT t.i FROM t JOIN c FOR SYSTEM_TIME AS OF t.ltz ON t.i = c.i", True),
         (f"SELECT window_start, i FROM {TUMBLE}", False),
+        ("SELECT COUNT(*) FROM c GROUP BY TUMBLE(ltz, INTERVAL '1' HOUR)", False),
         ("SELECT i + 1 FROM u WHERE ltz > TIMESTAMP '2026-01-01 00:00:00'", False),
     ],
 )

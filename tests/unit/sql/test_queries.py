@@ -201,6 +201,14 @@ def test_a_window_by_slices_has_another_state() -> None:
     assert found == [{"spark-1": "Aggregate of t"}, {"spark-1": "Aggregate by slices of t"}]
 
 
+def test_groups_of_windows_of_rows_that_change_are_not_in_a_state_of_spark() -> None:
+    """The groups of a window that are over would be missing in the state of a development version."""
+    each = planned("SELECT COUNT(*) FROM c GROUP BY TUMBLE(ltz, INTERVAL '1' HOUR)")
+    assert states_of(each.plan, each.traits) == {
+        "1-aggregate": "Aggregation(keys=('g0', 'g1'), calls=(('r0', 'count(*)'),), ttl=None) of c"
+    }
+
+
 @pytest.mark.parametrize(
     ("text", "kind"),
     [

@@ -57,6 +57,8 @@ def test_a_table_that_only_takes_new_rows_refuses_updates(
     )
     with pytest.raises(ValueError, match=message):
         check_updates(table, KEYED, changes)
+    with pytest.raises(ValueError, match=r"by node WindowAggregate\. Its windows are over rows that"):
+        check_updates(table, replace(KEYED, changes="WindowAggregate"), changes)
 
 
 @pytest.mark.parametrize(

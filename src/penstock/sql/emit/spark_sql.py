@@ -26,7 +26,7 @@ from penstock.sql.plan.expressions import (
     varies,
     walk,
 )
-from penstock.sql.plan.hidden import KIND, KIND_MARK
+from penstock.sql.plan.hidden import KIND
 from penstock.sql.plan.nodes import JoinKind, Node
 from penstock.sql.plan.rewrite import columns_in, columns_of, plan_of
 from penstock.sql.plan.texts import literal, quoted
@@ -59,7 +59,7 @@ class Views(Protocol):
         """
 
 
-FrameNode = nodes.Watermark | nodes.Stateful | nodes.MarkedWindows | nodes.PlainTimes | nodes.TimedChanges
+FrameNode = nodes.Watermark | nodes.Stateful | nodes.MarkedWindows | nodes.PlainTimes
 
 
 class SparkSql:
@@ -81,7 +81,7 @@ class SparkSql:
                 return self._scan(node)
             case nodes.Watermark():
                 return self._watermark(node, outer)
-            case nodes.MarkedWindows() | nodes.PlainTimes() | nodes.TimedChanges():
+            case nodes.MarkedWindows() | nodes.PlainTimes():
                 return self._marked(node, self.select(node.input, outer), columns_of(node.input))
             case nodes.Upserts():
                 return self.select(node.input, outer).with_(kind="'+U'")
@@ -323,7 +323,7 @@ class SparkSql:
         columns = [*inner.outputs]
         shown = ", ".join(f"{inner.outputs[each]} AS `{short(each)}`" for each in columns)
         if inner.kind is not None:
-            shown = f"{shown}, {inner.kind} AS `{KIND}`"
+            shown = f"{shown}, {without_pairs(inner.kind)} AS `{KIND}`"
         query = windows.rows(
             node.spans,
             time,
@@ -353,8 +353,6 @@ class SparkSql:
         else:
             names = {each.column: texts.text(each.expression) for each in node.keys}
         outputs = {**names, **{each.column: texts.text(each.call) for each in node.calls}}
-        if inner.kind is not None:  # the changes of the groups are gathered
-            outputs = {column: text.replace(KIND_MARK, inner.kind or "") for column, text in outputs.items()}
         key_texts = list(names.values())
         for column, indices in node.groupings:
             pieces = [TypedSql(key_texts[index], "int") for index in indices]

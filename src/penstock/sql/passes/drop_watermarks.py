@@ -45,4 +45,6 @@ def _may_wait(node: Node, context: PassContext) -> bool:
         return not isinstance(node.operator, _WITHOUT_TIMES)
     if isinstance(node, nodes.Join):
         return all(context.traits(each).is_stream for each in (node.left, node.right))
+    if isinstance(node, nodes.Window) and context.traits(node).changes:
+        return False
     return context.traits(node).is_stream and not isinstance(node, _OF_EACH_ROW)

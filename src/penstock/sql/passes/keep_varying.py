@@ -28,7 +28,6 @@ from penstock.sql.plan.nodes import (
     Output,
     Project,
     Stateful,
-    TimedChanges,
     Window,
     copies,
 )
@@ -43,8 +42,8 @@ from penstock.sql.plan.rewrite import (
 from penstock.sql.plan.types import INT
 
 _NESTED = ("ROW", "ARRAY", "MAP", "MULTISET", "VARIANT")
-_MARKED = (Window, MarkedWindows, TimedChanges)
-"""Nodes behind which Spark knows times, which an operator would take away."""
+_MARKED = (Window, MarkedWindows)
+"""Nodes behind which Spark knows times of append-only rows, which an operator would take away."""
 
 
 def keep_varying(plan: Output, context: PassContext) -> Output:
@@ -77,7 +76,8 @@ def _kept(node: Node, context: PassContext) -> Node:
     calls = {each.identity: each for part in expressions_of(node) for each in _clocks(part)}
     columns = columns_of(node.input)
     is_served = not any(each.type.name in _NESTED or each.name in OFFSETS for each in columns)
-    if not calls or not is_served or any(isinstance(each, _MARKED) for each in nodes_in(node.input)):
+    marked = (each for each in nodes_in(node.input) if isinstance(each, _MARKED))
+    if not calls or not is_served or not all(context.traits(each).changes for each in marked):
         return node
     values = {name: context.column("kept", call.type) for name, call in calls.items()}
     made = [Assignment(values[name], call) for name, call in calls.items()]

@@ -9,5 +9,3 @@ KIND, PARTITION, OFFSET = "__row_kind", "__partition", "__offset"
 HIDDEN = (KIND, PARTITION, OFFSET)
 OFFSETS = (PARTITION, OFFSET)
 """The columns that say where a record is."""
-KIND_MARK = "\1kind"
-"""Stands in the text of an aggregate where the kind of its rows comes."""

@@ -431,18 +431,6 @@ class PlainTimes:
 
 
 @dataclass(frozen=True)
-class TimedChanges:
-    """Rows that change, with a watermark on their time, so that Spark knows when their windows are over.
-
-    `delay_ms` is None if the rows need no watermark, because no window is awaited.
-    """
-
-    input: Node
-    time: Column
-    delay_ms: int | None
-
-
-@dataclass(frozen=True)
 class ToChangelog:
     """Append-only rows, each of which says how it changes the table that the input is (TO_CHANGELOG).
 
@@ -466,13 +454,11 @@ class FromChangelog:
         input: the rows.
         column: the code, which goes. A code that is not known stops the query.
         kinds: the row kind that each code means.
-        time: the column of the watermark and its delay, which a pass takes from the rows; None without one.
     """
 
     input: Node
     column: Column
     kinds: tuple[tuple[str, str], ...]
-    time: tuple[Column, int] | None = None
     offset: int = field(default=-1, compare=False)
 
 
@@ -508,7 +494,6 @@ Node = (
     | MarkedWindows
     | PlainTimes
     | Upserts
-    | TimedChanges
     | ToChangelog
     | FromChangelog
     | Output

@@ -129,19 +129,6 @@ class KeptValues:
 
 
 @dataclass(frozen=True)
-class GatheredAggregation:
-    """Aggregates of windows of a changelog, which Spark has gathered in lists. It keeps no state.
-
-    Attributes:
-        rows: the column with the list of the changes of each group, which goes.
-        calls: the columns, each with its aggregate.
-    """
-
-    rows: str
-    calls: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True)
 class Slices:
     """Rows of a micro-batch with equal keys put together, one for each slice of time. It keeps no state.
 
@@ -190,12 +177,9 @@ Operator = (
     | TimeSort
     | Normalization
     | KeptValues
-    | GatheredAggregation
     | Slices
     | WindowJoin
     | WindowTotals
 )
-WITHOUT_CUT = (Slices, WindowJoin, WindowTotals)
-"""Operators over the rows of one micro-batch, whose rows are append-only."""
-STATELESS = (GatheredAggregation, *WITHOUT_CUT)
-"""Operators that keep nothing."""
+STATELESS = (Slices, WindowJoin, WindowTotals)
+"""Operators over the rows of one micro-batch, whose rows are append-only. They keep nothing."""

@@ -79,14 +79,7 @@ def columns_of(node: Node) -> tuple[Column, ...]:
             return node.columns
         case nodes.Project():
             return tuple(each.column for each in node.outputs)
-        case (
-            nodes.Filter()
-            | nodes.Sort()
-            | nodes.Limit()
-            | nodes.PlainTimes()
-            | nodes.Upserts()
-            | nodes.TimedChanges()
-        ):
+        case nodes.Filter() | nodes.Sort() | nodes.Limit() | nodes.PlainTimes() | nodes.Upserts():
             return columns_of(node.input)
         case nodes.MarkedWindows():
             return tuple(each for each in columns_of(node.input) if each != node.window)
@@ -167,12 +160,12 @@ def kept_by(node: Node) -> frozenset[Column]:
             return frozenset(column for each in node.inputs for _, column in each.columns)
         case nodes.MarkedWindows():
             return frozenset((*node.ends, *node.times, *([node.window] if node.window is not None else [])))
-        case nodes.Watermark() | nodes.TimedChanges():
+        case nodes.Watermark():
             return frozenset((node.time,))
         case nodes.Upserts():
             return frozenset(node.keys)
         case nodes.FromChangelog():
-            return frozenset((node.column, *(node.time[:1] if node.time is not None else ())))
+            return frozenset((node.column,))
         case nodes.AsOfJoin() if node.version is not None:
             return frozenset((node.version,))
         case _:

@@ -132,8 +132,6 @@ class _PlanLines:
                 return f"PlainTimes({'' if node.keep is None else f'but {self._name(node.keep)}'})"
             case nodes.Upserts():
                 return f"Upserts({self._names_of(node.keys)})"
-            case nodes.TimedChanges():
-                return f"TimedChanges({self._name(node.time)})"
             case nodes.ToChangelog():
                 codes = ", ".join(f"{kind}={code!r}" for kind, code in node.codes)
                 return f"ToChangelog({self._name(node.column)}: {codes})"

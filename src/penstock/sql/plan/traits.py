@@ -18,9 +18,6 @@ from penstock.sql.plan.operators import (
     END_OF,
     Aggregation,
     Deduplication,
-    GatheredAggregation,
-    KeptValues,
-    Normalization,
     OverRows,
     RegularJoin,
     SessionRows,
@@ -31,6 +28,7 @@ from penstock.sql.plan.operators import (
 )
 from penstock.sql.plan.rewrite import columns_of, inputs_of
 from penstock.sql.plan.types import spark_text
+from penstock.sql.plan.windows import MADE_WINDOW, WINDOW_BOUND
 
 Key = frozenset[Column]
 V = TypeVar("V")
@@ -69,7 +67,7 @@ class Traits:
         changed: the name of the node that changes them, for messages; "" for APPEND.
         key: columns by which all rows differ, () for at most one row; None if none are known.
         times: of APPEND rows of a stream, the columns with a watermark.
-        changing_time: of rows that change, the column over which windows are, and the delay of its watermark.
+        changing_time: of rows that change, the column of the WATERMARK of their table, and its delay.
         windows: columns of APPEND rows that are a part of a window that closes: its end, time, or struct.
         spans: the columns that are windows, each with its kind.
         millisecond_columns: columns that are times of whole milliseconds.
@@ -141,7 +139,7 @@ class TraitsOf:
             found = self._known[id(node)] = (node, self._of(node))
         return found[1]
 
-    def _of(self, node: Node) -> Traits:  # noqa: PLR0915 - one case for each kind of node
+    def _of(self, node: Node) -> Traits:
         match node:
             case nodes.Scan():
                 return _of_scan(node)
@@ -193,17 +191,15 @@ class TraitsOf:
                 below = self(node.input)
                 kept = {column: delay for column, delay in below.times.items() if column == node.keep}
                 return replace(below, times=kept, windows={})
-            case nodes.TimedChanges() | nodes.Output():
+            case nodes.Output():
                 return self(node.input)
             case nodes.ToChangelog():
                 below = self(node.input)
                 times = {} if below.changes else below.times  # a row that is taken back has its old time
                 return replace(_only(below), changelog=Changelog.APPEND, changed="", times=times)
             case nodes.FromChangelog():
-                below = self(node.input)
-                time = below.time if node.time is None else node.time
-                made = replace(_only(below), changelog=Changelog.RETRACT, changed="FROM_CHANGELOG")
-                return replace(made, changing_time=time)
+                below = _only(self(node.input))
+                return replace(below, changelog=Changelog.RETRACT, changed="FROM_CHANGELOG")
             case nodes.Upserts():
                 below = self(node.input)
                 return replace(
@@ -233,16 +229,12 @@ class TraitsOf:
 
     def _of_window(self, node: nodes.Window) -> Traits:
         below = self(node.input)
-        is_closed = isinstance(node.time, Column) and (
-            node.time in below.times
-            or (isinstance(node.input, nodes.TimedChanges) and node.input.delay_ms is not None)
-        )
-        windows = {**below.windows, **({node.column: "struct"} if is_closed else {})}
+        windows = {**below.windows, **({node.column: "struct"} if node.time in below.times else {})}
         key = below.key
         if key is not None and node.spans.kind in ("HOP", "CUMULATE"):
             key |= {node.column}
         spans = {**below.spans, node.column: node.spans.kind}
-        return replace(below, windows=windows, spans=spans, key=key, offsets=None)
+        return replace(below, windows=windows, spans=spans, key=key, offsets=None, is_pairs=False)
 
     def _of_aggregate(self, node: nodes.Aggregate) -> Traits:
         below = self(node.input)
@@ -280,20 +272,23 @@ class TraitsOf:
             length_ms = node.operator.length_ms
             times = {column: replace(mark, slice_ms=length_ms) for column, mark in marks.items()}
             return replace(STATIC, is_stream=True, times=times)
-        names = _shown(node) if isinstance(node.operator, GatheredAggregation) else {}
+        keys = _shown(node) if isinstance(node.operator, Aggregation) else {}
+        spans = _of_copies(below[0].spans, keys.items())
+        name = OF_WINDOWS if spans else name
         key = _key_of_operator(node, [each.key for each in below])
         if isinstance(node.operator, (WindowJoin, WindowTotals)):
             whole = frozenset[Column]().union(*(each.millisecond_columns for each in below))
             return replace(STATIC, is_stream=True, key=key, millisecond_columns=whole & {*columns_of(node)})
         return replace(
             STATIC,
-            windows=_of_copies(below[0].windows, names.items()),
-            spans=_of_copies(below[0].spans, names.items()),
+            spans=spans,
+            millisecond_columns=frozenset(
+                keys[each] for each in below[0].millisecond_columns if each in keys
+            ),
             is_stream=any(each.is_stream for each in below),
             changelog=Changelog.APPEND if is_append else node.changelog,
             changed="" if is_append else name,
             key=key,
-            changing_time=None if is_append else _kept_time(node, below[0]),
             is_pairs=not is_append
             and key is not None
             and _distributed_by(node) <= key
@@ -333,6 +328,8 @@ def _keeps_rows(node: Node) -> bool:
     return isinstance(node, nodes.Watermark)
 
 
+OF_WINDOWS = "WindowAggregate"
+"""The name of groups of windows of rows that change."""
 _JOINS = {"semi": "LeftSemiJoin", "anti": "LeftAntiJoin"}
 _NAMES = {
     "Aggregation": "GroupAggregate",
@@ -442,11 +439,8 @@ def _projected(below: Traits, node: nodes.Project) -> Traits:
     time, offsets = below.changing_time, below.offsets
     return replace(
         below,
-        key=_projected_key(below.key, {**_of_windows(node, below.spans), **kept}),
-        spans={
-            **_of_copies(below.spans, copied),
-            **{e.column: "SESSION" for e in node.outputs if _is_made_window(e.expression)},
-        },
+        key=_projected_key(below.key, {**_of_windows(node, below.spans), **_in_windows(node), **kept}),
+        spans={**_of_copies(below.spans, copied), **_spans_made(node, below.spans)},
         millisecond_columns=frozenset(kept[each] for each in below.millisecond_columns if each in kept)
         | _whole_ms(node, below.spans),
         times=_of_copies(below.times, copied),
@@ -473,6 +467,27 @@ def _part_and_window(value: Expression) -> tuple[str, Column] | None:
     if isinstance(value, Call) and value.name in _PARTS and isinstance(value.args[0], Column):
         return _PARTS[value.name], value.args[0]
     return None
+
+
+def _spans_made(node: nodes.Project, spans: Mapping[Column, str]) -> dict[Column, str]:
+    """Return the kinds of windows that are made of their bounds, and of these bounds."""
+    return {
+        each.column: spans.get(part, "SESSION")
+        for each in node.outputs
+        if isinstance(each.expression, Call) and each.expression.name in (MADE_WINDOW, WINDOW_BOUND)
+        if isinstance(part := each.expression.args[-1], Column)
+    }
+
+
+def _in_windows(node: nodes.Project) -> dict[Column, Column]:
+    """Return the bounds of which windows are made, each with its window."""
+    return {
+        bound: each.column
+        for each in node.outputs
+        if isinstance(each.expression, Call) and each.expression.name == MADE_WINDOW
+        for bound in each.expression.args
+        if isinstance(bound, Column)
+    }
 
 
 def _whole_ms(node: nodes.Project, spans: Mapping[Column, str]) -> frozenset[Column]:
@@ -505,9 +520,7 @@ def _key_of_operator(node: nodes.Stateful, keys: list[Key | None]) -> Key | None
     """Return the columns by which the rows of an operator differ."""
     outputs = dict(node.columns)
     operator = node.operator
-    if isinstance(operator, (Aggregation, GatheredAggregation)):
-        if isinstance(operator, GatheredAggregation):
-            return _projected_key(keys[0], _shown(node))
+    if isinstance(operator, Aggregation):
         found = [outputs[label] for label in operator.keys if label in outputs]
         if len(operator.keys) == 1 and not found:
             return frozenset()  # all rows are one group
@@ -573,19 +586,8 @@ def _key_of_regular_join(
     return left | right if left is not None and right is not None else None
 
 
-def _kept_time(node: nodes.Stateful, below: Traits) -> tuple[Column, int] | None:
-    """Return the time over which windows of the operator's rows are: that of the rows that it picks."""
-    if not isinstance(node.operator, (Deduplication, Top, Normalization, KeptValues)):
-        return None
-    time = below.changing_time or below.time
-    shown = None if time is None else _shown(node).get(time[0])
-    return None if time is None or shown is None else (shown, time[1])
-
-
 ALWAYS_0 = "always_0"
 """The name of the call of a key that is always 0. Spark's optimizer does not recognise it."""
-MADE_WINDOW = "made_window"
-"""The name of the call that makes a window of its start and its end."""
 _PARTS = {"window_end": "end", "window_time": "time", "window_start": "start"}
 
 

@@ -14,6 +14,8 @@ COLUMNS = ("window_start", "window_end", "window_time")
 _MOST_IN_PLAN = 32
 """A HOP with more windows for each row is computed without Spark's own window."""
 _START_OR_END = FlinkType("TIMESTAMP", (3,))
+WINDOW_BOUND, MADE_WINDOW = "window_bound", "made_window"
+"""The names of the calls that take the start or the end of a window, and that make a window of both."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,19 @@ def parts_of_window(window: Column) -> dict[str, Expression]:
     )
     last = Call("window_time", _field("({0}.end - INTERVAL '0.001' SECOND)"), (window,), kind)
     return dict(zip(COLUMNS, (start, stop, last), strict=True))
+
+
+def bounds_of_window(window: Column) -> tuple[Call, ...]:
+    """Return start and end of a window, of which `made_window` makes it again."""
+    return tuple(
+        Call(WINDOW_BOUND, _field(f"{{0}}.{each.name}"), (window,), each.type) for each in window.type.fields
+    )
+
+
+def made_window(start: Column, end: Column, kind: FlinkType) -> Call:
+    """Return a window of its start and its end. `kind` is its type."""
+    function = Function(2, 2, "named_struct('start', {0}, 'end', {1})")
+    return Call(MADE_WINDOW, function, (start, end), kind)
 
 
 def _field(text: str) -> Function:

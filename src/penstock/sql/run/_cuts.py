@@ -7,7 +7,7 @@ Flink's plans: I a new row, UB and UA the old and the new row of an update, D a 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penstock.sql.emit.select import short
 from penstock.sql.language.source import Source as ScriptSource
@@ -16,10 +16,9 @@ from penstock.sql.language.statements import Options
 from penstock.sql.passes.assign_state_ids import NAMES, has_slices
 from penstock.sql.plan.nodes import Aggregate, Join, Node, Output, Scan, Source, Stateful, ToChangelog, Window
 from penstock.sql.plan.operators import (
-    WITHOUT_CUT,
+    STATELESS,
     Aggregation,
     Deduplication,
-    GatheredAggregation,
     KeptValues,
     Normalization,
     Operator,
@@ -31,11 +30,9 @@ from penstock.sql.plan.operators import (
     VersionJoin,
 )
 from penstock.sql.plan.rewrite import columns_of, every_node, nodes_in
-from penstock.sql.plan.traits import TraitsOf
+from penstock.sql.plan.traits import OF_WINDOWS, TraitsOf
 from penstock.sql.run._operators import is_append_join, times_to_live
 
-WINDOWS = "windows"
-"""The name of the cut of windows of a changelog."""
 INSERTS, ALL = "[I]", "[I,UB,UA,D]"
 _UPDATES, _NO_PAIRS = "[I,UB,UA]", "[I,D]"
 _TOLD: dict[type, tuple[str, str]] = {
@@ -73,6 +70,7 @@ _TOLD: dict[type, tuple[str, str]] = {
     ),
 }
 """Why an operator is there, and what it keeps."""
+_OF_WINDOWS = "a row of a window may change when the window is over, and then its group changes"
 _KEEPS_OF_INSERTS = "the first rows of each group. It grows with the groups"
 _IN_TIME = (OverRows, SessionRows, TimeSort, VersionJoin)
 """Operators that leave out rows that are later than the watermark, or join them with other versions."""
@@ -151,7 +149,7 @@ def note_plan(
         {short(column): column.name for node in every_node(plan) for column in columns_of(node)}
     )
     for node in reversed([*nodes_in(plan)]):
-        if isinstance(node, Stateful) and not isinstance(node.operator, WITHOUT_CUT):
+        if isinstance(node, Stateful) and not isinstance(node.operator, STATELESS):
             notes.cuts.append(_cut(node, traits, script, ttl))
             notes.drops_late_rows |= isinstance(node.operator, _IN_TIME)
             notes.has_endless_join |= is_append_join(node, ttl)
@@ -170,11 +168,10 @@ def _cut(node: Stateful, traits: TraitsOf, script: ScriptSource, ttl: str | None
     operator, where = node.operator, _where(node.offset, script)
     if isinstance(operator, Normalization):
         return normalize_of(f"table {_table_of(node)}")
-    if isinstance(operator, GatheredAggregation):
-        return windows_of(where)
     inputs = [traits(each.node).changes for each in node.inputs]
     name, ttls = NAMES[type(operator).__name__], times_to_live(operator, ttl)
-    return cut_of(name, operator, where, inputs, ttls, changes=traits(node).changes)
+    found = cut_of(name, operator, where, inputs, ttls, changes=traits(node).changes)
+    return replace(found, why=_OF_WINDOWS) if traits(node).changed == OF_WINDOWS else found
 
 
 def _table_of(node: Node) -> str:
@@ -258,13 +255,6 @@ def normalize_of(table: str) -> Cut:
     """Return the cut that makes a correct changelog of the records of a table."""
     why = "the records are upserts or may come twice, so the old row of each change has to be found"
     return Cut("normalize", table, why, ("upserts",), ALL, _NORMALIZE)
-
-
-def windows_of(where: str) -> Cut:
-    """Return the cut of windows of a changelog."""
-    why = "Spark's windows take no row back"
-    keeps = "all changes of the rows of open windows, in Spark's state, until the watermark has passed"
-    return Cut(WINDOWS, where, why, (ALL,), INSERTS, keeps)
 
 
 def mode_of(*, changes: bool, keys: Collection[str] | None) -> str:

@@ -19,7 +19,7 @@ from penstock.sql.connectors.described import Connector, Files, Jdbc, Kafka
 from penstock.sql.connectors.sessions import first_line
 from penstock.sql.language.source import without_secrets
 from penstock.sql.plan.nodes import Changelog, Source
-from penstock.sql.run._cuts import WINDOWS, Notes, mode_of
+from penstock.sql.run._cuts import Notes, mode_of
 from penstock.sql.run._late_rows import late_rows
 from penstock.sql.run._rows import RowTraits
 from penstock.sql.run.catalog import Catalog, Table
@@ -114,14 +114,13 @@ def warnings_of(notes: Notes, catalog: Catalog) -> Iterator[str]:
     """Return what a user should know of a stream before it starts: rows that Spark may drop, many windows."""
     yield from (*notes.hops, *notes.told)
     yield from [" ".join(dict.fromkeys(notes.varying))] if notes.varying else []
-    is_of_changes = any(each.name == WINDOWS for each in notes.cuts)
-    if not notes.drops_late_rows and not is_of_changes:
+    if not notes.drops_late_rows:
         return
     for parts, hinted in notes.reads:
         found = catalog.find(parts)
         if not isinstance(found, Table):
             continue
-        warning = late_rows(found.hinted(hinted), is_of_changes=is_of_changes)
+        warning = late_rows(found.hinted(hinted))
         if warning is not None:
             yield warning
 

@@ -40,17 +40,15 @@ def check_drift(table: Table) -> None:
     )
 
 
-def late_rows(table: Table, *, is_of_changes: bool = False) -> str | None:
+def late_rows(table: Table) -> str | None:
     """Return a warning if Spark may drop rows of a slower topic partition; None if not.
 
-    Args:
-        table: its declaration, with the options of hints.
-        is_of_changes: whether windows are over a changelog, which have no watermark otherwise.
+    `table` is its declaration, with the options of hints.
     """
     mark, connector = table.definition.watermark, table.connector
     if mark is None or not isinstance(connector, Kafka):
         return None
-    if changes_of(table) is not Changelog.APPEND and not is_of_changes:
+    if changes_of(table) is not Changelog.APPEND:
         return None
     column = next(each for each in table.definition.columns if each.name == mark.column)
     name, delay = str(table.definition.name), delay_ms(table)

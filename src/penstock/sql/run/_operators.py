@@ -12,21 +12,19 @@ from penstock import changelog
 from penstock.changelog.row_kinds import ROW_KIND
 from penstock.options.values import parse_duration_ms
 from penstock.spark.append_join import append_join
-from penstock.spark.gathered import aggregate_gathered
 from penstock.spark.kept_values import keep_values
 from penstock.spark.native import rows_may_come_again
 from penstock.spark.slices import slices
 from penstock.spark.window_join import window_join, window_totals
 from penstock.sql.emit.select import short
 from penstock.sql.emit.spark_sql import FrameNode
-from penstock.sql.plan.nodes import Changelog, MarkedWindows, PlainTimes, Stateful, TimedChanges, Watermark
+from penstock.sql.plan.nodes import Changelog, MarkedWindows, PlainTimes, Stateful, Watermark
 from penstock.sql.plan.operators import (
     END_OF,
     START_OF,
     STATELESS,
     Aggregation,
     Deduplication,
-    GatheredAggregation,
     KeptValues,
     Normalization,
     Operator,
@@ -40,7 +38,7 @@ from penstock.sql.plan.operators import (
     WindowJoin,
     WindowTotals,
 )
-from penstock.sql.run._windows import with_plain_times, with_times, with_window_ends
+from penstock.sql.run._windows import with_plain_times, with_window_ends
 
 _OF_INSERTS = (VersionJoin, OverRows, SessionRows, TimeSort)
 """Operators whose rows are append-only. They keep what later rows need, and have no time to live."""
@@ -67,16 +65,12 @@ def made(node: FrameNode, frames: Sequence[Any], state: str | None, ttl: str | N
             return with_window_ends(frames[0], window, ends, times, struct)
         case PlainTimes():
             return with_plain_times(frames[0], None if node.keep is None else short(node.keep))
-        case TimedChanges():
-            return with_times(frames[0], short(node.time), node.delay_ms)
         case Stateful():
             return _operated(node, frames, state or "", ttl)
 
 
 def _operated(node: Stateful, frames: Sequence[Any], state: str, ttl: str | None) -> Any:
     operator = node.operator
-    if isinstance(operator, GatheredAggregation):
-        return aggregate_gathered(frames[0], operator.rows, dict(operator.calls))
     if isinstance(operator, Slices):
         lengths = {"length_ms": operator.length_ms, "offset_ms": operator.offset_ms}
         return slices(frames[0], operator.time, operator.keys, dict(operator.calls), **lengths)
@@ -141,7 +135,7 @@ def _run(operator: Operator, frames: list[Any], state: str, ttl: str | None) -> 
             return keep_values(rows, operator.keys, operator.values, state=state, ttl=ttl)
         case OverRows() | SessionRows() | TimeSort():
             return _run_in_time(operator, rows, state)
-        case GatheredAggregation() | Slices() | WindowJoin() | WindowTotals():
+        case Slices() | WindowJoin() | WindowTotals():
             raise TypeError("it keeps no state.")
 
 

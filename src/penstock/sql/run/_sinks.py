@@ -14,6 +14,7 @@ from penstock.sql.connectors.described import Jdbc
 from penstock.sql.plan.hidden import KIND, OFFSETS
 from penstock.sql.plan.nodes import Changelog
 from penstock.sql.plan.texts import INTEGERS, quoted
+from penstock.sql.plan.traits import OF_WINDOWS
 from penstock.sql.run._changing import has_kind_column, written_as
 from penstock.sql.run._net import NetChanges
 from penstock.sql.run._record_order import InRecordOrder
@@ -21,6 +22,11 @@ from penstock.sql.run._rows import RowTraits
 from penstock.sql.run.catalog import Table, stored_columns
 
 _ONLY_UPDATES = ("GroupAggregate", "Deduplicate")
+_OF_CHANGES = (
+    "Its windows are over rows that change, and a row may change when its window is over. {hint}, or put "
+    "TO_CHANGELOG around the query. If the rows change by ROW_NUMBER() alone, put window_start and "
+    "window_end into its PARTITION BY, and GROUP BY these"
+)
 _TIMES = ("timestamp", "timestamp_ntz")
 _MILLISECONDS, _MICROSECONDS = 3, 6
 """The digits of a second."""
@@ -40,6 +46,8 @@ def check_updates(table: Table, rows: RowTraits, changes: Changelog) -> None:
         else "Write into a table of 'upsert-kafka' or 'jdbc' with a PRIMARY KEY, into a format such as "
         "'debezium-json' or into 'print'"
     )
+    if rows.changes == OF_WINDOWS:
+        hint = _OF_CHANGES.format(hint=hint)
     kind = "update" if rows.changes in _ONLY_UPDATES else "update and delete"
     raise ValueError(
         f"Table sink '{table.definition.name}' doesn't support consuming {kind} changes "

@@ -16,8 +16,8 @@ from typing import Any
 
 from pyspark.sql.types import TimestampType
 
-from penstock.spark.native import WATERMARK, has_watermark
-from penstock.sql.plan.texts import literal, quoted
+from penstock.spark.native import WATERMARK
+from penstock.sql.plan.texts import quoted
 
 _PART = "penstock.window"
 """Our key: "end" or "time"."""
@@ -91,24 +91,3 @@ def _without_watermark(kind: Any) -> Any:
         return {key: plain(value) for key, value in node.items() if key != WATERMARK}
 
     return type(kind).fromJson(plain(kind.jsonValue()))
-
-
-def with_times(frame: Any, time: str, delay_ms: int | None) -> Any:
-    """Return rows that change, with a watermark if they wait for one. A row without a time is an error.
-
-    Rows of an operator over a table with a watermark have that one. Spark takes no second one.
-    """
-    marked = quoted(time)
-    missing = literal(
-        f"The event time {time} is NULL in a row that comes, changes or goes. It belongs to no window. "
-        "A deleted row needs its old columns: set REPLICA IDENTITY FULL in the database."
-    )
-    checked = f"coalesce(CAST({marked} AS TIMESTAMP), CAST(raise_error({missing}) AS TIMESTAMP)) AS {marked}"
-    texts = [checked if name == time else quoted(name) for name in frame.columns]
-    frame = frame.selectExpr(*texts)
-    if delay_ms is None:
-        return frame
-    if has_watermark(frame):
-        known = frame.schema[time].metadata
-        return frame.withMetadata(time, {**known, WATERMARK: delay_ms})
-    return frame.withWatermark(time, f"{delay_ms} milliseconds")

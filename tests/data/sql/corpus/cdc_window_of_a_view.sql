@@ -1,4 +1,2 @@
--- late: a row is deleted when its window is over
--- open: window_start >= 2026-01-01T00:10:00
 CREATE VIEW v AS SELECT shop AS k, qty * 2 AS q, ts AS t FROM visits WHERE qty > 3;
 SELECT window_start, k, SUM(q) AS q FROM TABLE(TUMBLE(TABLE v, DESCRIPTOR(t), INTERVAL '10' MINUTE)) GROUP BY window_start, window_end, k;

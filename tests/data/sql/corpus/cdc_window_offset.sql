@@ -1,3 +1,1 @@
--- late: a row is deleted when its window is over
--- open: window_start >= 2026-02-28
 SELECT window_start, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE visits, DESCRIPTOR(ts), INTERVAL '10' MINUTE, INTERVAL '-2' MINUTE)) GROUP BY window_start, window_end;

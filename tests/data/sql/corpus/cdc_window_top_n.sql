@@ -1,5 +1,3 @@
--- late: a row is deleted when its window is over
--- open: window_start >= 2026-03-01
 SELECT window_start, shop, n, place FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY n DESC, shop) AS place FROM (
   SELECT window_start, window_end, shop, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE visits, DESCRIPTOR(ts), INTERVAL '10' MINUTE))
   GROUP BY window_start, window_end, shop)) WHERE place <= 1;

@@ -1,4 +1,3 @@
 -- modes: streaming
--- open: window_start >= 2026-01-01T00:00:20
 CREATE VIEW v AS SELECT * FROM FROM_CHANGELOG(input => TABLE ledger, op_mapping => MAP['c, r', 'INSERT', 'ub', 'UPDATE_BEFORE', 'ua', 'UPDATE_AFTER', 'd', 'DELETE']);
 SELECT window_start, COUNT(*) AS n FROM TUMBLE(TABLE v, DESCRIPTOR(ts), INTERVAL '10' SECOND) GROUP BY window_start, window_end;

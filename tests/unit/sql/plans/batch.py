@@ -25,7 +25,7 @@ from penstock.sql.plan.expressions import (
     TypedSql,
     rewritten,
 )
-from penstock.sql.plan.hidden import KIND, KIND_MARK
+from penstock.sql.plan.hidden import KIND
 from penstock.sql.plan.nodes import (
     Aggregate,
     Apply,
@@ -46,7 +46,6 @@ from penstock.sql.plan.nodes import (
     SetKind,
     SetOperation,
     Sort,
-    TimedChanges,
     ToChangelog,
     Unnest,
     Upserts,
@@ -142,11 +141,8 @@ class Expressions:
         """Return an aggregate of a group."""
         kept = rows if call.condition is None else [r for r in rows if self.value(call.condition, r) is True]
         if call.function is not None:
-            pieces = [
-                TypedSql(self._of(each)[1].replace(KIND_MARK, KIND), spark_text(each.type))
-                for each in call.args
-            ]
-            text = call.function.apply(pieces).replace(KIND_MARK, KIND).replace(SUFFIX, "")
+            pieces = [TypedSql(self._of(each)[1], spark_text(each.type)) for each in call.args]
+            text = call.function.apply(pieces).replace(SUFFIX, "")
             return value_of(text, {**env, GROUP: kept})
         if not call.args:
             return len(kept)
@@ -193,14 +189,14 @@ class Local:
                 return [made for row in inputs[0] for made in self._unnested(node, row, outer)]
             case Window() if node.spans.kind != "SESSION":
                 return [
-                    {**row, short(node.column): window}
+                    plain_kind({**row, short(node.column): window})
                     for row in inputs[0]
                     for window in windows_of(node.spans, self.expressions.value(node.time, {**outer, **row}))
                 ]
             case MarkedWindows() if node.window is not None:
                 gone = short(node.window)
                 return [{name: v for name, v in row.items() if name != gone} for row in inputs[0]]
-            case MarkedWindows() | PlainTimes() | TimedChanges() | Output():
+            case MarkedWindows() | PlainTimes() | Output():
                 return inputs[0]
             case Upserts():
                 return [{**row, KIND: "+U"} for row in inputs[0]]

@@ -36,8 +36,7 @@ ACCOUNTS = Source(
     changelog=Changelog.RETRACT,
     changed_by="TableSourceScan(table=[accounts])",
     keys=("id",),
-    # A row may change long after its time, and is not late.
-    time=("ts", 3_600_000),
+    time=("ts", 1_000),  # a row may change long after its time
 )
 USERS = Source(
     "users",

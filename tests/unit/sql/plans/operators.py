@@ -15,7 +15,6 @@ from penstock.changelog.operators.append_join import AppendJoin
 from penstock.changelog.operators.base import Operator
 from penstock.changelog.operators.calls import parse_calls
 from penstock.changelog.operators.deduplicate import Deduplicate
-from penstock.changelog.operators.gathered import GroupAggregates
 from penstock.changelog.operators.join import KEY, LEFT, RIGHT, SIDE, Join
 from penstock.changelog.operators.keep_values import KeepValues
 from penstock.changelog.operators.normalize import Normalize
@@ -35,7 +34,6 @@ from penstock.sql.plan.operators import (
     START_OF,
     Aggregation,
     Deduplication,
-    GatheredAggregation,
     KeptValues,
     Normalization,
     OverRows,
@@ -49,7 +47,6 @@ from penstock.sql.plan.operators import (
     WindowTotals,
 )
 from penstock.sql.run._operators import is_append_join
-from penstock.types import ROW_KIND
 
 _TYPES = {
     "STRING": pa.string(),
@@ -116,7 +113,7 @@ def operator_of(node: Stateful, *, only_inserts: bool) -> Operator:  # noqa: C90
             return Sessions(waiting, operator.keys, operator.time, gap_us, names, delay_us)
         case TimeSort():
             return SortByTime(waiting, operator.time, operator.order_by, 1_000 * operator.delay_ms)
-        case VersionJoin() | GatheredAggregation() | Slices() | WindowJoin() | WindowTotals():
+        case VersionJoin() | Slices() | WindowJoin() | WindowTotals():
             raise NotImplementedError(type(operator).__name__)
 
 
@@ -171,10 +168,3 @@ def slices_of(operator: Slices, rows: Input) -> SliceRows:
     lengths = 1_000 * operator.length_ms, 1_000 * operator.offset_ms
     columns, calls = pa.schema(arrow_columns(rows)), tuple(parse_calls(dict(operator.calls)))
     return SliceRows(columns, operator.time, *lengths, operator.keys, calls)
-
-
-def gathered(operator: GatheredAggregation, rows: FlinkType) -> GroupAggregates:
-    """Return the aggregates of lists of changes. `rows` is the type of the lists."""
-    fields = [pa.field(each.name, arrow_type(each.type)) for each in rows.elements[0].fields]
-    columns = pa.schema([field for field in fields if field.name != ROW_KIND])
-    return GroupAggregates(columns, tuple(parse_calls(dict(operator.calls))))

@@ -56,7 +56,7 @@ from penstock.sql.plan.nodes import (
     Watermark,
     Window,
 )
-from penstock.sql.plan.rewrite import columns_of, nodes_in, with_new_columns
+from penstock.sql.plan.rewrite import columns_of, with_new_columns
 from penstock.sql.plan.traits import TraitsOf
 from penstock.sql.plan.types import BIGINT, BOOLEAN, INT, INTEGERS, STRING, from_spark
 from penstock.sql.plan.windows import COLUMNS as WINDOW_COLUMNS
@@ -167,15 +167,6 @@ def output(node: Node) -> Output:
     return Output(node, columns, tuple(f"o{index}" for index in range(len(columns))))
 
 
-def _picks_rows(node: Node) -> bool:
-    """Return whether a row that came may go again because a later one takes its place.
-
-    A window over such rows is over when the watermark has passed it. A row that goes then stays in it, and
-    which one that is depends on the micro-batches, as docs/sql-changelogs.md says. So there is nothing to compare.
-    """
-    return any(isinstance(each, Limit) and isinstance(each.input, Sort) for each in nodes_in(node))
-
-
 class Builder(Parts):
     """Draws one plan. A relation is a node, of which all columns are shown."""
 
@@ -263,8 +254,8 @@ class Builder(Parts):
             return self.scan(self.one_of(EVENTS, EVENTS, CLICKS, ACCOUNTS, ACCOUNTS, USERS))
         node = self.relation(depth - 1)
         known = self.traits(node)
-        has_time = bool(known.times or known.changing_time) and not _picks_rows(node)
-        names = [*(() if has_time and self._is_timed else _ALWAYS), *(_OF_TIMES if has_time else ())]
+        names = [*(() if known.times and self._is_timed else _ALWAYS), *(_OF_TIMES if known.times else ())]
+        names += ("window",) * 5 if self._times(node) and not known.times else ()
         names += _OF_WINDOWS if known.windows else ()
         name = self.one_of(*names)
         found: Node = self.ended(node) if name == "ended" else getattr(self, f"_{name}")(node)
@@ -476,9 +467,9 @@ class Builder(Parts):
     # ---- times
 
     def _times(self, node: Node) -> tuple[Column, ...]:
+        """Return the columns that windows may be over. Those of rows that change need no watermark."""
         known = self.traits(node)
-        found = known.times or ([known.changing_time[0]] if known.changing_time is not None else [])
-        return tuple(found)
+        return tuple(known.times) or tuple(each for each in columns_of(node) if each.type.name == TIME.name)
 
     def _window(self, node: Node) -> Node:
         spans, time = self.one_of(*SPANS), self.one_of(*self._times(node))

@@ -143,7 +143,7 @@ def _cast(node: exp.TryCast, env: Env) -> Any:
 
 
 def _coalesce(node: exp.Coalesce, env: Env) -> Any:
-    found = _values([node.this, *node.expressions], env)
+    found = (_value(each, env) for each in (node.this, *node.expressions))
     return next((each for each in found if each is not None), None)
 
 

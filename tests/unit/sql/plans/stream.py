@@ -36,12 +36,10 @@ from penstock.sql.plan.nodes import (
     Output,
     Scan,
     Stateful,
-    TimedChanges,
     Watermark,
     Window,
 )
 from penstock.sql.plan.operators import (
-    GatheredAggregation,
     OverRows,
     RegularJoin,
     SessionRows,
@@ -57,7 +55,6 @@ from penstock.types import ROW_KIND
 from tests.unit.changelog.running import Running
 from tests.unit.sql.plans.batch import Batch, Local, Row, Stored, plain_kind, sessions_of
 from tests.unit.sql.plans.operators import (
-    gathered,
     joined_row,
     operator_of,
     pairs_of_windows,
@@ -142,19 +139,15 @@ class Stream:
         found = [self._watermark_of(path, node) for path, node in self._marks(self.plan.input, "0")]
         return max(self.watermark, min(found, default=NEVER))
 
-    def _marks(self, node: Node, path: str) -> list[tuple[str, Watermark | TimedChanges]]:
-        found: list[tuple[str, Watermark | TimedChanges]] = []
+    def _marks(self, node: Node, path: str) -> list[tuple[str, Watermark]]:
+        found: list[tuple[str, Watermark]] = []
         if isinstance(node, Watermark) and node.delay_ms is not None and not self._traits(node).changes:
             found.append((path, node))
-        if isinstance(node, TimedChanges) and node.delay_ms is not None:
-            below = [each for each in nodes_in(node.input) if isinstance(each, Watermark)]
-            if all(self._traits(each).changes for each in below):
-                found.append((path, node))
         for index, each in enumerate(inputs_of(node)):
             found += self._marks(each, f"{path}.{index}")
         return found
 
-    def _watermark_of(self, path: str, node: Watermark | TimedChanges) -> int:
+    def _watermark_of(self, path: str, node: Watermark) -> int:
         newest: int = self.states.get(f"newest {path}", NEVER)
         return newest if newest == NEVER else newest - 1_000 * (node.delay_ms or 0)
 
@@ -203,8 +196,8 @@ class Stream:
         found = self._local.rows(node, inputs, {})
         if found is None:
             found = self._kept(node, inputs, path)
-        if isinstance(node, (Watermark, TimedChanges)):
-            self._follow(path, node.column if isinstance(node, Watermark) else node.time, found)
+        if isinstance(node, Watermark) and not self._traits(node).changes:
+            self._follow(path, node.column, found)
         self._observe(path, node, found, self._level(node, self.late))
         return found
 
@@ -375,8 +368,6 @@ class Stream:
             for each, rows in zip(node.inputs, inputs, strict=True)
         ]
         operator = node.operator
-        if isinstance(operator, GatheredAggregation):
-            return self._gathered(node, operator, labelled[0])
         if isinstance(operator, Slices):
             return self._sliced(node, operator, labelled[0])
         rows = labelled[0]
@@ -425,18 +416,6 @@ class Stream:
         names = {label: short(column) for label, column in node.columns}
         found = map(_in_micros, made.together(table).to_pylist())
         return [{names[label]: value for label, value in row.items()} for row in found]
-
-    def _gathered(self, node: Stateful, operator: GatheredAggregation, rows: list[Row]) -> list[Row]:
-        column = dict(node.inputs[0].columns)[operator.rows]
-        made = gathered(operator, column.type)
-        fields = [*made.columns, pa.field(ROW_KIND, pa.string())]
-        lists = pa.array([row[operator.rows] for row in rows], pa.list_(pa.struct(fields)))
-        found = []
-        for row, result in zip(rows, made.results(lists).to_pylist() if rows else [], strict=True):
-            if result is not None:
-                values = {**row, **_in_micros(result)}
-                found.append({short(each): values[label] for label, each in node.columns})
-        return found
 
 
 def _run_once(node: Stateful, made: PairsOfWindows | TotalsOfWindows, rows: list[Row]) -> list[Row]:

@@ -14,24 +14,37 @@ from penstock.sql.plan.expressions import (
     QueryKind,
     SortItem,
 )
-from penstock.sql.plan.hidden import OFFSET, PARTITION
+from penstock.sql.plan.hidden import KIND, OFFSET, PARTITION
 from penstock.sql.plan.nodes import (
     Aggregate,
     AggregateOutput,
     Filter,
     Join,
     JoinKind,
+    Limit,
     Node,
     Over,
     OverOutput,
     Project,
+    Sort,
     Watermark,
 )
 from penstock.sql.plan.rewrite import columns_of
 from penstock.sql.plan.types import BIGINT, BOOLEAN, NULL
+from penstock.sql.plan.windows import Spans
 from tests.unit.sql.plans.checked import check_stream
-from tests.unit.sql.plans.histories import CLICKS, EVENTS, SECOND_US, START_US, TIME, Happening, History
+from tests.unit.sql.plans.histories import (
+    ACCOUNTS,
+    CLICKS,
+    EVENTS,
+    SECOND_US,
+    START_US,
+    TIME,
+    Happening,
+    History,
+)
 from tests.unit.sql.plans.random_plans import SPANS, Parts, call, compared, number, output, same
+from tests.unit.sql.plans.spark_texts import RaisedError
 
 TUMBLE, SESSION = SPANS[0], SPANS[3]
 
@@ -39,6 +52,11 @@ TUMBLE, SESSION = SPANS[0], SPANS[3]
 def event_of(seconds: int, k: int | None = 1, v: int | None = 1, *, source: str = "events") -> Happening:
     row = {"k": k, "v": v, "s": "a", "ts": START_US + seconds * SECOND_US, PARTITION: 0, OFFSET: seconds}
     return source, (row,)
+
+
+def account_of(kind: str, number: int, seconds: int) -> Happening:
+    row = {"id": number, "k": 1, "v": 1, "ts": START_US + seconds * SECOND_US, KIND: kind}
+    return "accounts", (row,)
 
 
 def check(node: Node, *happenings: Happening) -> None:
@@ -82,6 +100,40 @@ def test_largest_end_of_sessions_is_that_of_whole_sessions() -> None:
     largest = AggregateOutput(parts.column("m", end.type), AggregateCall("MIN", (end,), end.type))
     groups = Aggregate(windows, parts.keys(bounds["window_start"], bounds["window_end"]), (largest,))
     check(groups, event_of(0), event_of(1), event_of(20))
+
+
+@pytest.mark.parametrize("spans", [each for each in SPANS if each.kind != "SESSION"])
+def test_row_that_is_displaced_when_its_window_is_over_leaves_the_window(spans: Spans) -> None:
+    parts = Parts()
+    rows = time_of(parts.scan(EVENTS))
+    newest = Limit(Sort(rows, (SortItem(rows.column, is_descending=True),)), 1)
+    windows, bounds = parts.windowed(newest, spans, rows.column)
+    groups = Aggregate(windows, parts.keys(bounds["window_start"], bounds["window_end"]), (parts.count(),))
+    check(groups, *(event_of(each) for each in (1, 30, 60)))
+
+
+def test_window_over_a_window_of_rows_that_change_keeps_no_row_that_went() -> None:
+    parts = Parts()
+    rows = time_of(parts.scan(ACCOUNTS))
+    windows, bounds = parts.windowed(rows, TUMBLE, rows.column, ())
+    groups = Aggregate(windows, parts.keys(*bounds.values()), (parts.count(),))
+    again, outer = parts.windowed(groups, SPANS[4], columns_of(groups)[2])
+    total = AggregateOutput(
+        parts.column("sum", BIGINT), AggregateCall("SUM", (columns_of(groups)[3],), BIGINT)
+    )
+    made = Aggregate(again, parts.keys(outer["window_end"]), (total,))
+    check(made, *(account_of(*each) for each in (("+I", 1, 1), ("+I", 2, 100), ("-D", 1, 1), ("-D", 2, 100))))
+
+
+def test_changed_row_without_its_time_stops_a_window_over_its_table() -> None:
+    """A deleted row without its old columns would stay in its window."""
+    parts = Parts()
+    rows = time_of(parts.scan(ACCOUNTS))
+    windows, bounds = parts.windowed(rows, TUMBLE, rows.column)
+    groups = Aggregate(windows, parts.keys(bounds["window_start"], bounds["window_end"]), (parts.count(),))
+    _, (row,) = account_of("+I", 1, 1)
+    with pytest.raises(RaisedError, match="REPLICA IDENTITY FULL"):
+        check(groups, ("accounts", ({**row, "ts": None},)))
 
 
 def test_column_in_a_filter_of_over_is_read() -> None:

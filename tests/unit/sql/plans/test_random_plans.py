@@ -34,10 +34,7 @@ from tests.unit.sql.plans.random_plans import (
     plans,
 )
 
-MADE_BY_PASSES = (
-    *(nodes.Rank, nodes.Stateful, nodes.MarkedWindows, nodes.PlainTimes, nodes.TimedChanges),
-    nodes.Upserts,
-)
+MADE_BY_PASSES = (*(nodes.Rank, nodes.Stateful, nodes.MarkedWindows, nodes.PlainTimes, nodes.Upserts),)
 NOT_COVERED = {
     nodes.AsOfJoin: "the versions of a key have no oracle here",
     nodes.TableFunction: "only Spark runs it",

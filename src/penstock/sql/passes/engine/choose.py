@@ -13,7 +13,7 @@ from penstock.sql.passes.context import PassContext
 from penstock.sql.passes.engine import groups, joins, ranks, times
 from penstock.sql.passes.engine.inputs import defined, input_with, labelled, with_offsets
 from penstock.sql.plan import nodes
-from penstock.sql.plan.expressions import Call, Column, walk
+from penstock.sql.plan.expressions import Call, Column, Expression, walk
 from penstock.sql.plan.hidden import OFFSETS
 from penstock.sql.plan.nodes import Changelog, Node, SetKind
 from penstock.sql.plan.operators import Normalization
@@ -53,6 +53,15 @@ OF_SEVERAL_TOPICS = (
     "the last row of a PRIMARY KEY is found by the offsets of the records, and offsets of different topics "
     "cannot be compared. Make a table for each topic."
 )
+
+
+def _said(time: Expression) -> str:
+    return f"'{time.name}'" if isinstance(time, Column) else "this expression"
+
+
+def _offset_of_time(node: nodes.Window) -> int:
+    offset: int = getattr(node.time, "offset", -1)
+    return offset if offset >= 0 else node.offset
 
 
 def _offset_of(node: nodes.Filter) -> int:
@@ -142,21 +151,20 @@ class _EngineChoice:
                 | nodes.MarkedWindows()
                 | nodes.PlainTimes()
                 | nodes.Upserts()
-                | nodes.TimedChanges()
             ):
                 return node
             case _:
                 assert_never(node)
 
     def _changing(self, node: nodes.FromChangelog) -> Node:
-        """Return rows that change. Spark's own watermark ends before them. Windows set it again."""
+        """Return rows that change. Spark's own watermark ends before them."""
         below = self._context.traits(node.input)
         if below.changes:
             self._context.refuse(node.offset, _CHANGES_TWICE.format(name=below.changed))
         if any(joins.reads_again(each, self._context) for each in nodes_in(node.input)):
             self._context.refuse(node.offset, joins.READ_AGAIN)
         rows = nodes.PlainTimes(node.input, None) if below.times or below.windows else node.input
-        return replace(node, input=rows, time=below.time)
+        return replace(node, input=rows)
 
     def _normalized(self, node: nodes.Scan) -> Node:
         """Return a correct changelog of the records of a table."""
@@ -175,8 +183,8 @@ class _EngineChoice:
         context = self._context
         below = context.traits(node.input)
         if below.changes:
-            node = groups.timed(node, context)
-            return nodes.MarkedWindows(node, None, (), (), node.column) if is_made(node.spans) else node
+            self._refuse_proctime(node)
+            return groups.over_changes(node, context)
         is_timed = node.time in below.times
         if isinstance(node.time, Column) and below.part_of_window(node.time) == "time":
             node = replace(node, input=groups.marked(node.input, context, node.time))
@@ -190,15 +198,17 @@ class _EngineChoice:
         return node
 
     def _refuse_time(self, node: nodes.Window) -> None:
+        self._refuse_proctime(node)
+        column = node.time.name if isinstance(node.time, Column) else "ts"
+        self._context.refuse(
+            _offset_of_time(node), _NO_WATERMARK.format(name=_said(node.time), column=column)
+        )
+
+    def _refuse_proctime(self, node: nodes.Window) -> None:
         time = node.time
-        offset = getattr(time, "offset", -1)
-        offset = offset if offset >= 0 else node.offset
-        column = time.name if isinstance(time, Column) else ""
-        name = f"'{column}'" if column else "this expression"
         found = defined(node.input, time) if isinstance(time, Column) else time
         if isinstance(found, Call) and found.name == "PROCTIME":
-            self._context.refuse(offset, _PROCTIME.format(name=name))
-        self._context.refuse(offset, _NO_WATERMARK.format(name=name, column=column or "ts"))
+            self._context.refuse(_offset_of_time(node), _PROCTIME.format(name=_said(time)))
 
     def _union(self, node: nodes.SetOperation) -> Node:
         """Return UNION ALL. Spark takes a column for a time with a watermark only if both sides have one.

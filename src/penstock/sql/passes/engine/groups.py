@@ -1,7 +1,8 @@
-"""GROUP BY over a stream: groups of windows by Spark, all others by penstock's operator.
+"""GROUP BY over a stream: groups of windows of append-only rows by Spark, all others by penstock's operator.
 
 Runs on the driver. Invariant: Spark gets groups only if the end of a window is one of their keys and the rows
-are append-only. So each group comes once, when the watermark has passed, and nothing takes it back.
+are append-only. So each group comes once, when the watermark has passed, and nothing takes it back. Rows that
+change may change at any time. So groups of their windows await no watermark, and change as other groups do.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import replace
 
 from penstock.sql.functions.distinct import distinct_in_stream
 from penstock.sql.functions.served import SUFFIX
-from penstock.sql.language.flink_types import Field, FlinkType
+from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.passes.context import PassContext
 from penstock.sql.passes.engine.calls import Calls
 from penstock.sql.passes.engine.inputs import (
@@ -24,7 +25,6 @@ from penstock.sql.passes.engine.inputs import (
     with_offsets,
 )
 from penstock.sql.plan.expressions import AggregateCall, Call, Column, Expression, Function, TypedSql
-from penstock.sql.plan.hidden import KIND_MARK
 from penstock.sql.plan.nodes import (
     Aggregate,
     AggregateOutput,
@@ -36,17 +36,16 @@ from penstock.sql.plan.nodes import (
     Node,
     Project,
     Stateful,
-    TimedChanges,
     Unnest,
     Window,
     copies,
 )
-from penstock.sql.plan.operators import Aggregation, GatheredAggregation
+from penstock.sql.plan.operators import Aggregation
 from penstock.sql.plan.rewrite import columns_in, columns_of, expressions_of, inputs_of
+from penstock.sql.plan.texts import literal
 from penstock.sql.plan.traits import ALWAYS_0
 from penstock.sql.plan.types import BIGINT, INT, spark_text
-from penstock.sql.plan.windows import parts_of_window
-from penstock.types import ROW_KIND
+from penstock.sql.plan.windows import bounds_of_window, made_window, parts_of_window
 
 _NO_WINDOW = (
     "each set of GROUPING SETS needs window_start and window_end in a stream, because a group without them "
@@ -59,6 +58,10 @@ _NO_SESSION = (
 _OTHER_PARTITION = (
     "the columns of PARTITION BY in SESSION and those of GROUP BY have to be the same, because "
     "Spark builds sessions of the groups."
+)
+_NO_TIME = (
+    "The event time {name} is NULL in a row that comes, changes or goes. It belongs to no window. "
+    "A deleted row needs its old columns: set REPLICA IDENTITY FULL in the database."
 )
 _SET = "gs"
 """The label of the number of a grouping set."""
@@ -156,7 +159,7 @@ def _of_windows(
     )
     groups = replace(node, input=rows, keys=keys, sets=sets, groupings=groupings)
     if context.traits(rows).changes:
-        made = _gathered(groups, context)
+        made = _of_changes(groups, context)
     else:
         made = replace(groups, calls=_native_calls(node, context))
     parts = {each.column: _part(key.column, part) for each, (_, part) in windows.items()}
@@ -226,52 +229,38 @@ def _checked_sets(node: Aggregate, ends: set[Assignment], context: PassContext) 
     return node
 
 
-def _gathered(node: Aggregate, context: PassContext) -> Node:
-    """Return groups of a changelog: Spark gathers the changes of each, until its window is over."""
-    calls = Calls(context)
-    values = {each.column: calls.value(each.call) for each in node.calls}
-    arguments = tuple(calls.arguments)
-    fields = tuple(Field(f"a{index}", each.type) for index, each in enumerate(arguments))
-    kind = FlinkType("ARRAY", elements=(FlinkType("ROW", fields=fields),))
-    rows = context.column("rows", kind)
-    call = AggregateCall("collect", arguments, kind, function=Function(0, len(arguments), _gathered_text))
-    groups = replace(node, calls=(AggregateOutput(rows, call),))
-    columns = [each for each in columns_of(groups) if each != rows]
-    keys = labelled("k", columns)
-    made = Stateful(
-        GatheredAggregation("__rows", calls.texts or (("n", "count(*)"),)),
-        (Input(groups, (*keys, ("__rows", rows))),),
-        (*keys, *calls.columns),
-        Changelog.APPEND,
-        offset=node.offset,
+def _of_changes(node: Aggregate, context: PassContext) -> Node:
+    """Return groups of windows of rows that change. The first key is the window, which no operator keeps."""
+    window = node.keys[0]
+    assert isinstance(window.expression, Column)  # noqa: S101 - made so by `_of_windows`
+    start, end = (
+        Assignment(context.column("bound", each.type), each) for each in bounds_of_window(window.expression)
     )
-    return Project(made, (*copies(columns), *(Assignment(*each) for each in values.items())))
+    keys = (start, *node.keys[1:], end)
+    sets = tuple((*each, len(keys) - 1) for each in node.sets)
+    made = _stateful(replace(node, keys=keys, sets=sets), context)
+    found = made_window(start.column, end.column, window.column.type)
+    shown = [each for each in columns_of(made) if each not in (start.column, end.column)]
+    return Project(made, (Assignment(window.column, found), *copies(shown)))
 
 
-def _gathered_text(args: list[TypedSql]) -> str:
-    fields = [f"'a{index}', {each.text}" for index, each in enumerate(args)]
-    fields.append(f"'{ROW_KIND}', {KIND_MARK}")
-    return f"collect_list(named_struct({', '.join(fields)}))"
-
-
-def timed(node: Window, context: PassContext) -> Window:
-    """Return a window over a changelog, each with a time.
+def over_changes(node: Window, context: PassContext) -> Window:
+    """Return a window over rows that change. A row of a table has its time, also when it goes.
 
     Raises:
-        SqlError: the window is not over the column of the watermark, or a SESSION.
+        SqlError: the window is a SESSION.
     """
-    below = context.traits(node.input)
     if node.spans.kind == "SESSION":
         context.refuse(node.offset, _NO_SESSION)
-    time = below.changing_time
+    time = context.traits(node.input).changing_time
     if time is None or node.time != time[0]:
-        context.refuse(
-            node.offset,
-            f"{node.spans.kind} of a changelog ({below.changed}) takes the column of the WATERMARK of "
-            "a table. Aggregates, joins and UNION do not keep it: put them behind the window, or leave "
-            "them out.",
-        )
-    return replace(node, input=TimedChanges(node.input, *time))
+        return node
+    kind = time[0].type
+    failure = literal(_NO_TIME.format(name=time[0].name))
+    text = f"CAST(raise_error({failure}) AS {spark_text(kind).upper()})".replace("{", "{{").replace("}", "}}")
+    known = context.call("known time", f"coalesce({{0}}, {text})", time[:1], kind)
+    rows, times = context.with_expressions(node.input, (known,), "time")
+    return replace(node, input=rows, time=times[0])
 
 
 # ---- marks

@@ -25,7 +25,6 @@ from penstock.sql.plan.nodes import (
     Project,
     Scan,
     TableFunction,
-    TimedChanges,
     Unnest,
     Watermark,
     Window,
@@ -63,9 +62,7 @@ def exposing(node: Node, column: Column) -> Node | None:  # noqa: PLR0911 - a ca
             if below is None:
                 return None
             return replace(node, input=below, outputs=(*node.outputs, Assignment(column, column)))
-        case (
-            Filter() | PlainTimes() | TimedChanges() | Unnest() | TableFunction() | Window() | MarkedWindows()
-        ):
+        case Filter() | PlainTimes() | Unnest() | TableFunction() | Window() | MarkedWindows():
             below = exposing(node.input, column)
             return None if below is None else replace(node, input=below)
         case Join() if node.kind in (JoinKind.INNER, JoinKind.LEFT):

@@ -29,8 +29,8 @@ from penstock.sql.plan.nodes import (
 )
 from penstock.sql.plan.operators import END_OF, START_OF, OverRows, SessionRows, TimeSort, VersionJoin
 from penstock.sql.plan.rewrite import columns_of, nodes_in
-from penstock.sql.plan.traits import MADE_WINDOW
 from penstock.sql.plan.types import BIGINT
+from penstock.sql.plan.windows import made_window
 
 _NUMBERS = ("ROW_NUMBER", "RANK", "DENSE_RANK")
 _FREE = ("LAG", *_NUMBERS)
@@ -202,9 +202,7 @@ def sessions(node: Window, context: PassContext) -> Node:
         Changelog.APPEND,
         offset=node.offset,
     )
-    window = context.call(
-        MADE_WINDOW, "named_struct('start', {0}, 'end', {1})", tuple(bounds), node.column.type
-    )
+    window = made_window(bounds[0], bounds[1], node.column.type)
     return Project(made, (*copies(shown), Assignment(node.column, window)))
 
 
