@@ -1,7 +1,8 @@
 """A schema in Avro as Kafka Connect's JSON has it. Confluent's converter writes both names of a type.
 
-Runs on driver and executors; pure. Invariant: a type of Connect keeps its name and parameters. A logical type
-of Avro that no name of Connect explains gets one of ours.
+Runs on driver and executors; pure. Invariant: a type of Connect keeps its name and parameters, and a field
+keeps its default in the form of Avro. A logical type of Avro that no name of Connect explains gets one of
+ours.
 """
 
 from __future__ import annotations
@@ -70,6 +71,7 @@ def _described(schema: Schema, given: Any, namespace: str, path: str, depth: int
         found["fields"] = [
             {
                 **_described(schema, one["type"], namespace, f"{path}.{one['name']}".lstrip("."), depth + 1),
+                **({} if one.get("default") is None else {"default": one["default"]}),
                 "field": one["name"],
             }
             for one in definition["fields"]
