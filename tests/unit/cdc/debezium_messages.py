@@ -63,3 +63,11 @@ def key(number: int, fields: Sequence[Field] = (ID,)) -> bytes:
 def binary(values: Sequence[bytes | None]) -> pa.Array:
     """Return keys or values as a task gets them."""
     return pa.array(values, pa.binary())
+
+
+def row_as_texts(row: Mapping[str, Any]) -> dict[str, str | None]:
+    """Return the values of a row in a form that JSON keeps as it is."""
+    return {
+        name: None if value is None else value.hex() if isinstance(value, bytes) else str(value)
+        for name, value in row.items()
+    }
