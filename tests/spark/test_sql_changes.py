@@ -111,6 +111,53 @@ def test_change_data_is_aggregated_filtered_and_written(
     assert script.rows("SELECT * FROM sales ORDER BY id") == [(1, "b", 5), (2, "a", 8)]
 
 
+@pytest.mark.parametrize("per_batch", [1, 100])
+def test_a_row_that_is_displaced_when_its_window_is_over_leaves_it(
+    script: Script, bootstrap: str, make_topic: MakeTopic, per_batch: int
+) -> None:
+    """The watermark is minutes behind the windows that change. The script stops once and continues."""
+    source, target, plain = make_topic(), make_topic(2, suffix="t"), make_topic(suffix="p")
+    columns = "b TIMESTAMP(3), e TIMESTAMP(3), n BIGINT, total INT"
+    script(
+        f"""
+        SET 'table.local-time-zone' = 'UTC';
+        CREATE TABLE moves (id INT, qty INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '1' SECOND)
+            {kafka(bootstrap, source, scan_max__records__per__batch=str(per_batch))};
+        CREATE VIEW newest AS SELECT id, qty, ts FROM (
+            SELECT *, ROW_NUMBER() OVER (PARTITION BY id ORDER BY ts DESC) AS place FROM moves
+        ) WHERE place = 1;
+        CREATE TABLE windows ({columns}, PRIMARY KEY (b, e) NOT ENFORCED) {upsert(bootstrap, target)};
+        CREATE TABLE plain ({columns}) {kafka(bootstrap, plain)};
+        """
+    )
+    query = (
+        "SELECT window_start, window_end, COUNT(*), SUM(qty) "
+        "FROM TABLE(TUMBLE(TABLE newest, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end"
+    )
+    refused = script.refusal(f"INSERT INTO plain {query}")
+    assert "produced by node WindowAggregate. Its windows are over rows that change" in refused
+    [explained] = ["\n".join(row[0] for row in script(f"EXPLAIN INSERT INTO windows {query}")[0].rows)]
+    assert "aggregate, because a row of a window may change when the window is over" in explained
+    assert "the query gives [I,UB,UA,D] upsert by (" in explained
+    assert "one entry for each group" in explained
+    rows = [
+        (1, 1, "00:00:10"),
+        (2, 2, "00:00:20"),
+        (3, 4, "00:05:00"),
+        (1, 8, "00:05:30"),
+        (2, 16, "00:09:00"),
+    ]
+    records = [
+        json.dumps({"id": number, "qty": qty, "ts": f"2026-01-01 {time}"}).encode()
+        for number, qty, time in rows
+    ]
+    for part in (records[:3], records[3:]):
+        judge.produce(bootstrap, source, *part)
+        run(script, f"INSERT INTO windows {query}")
+    found = [(row["b"][11:16], row["n"], row["total"]) for row in written(bootstrap, target)]
+    assert sorted(found) == [("00:05", 2, 12), ("00:09", 1, 16)]
+
+
 def test_rows_are_copied_between_upsert_tables(script: Script, bootstrap: str, make_topic: MakeTopic) -> None:
     source, first, second = make_topic(), make_topic(2, suffix="a"), make_topic(suffix="b")
     rows = [{"id": n % 3, "shop": f"x{n}", "amount": 1} for n in range(7)]
