@@ -1,11 +1,10 @@
 """Plan 100,000 topic partitions of 100 brokers, which a stand-in plays: `python -m benchmarks.planned_model`.
 
-The stand-in is a process of its own: penstock's fake Kafka (`penstock.testing`) with real sockets, 100
-brokers and 100 topics of 1,000 partitions. It answers Metadata, ListOffsets and all the rest with the real
-bytes. The planner is a fresh process as well, which makes the calls that Spark makes for a stream. So its
-memory is that of a driver's planning process. The seconds have the time of the stand-in in them, which
-answers one request after the other in Python: it takes longer for that than brokers do. `cpu_s` is the
-processor time of the planner alone, `stand_in_cpu_s` that of the stand-in meanwhile.
+The stand-in (`benchmarks.stand_in`) has 100 brokers and 100 topics of 1,000 partitions. The planner is a
+fresh process, which makes the calls that Spark makes for a stream. So its memory is that of a driver's
+planning process. The seconds have the time of the stand-in in them, which answers one request after the other
+in Python: it takes longer for that than brokers do. `cpu_s` is the processor time of the planner alone,
+`stand_in_cpu_s` that of the stand-in meanwhile. `python -m benchmarks.backlog` reads from the same stand-in.
 
 - `start`: the first offsets (`initialOffset`).
 - `first batch`: all records from there on. `idle`: nothing is new. `batch`: one new record batch in each
@@ -19,29 +18,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import resource
-import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
-from unittest.mock import patch
 
-import pyarrow as pa
-
-from penstock.client.net.connection import KafkaConnections
-from penstock.codec import RecordBatchBuilder, RecordColumns
+from benchmarks.stand_in import TOPIC, Shape, child, counted_requests, started
 from penstock.spark.datasource import PenstockDataSource
 from penstock.spark.schema import source_schema
-from penstock.testing import FakeKafka
-from penstock.testing.fake.batches import Batch
 
-TOPIC = "bench-model"
-RECORDS = 3
 GOAL_S, GOAL_MB = 20.0, 1_000.0
 
 
@@ -52,56 +39,17 @@ def main() -> None:
     parser.add_argument("--brokers", type=int, default=100)
     parser.add_argument("--topics", type=int, default=100)
     parser.add_argument("--partitions", type=int, default=1_000, help="of each topic")
-    parser.add_argument("--part", choices=["stand-in", "planner"], help=argparse.SUPPRESS)
-    parser.add_argument("--servers", help=argparse.SUPPRESS)
+    parser.add_argument("--planner", metavar="SERVERS", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.part == "stand-in":
-        stand_in(given.brokers, given.topics, given.partitions)
-    elif given.part == "planner":
-        planner(given.servers)
-    else:
-        found = measure(given.brokers, given.topics, given.partitions)
-        sys.stdout.write(json.dumps(found, indent=2) + "\n")
-        steps = found["steps"].values()
-        worst_s = max(each["seconds"] - each["stand_in_cpu_s"] for each in steps)
-        assert worst_s < GOAL_S, "planning is too slow"
-        assert found["peak_mb"] < GOAL_MB, "planning takes too much memory"
-
-
-# ----- the stand-in
-
-
-def stand_in(brokers: int, topics: int, partitions: int) -> None:
-    """Serve until stdin ends. Each line of stdin writes a record batch into each topic partition."""
-    data = _records()
-    names = [f"{TOPIC}-{number}" for number in range(topics)]
-    with FakeKafka(brokers) as kafka:
-        for name in names:
-            kafka.create_topic(name, partitions)
-        _append(kafka, names, partitions, data)
-        sys.stdout.write(kafka.bootstrap_servers + "\n")
-        sys.stdout.flush()
-        for _ in sys.stdin:
-            _append(kafka, names, partitions, data)
-            sys.stdout.write("written\n")
-            sys.stdout.flush()
-
-
-def _records() -> bytes:
-    builder = RecordBatchBuilder(TOPIC, 0, max_record_bytes=1 << 20)
-    rows = pa.record_batch({"value": pa.array([b"x"] * RECORDS, pa.binary())})
-    indices = pa.array(range(RECORDS), pa.int32())
-    builder.append(RecordColumns(rows), indices, default_timestamp_ms=time.time_ns() // 1_000_000)
-    return builder.build()
-
-
-def _append(kafka: FakeKafka, names: list[str], partitions: int, data: bytes) -> None:
-    """Write the same stored batch into each topic partition, under its next offsets."""
-    stored = Batch.of(data)
-    for name in names:
-        for index in range(partitions):
-            with kafka.log(name, index) as log:
-                log.append(stored, leader_epoch=0)
+    if given.planner:
+        planner(given.planner)
+        return
+    found = measure(Shape(given.brokers, given.topics, given.partitions))
+    sys.stdout.write(json.dumps(found, indent=2) + "\n")
+    steps = found["steps"].values()
+    worst_s = max(each["seconds"] - each["stand_in_cpu_s"] for each in steps)
+    assert worst_s < GOAL_S, "planning is too slow"
+    assert found["peak_mb"] < GOAL_MB, "planning takes too much memory"
 
 
 # ----- the planner
@@ -109,14 +57,7 @@ def _append(kafka: FakeKafka, names: list[str], partitions: int, data: bytes) ->
 
 def planner(servers: str) -> None:
     """Plan as Spark's driver does. Between two batches it prints what it found, and waits for a line."""
-    requests: Counter[str] = Counter()
-    send: Callable[..., Any] = KafkaConnections.send
-
-    def counted(connections: KafkaConnections, request: Any, *arguments: Any, **named: Any) -> Any:
-        requests[type(request).__name__.removesuffix("Request")] += 1
-        return send(connections, request, *arguments, **named)
-
-    with patch.object(KafkaConnections, "send", counted):
+    with counted_requests() as requests:
         _plan(servers, requests)
 
 
@@ -175,53 +116,29 @@ def _peak_mb() -> float:
 # ----- both
 
 
-def measure(brokers: int, topics: int, partitions: int) -> dict[str, Any]:
+def measure(shape: Shape) -> dict[str, Any]:
     """Let a planner plan the topic partitions of a stand-in."""
-    sizes = [f"--brokers={brokers}", f"--topics={topics}", f"--partitions={partitions}"]
-    found: dict[str, Any] = {"topic_partitions": topics * partitions, "brokers": brokers, "steps": {}}
-    with _child("stand-in", *sizes) as kafka:
-        servers = kafka.stdout.readline().strip()
-        # A user names a few brokers.
-        few = ",".join(servers.split(",")[:3])
-        with _child("planner", f"--servers={few}") as plans:
-            before_s = _cpu_s(kafka.pid)
-            for line in plans.stdout:
-                if line == "write\n":
-                    kafka.stdin.write("\n")
-                    kafka.stdin.flush()
-                    kafka.stdout.readline()
-                    plans.stdin.write("\n")
-                    before_s = _cpu_s(kafka.pid)
-                    plans.stdin.flush()
-                    continue
-                told = json.loads(line)
-                step = told.pop("step", None)
-                if step is None:
-                    found |= told
-                else:
-                    now_s = _cpu_s(kafka.pid)
-                    found["steps"][step] = told | {"stand_in_cpu_s": round(now_s - before_s, 2)}
-                    before_s = now_s
-        assert plans.returncode == 0, "the planner failed"
-        kafka.stdin.close()
+    count = shape.topics * shape.partitions
+    found: dict[str, Any] = {"topic_partitions": count, "brokers": shape.brokers, "steps": {}}
+    with started(shape) as kafka, child("benchmarks.planned_model", f"--planner={kafka.servers}") as plans:
+        before_s = kafka.cpu_s
+        for line in plans.stdout:
+            if line == "write\n":
+                kafka.write()
+                before_s = kafka.cpu_s
+                plans.stdin.write("\n")
+                plans.stdin.flush()
+                continue
+            told = json.loads(line)
+            step = told.pop("step", None)
+            if step is None:
+                found |= told
+            else:
+                now_s = kafka.cpu_s
+                found["steps"][step] = told | {"stand_in_cpu_s": round(now_s - before_s, 2)}
+                before_s = now_s
+    assert plans.returncode == 0, "the planner failed"
     return found
-
-
-def _cpu_s(process_id: int) -> float:
-    """Return the processor time of a process until now."""
-    fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-@contextmanager
-def _child(part: str, *arguments: str) -> Iterator[Any]:
-    command = [sys.executable, "-m", "benchmarks.planned_model", f"--part={part}", *arguments]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            yield process
-            process.wait(60)
-        finally:
-            process.kill()
 
 
 if __name__ == "__main__":

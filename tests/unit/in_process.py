@@ -36,9 +36,9 @@ class BrokerSide(Connection):
         self.node_id = node_id
         self.user = None
         self.is_mute = False
-        self.answer: bytes | None = None
+        self.answer: bytes | bytearray | None = None
 
-    def send(self, data: bytes) -> None:
+    def send(self, data: bytes | bytearray) -> None:
         self.answer = None if self.is_mute else data
 
     def close(self) -> None:

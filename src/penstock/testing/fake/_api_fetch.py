@@ -34,7 +34,7 @@ class _Reading:
 
 def fetch(call: Call) -> Fields:
     """Read from several topic partitions, and wait for `min_bytes` if there is less."""
-    body, found = call.body, _read(call)
+    body, found = call.body, _Reading(0)
 
     def is_enough() -> bool:
         nonlocal found

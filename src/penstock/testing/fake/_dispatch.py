@@ -47,7 +47,7 @@ class Dispatcher:
         self._served = served_apis(max_versions)
         self._handlers = {each.api.name: each.handler for each in self._served.values()}
         self._late_lock = threading.Lock()
-        self._late: list[tuple[str, Connection, bytes]] = []
+        self._late: list[tuple[str, Connection, bytes | bytearray]] = []
         self.failures: list[BaseException] = []
         """Errors of the fake itself, which `FakeKafka.close` raises."""
 

@@ -38,7 +38,7 @@ class AbortedTransaction(NamedTuple):
 class Piece(NamedTuple):
     """Whole batches of a log, and the offset after them."""
 
-    data: bytes
+    data: bytes | bytearray
     next_offset: int
 
 

@@ -47,7 +47,7 @@ class Connection:
             data += piece
         return bytes(data)
 
-    def send(self, data: bytes) -> None:
+    def send(self, data: bytes | bytearray) -> None:
         """Send an answer, if the client is still there."""
         with self._send_lock, contextlib.suppress(OSError):
             if not self.is_mute:

@@ -63,11 +63,12 @@ class Api:
         """Return whether the client waits for an answer. It does not after a Produce with acks=0."""
         return bool(body.expect_response())
 
-    def encode(self, version: int, correlation_id: int, fields: Fields) -> bytes:
+    def encode(self, version: int, correlation_id: int, fields: Fields) -> bytes | bytearray:
         """Return the response as bytes, with its length before it."""
         response = _build(self._response, version, fields)
         response.with_header(correlation_id=correlation_id)
-        return bytes(response.encode(header=True, framed=True))
+        encoded: bytes | bytearray = response.encode(header=True, framed=True)
+        return encoded
 
 
 def _build(kind: Any, version: int, fields: Fields) -> Any:
