@@ -112,11 +112,9 @@ def main() -> None:
 
 def measure(shape: Shape, gigabytes: float, job: Job) -> dict[str, Any]:
     """Read so many gigabytes of record batches of this shape in a fresh process, and judge its memory."""
-    stored = shape.stored()
-    copies = max(1, round(gigabytes * 1e9 / len(stored.data) / shape.topics / shape.partitions))
-    shape = replace(shape, repeats=copies)
-    total = shape.topics * shape.partitions * copies
-    rows, wire_gb = total * shape.records, total * len(stored.data) / 1e9
+    shape = replace(shape, repeats=copies_of(shape, gigabytes))
+    copies = shape.topics * shape.partitions * shape.repeats
+    rows, wire_gb = copies * shape.records, copies * len(shape.stored().data) / 1e9
     with started(shape) as kafka, tempfile.TemporaryDirectory() as folder:
         plan = Path(folder) / "plan"
         [planned] = _told(
@@ -132,6 +130,11 @@ def measure(shape: Shape, gigabytes: float, job: Job) -> dict[str, Any]:
     found["cpu_s_a_gb"] = {"task": found["cpu_s_a_gb"], "stand-in": round(stand_in_s, 2)}
     found["grown_mb"] = round(growth_mb(samples), 1)
     return {**found, "faults": faults(found, rows=rows if found["is_whole"] else None)}
+
+
+def copies_of(shape: Shape, gigabytes: float) -> int:
+    """Return how many copies of its batch each topic partition has, if all have so many gigabytes."""
+    return max(1, round(gigabytes * 1e9 / len(shape.stored().data) / shape.topics / shape.partitions))
 
 
 def _watched(
@@ -187,6 +190,7 @@ def _plan(servers: str, kind: str, plan: str, *, one_task: bool) -> None:
     """Plan a batch read, and write the reader and its splits to a file, pickled as Spark does."""
     options = {"properties.bootstrap.servers": servers, "topic-pattern": "bench-model-.*"}
     options |= {"scan.startup.mode": "earliest-offset", "scan.bounded.mode": "latest-offset"}
+    options["properties.default.api.timeout.ms"] = "600000"  # 100 brokers answer from one thread at a time
     source: Any = PenstockDataSource({**options, "format": "json"} if kind == "json" else options)
     schema = source.schema() if kind != "json" else StructType()
     for name, type_name in _FIELDS.items() if kind == "json" else ():
