@@ -8,6 +8,7 @@ line of JSON for each rate, interval and number of lanes, in milliseconds.
 at-least-once), our query with micro-batches, and throughput, and ends with tables in Markdown. `--quick`
 takes a few minutes. `--throughput` leaves out the latencies.
 `--brokers 3` has three brokers, and three copies of each record.
+`--rotation` measures the same load with producer ids that wear out on the way, and without.
 
 Invariant: every produced record is seen exactly once, or the run ends. Two numbers that differ by less than a
 third mean little on a machine that does anything else.
@@ -26,6 +27,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from benchmarks import continuous_beside as beside
+from benchmarks import continuous_rotation as rotation
 from benchmarks.flink import FlinkSession
 from benchmarks.latency import measure
 from penstock.devbroker import DevCluster
@@ -47,7 +49,9 @@ def main(arguments: Sequence[str]) -> None:
             flink = stack.enter_context(closing(FlinkSession(cluster.bootstrap_servers)))
         scene = beside.Scene(spark, cluster.bootstrap_servers, flink)
         found = []
-        for rate in given.rate:
+        if given.rotation:
+            _rotate(scene, cluster, given)
+        for rate in [] if given.rotation else given.rate:
             for system in _systems(given):
                 with beside.copying(scene, system) as topics:
                     late = measure(
@@ -74,6 +78,17 @@ def _compiled_well() -> Iterator[None]:
         del os.environ["_JAVA_OPTIONS"]
 
 
+def _rotate(scene: beside.Scene, cluster: DevCluster, given: argparse.Namespace) -> None:
+    for rate in given.rate:
+        for interval_ms in given.interval_ms:
+            system = beside.System(beside.CONTINUOUS, beside.EXACTLY_ONCE, interval_ms)
+            load = {"rate": rate, "seconds": given.seconds, "warm_up_s": given.warm_up_s}
+            with _compiled_well():  # because each round starts the broker again
+                lines = rotation.compared(scene, cluster, system, load, given.rounds)
+            for line in lines:
+                _say({"rate": rate, **system.as_json(), **line})
+
+
 def _systems(given: argparse.Namespace) -> list[beside.System]:
     ours = [
         beside.System(beside.CONTINUOUS, beside.EXACTLY_ONCE, interval_ms, lanes)
@@ -98,18 +113,25 @@ def _arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--interval-ms", type=int, nargs="+")
     parser.add_argument("--lanes", type=int, nargs="+", default=[1])
     parser.add_argument("--seconds", type=float)
-    parser.add_argument("--warm-up-s", type=float, default=5.0)
+    parser.add_argument("--warm-up-s", type=float)
     parser.add_argument("--brokers", type=int, choices=(1, 3), default=1)
     parser.add_argument("--beside", action="store_true", help="beside Flink and our micro-batches")
     parser.add_argument("--checkpoint-ms", type=int, nargs="+", help="intervals of Flink's checkpoints")
     parser.add_argument("--records", type=int, help="of the measurement of throughput")
-    parser.add_argument("--rounds", type=int, default=2, help="of throughput, after one to warm up")
+    parser.add_argument(
+        "--rounds", type=int, help="of throughput, after one to warm up; of each kind with --rotation"
+    )
     parser.add_argument("--throughput", action="store_true", help="as --beside, but without latencies")
+    parser.add_argument("--rotation", action="store_true", help="with ids that wear out, and without")
     parser.add_argument("--quick", action="store_true", help="with --beside: fewer rates and intervals")
     given = parser.parse_args(arguments)
+    if given.rotation and (given.beside or given.throughput or given.brokers > 1):
+        parser.error("--rotation is a run of its own, on one broker")
     given.beside |= given.throughput
     usual: dict[str, Any] = {"rate": [1_000], "interval_ms": [10, 20, 50, 100], "seconds": 10.0}
-    usual |= {"checkpoint_ms": [10, 50, 100, 1_000], "records": 4_000_000}
+    usual |= {"checkpoint_ms": [10, 50, 100, 1_000], "records": 4_000_000, "rounds": 2, "warm_up_s": 5.0}
+    if given.rotation:  # a broker that has just started is slow
+        usual |= {"interval_ms": [20], "rounds": 3, "warm_up_s": 15.0}
     if given.beside:
         usual |= {"rate": [1_000, 10_000, 100_000], "seconds": 15.0}
     if given.quick:

@@ -16,7 +16,7 @@ import statistics
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -98,12 +98,16 @@ def others(checkpoint_ms: Sequence[int]) -> list[System]:
 
 
 @contextmanager
-def copying(scene: Scene, system: System) -> Iterator[tuple[str, str]]:
-    """Copy a new topic into another. Yield both."""
+def copying(
+    scene: Scene, system: System, *, prepare: Callable[[str], None] | None = None
+) -> Iterator[tuple[str, str]]:
+    """Copy a new topic into another. Yield both. `prepare` gets the first one before the copy starts."""
     name = uuid.uuid4().hex[:8]
     source, target = f"in-{name}", f"out-{name}"
     for topic in (source, target):
         make_topic(scene.bootstrap, topic, PARTITIONS)
+    if prepare is not None:
+        prepare(source)
     if system.name == FLINK:
         assert scene.flink is not None
         interval_ms = system.interval_ms if system.guarantee == EXACTLY_ONCE else None

@@ -149,6 +149,7 @@ def measure(
     seconds: float,
     warm_up_s: float,
     kinds: Collection[str] = (),
+    at_edges: Callable[[], None] | None = None,
 ) -> dict[str, Any]:
     """Return the latencies of a copy that runs, after a warm-up, and the cores that it takes.
 
@@ -160,6 +161,7 @@ def measure(
         seconds: how long is measured.
         warm_up_s: how long before that is not.
         kinds: of the processes whose processor time counts.
+        at_edges: is called twice: when the records that count begin, and when all are produced.
     """
     is_ready, has_begun = _PROCESSES.Event(), _PROCESSES.Event()
     wanted, from_s = _PROCESSES.Value("q", 0), _PROCESSES.Value("d", 0.0)
@@ -171,8 +173,12 @@ def measure(
         with _running(produce, producing):
             from_s.value = done.get(timeout=2 * _START_S) + warm_up_s
             time.sleep(max(0.0, from_s.value - time.monotonic()))
+            if at_edges is not None:
+                at_edges()
             before, began_s = usage.snapshot(), time.monotonic()
             count = done.get(timeout=seconds + warm_up_s + 2 * _START_S)
+            if at_edges is not None:
+                at_edges()
             cpu_s = sum(usage.spent(before, usage.snapshot(), kinds).cpu_s.values())
             cores = cpu_s / (time.monotonic() - began_s)
             wanted.value = count

@@ -7,6 +7,7 @@ import struct
 import pytest
 from benchmarks import continuous
 from benchmarks import continuous_beside as beside
+from benchmarks import continuous_rotation as rotation
 from benchmarks.flink import checkpointed
 from benchmarks.latency import Seen, percentiles
 
@@ -89,6 +90,27 @@ def test_the_tables_say_what_was_behind() -> None:
         "| Kafka to Kafka | Flink SQL, exactly-once, checkpoints each 1 s | 1,500,000 | 0.631 | - |",
         "| Kafka to Kafka | micro-batches, exactly-once | 1,500,000 | 0.631 | 0.27 |",
     ]
+
+
+def test_rotations_are_counted_and_their_rounds_summed_up() -> None:
+    # 15 s of warm-up and half of 10 s are 1,000 transactions of 20 ms before the last epoch.
+    assert rotation.late_epoch(20, 15.0, 10.0) == 31_766
+    before, after = {"a-0": 7, "a-1": 8}, {"a-0": 9, "a-1": 8}
+    assert rotation.rotated(before, after) == 1
+    rounds = [
+        {"records": 10, "p50": p50, "p95": 5.0, "p99": p99, "max": most, "cores": 1.0, "rotations": 2}
+        for p50, p99, most in ((1.0, 9.0, 30.0), (3.0, 7.0, 99.0), (2.0, 8.0, 40.0))
+    ]
+    wanted = {"records": 30, "rotations": 6, "p50": 2.0, "p95": 5.0, "p99": 8.0, "max": 99.0}
+    assert rotation.summary(rounds) == wanted
+
+
+def test_rotation_is_a_run_of_its_own() -> None:
+    given = continuous._arguments(["--rotation"])
+    assert (given.rate, given.interval_ms, given.rounds, given.warm_up_s) == ([1_000], [20], 3, 15.0)
+    for other in (["--beside"], ["--throughput"], ["--brokers", "3"]):
+        with pytest.raises(SystemExit):
+            continuous._arguments(["--rotation", *other])
 
 
 def test_the_filter_keeps_half_of_the_records() -> None:

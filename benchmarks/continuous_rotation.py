@@ -1,0 +1,109 @@
+"""Latency of a continuous query while its producer ids wear out, beside the same load while they do not.
+
+A transaction of protocol V2 takes one of the 32,767 epochs of a producer id, so an id lasts for minutes. Here
+each round begins with ids that have a late epoch (`tests.worn_ids`, which starts the broker again). The
+epochs run out in the middle of what is measured. A round without rotation begins in the same way, with an
+early epoch. Rounds of both kinds take turns. Invariant: a figure counts only if each id rotated in each round
+with rotation, and no id rotated in the others.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tests import worn_ids
+
+from benchmarks import continuous_beside as beside
+from benchmarks.latency import PARTITIONS, measure
+from penstock.client.net.connection import KafkaConnections
+from penstock.client.settings import ConnectionSettings
+from penstock.client.transactions.steps import TransactionProtocol, Transactions
+from penstock.devbroker import DevCluster
+
+_LAST_EPOCH, _EARLY_EPOCH = 32_766, 1
+"""A producer that has the last epoch gets another producer id at the end of its transaction."""
+_TIMEOUT_MS = 60_000
+
+
+def compared(
+    scene: beside.Scene, cluster: DevCluster, system: beside.System, load: Mapping[str, Any], rounds: int
+) -> list[dict[str, Any]]:
+    """Return the latencies with rotation and without.
+
+    Args:
+        scene: what all systems use.
+        cluster: of the scene.
+        system: a continuous query.
+        load: rate, seconds and warm_up_s of `measure`.
+        rounds: of each kind.
+    """
+    late = late_epoch(system.interval_ms, load["warm_up_s"], load["seconds"])
+    found: dict[int, list[dict[str, Any]]] = {late: [], _EARLY_EPOCH: []}
+    settings = ConnectionSettings(tuple(scene.bootstrap.split(",")), "rotation")
+    connections = KafkaConnections(settings)
+    try:
+        for _ in range(rounds):
+            for epoch, figures in found.items():
+                figures.append(_round(scene, cluster, connections, system, load, epoch))
+    finally:
+        connections.close()
+    lines = [summary(figures) for figures in found.values()]
+    counts = [each["rotations"] for each in lines]
+    assert counts == [rounds * PARTITIONS, 0], f"ids rotated {counts[0]} times with and {counts[1]} without"
+    return lines
+
+
+def late_epoch(interval_ms: int, warm_up_s: float, seconds: float) -> int:
+    """Return the epoch with which an id is worn out in the middle of what is measured."""
+    transactions = round((warm_up_s + seconds / 2) * 1_000 / interval_ms)
+    return _LAST_EPOCH - transactions
+
+
+def summary(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the median of each percentile over the rounds, the highest maximum, and all rotations."""
+    medians = {name: statistics.median(each[name] for each in rounds) for name in ("p50", "p95", "p99")}
+    highest = max(each["max"] for each in rounds)
+    sums = {name: sum(each[name] for each in rounds) for name in ("records", "rotations")}
+    return {**sums, **medians, "max": highest}
+
+
+def rotated(before: Mapping[str, int], after: Mapping[str, int]) -> int:
+    """Return how many transactional ids have another producer id."""
+    return len(before.items() - after.items())
+
+
+def _round(
+    scene: beside.Scene,
+    cluster: DevCluster,
+    connections: KafkaConnections,
+    system: beside.System,
+    load: Mapping[str, Any],
+    epoch: int,
+) -> dict[str, Any]:
+    names: list[str] = []
+
+    def wear(source: str) -> None:
+        """Give the ids of the query's tasks an epoch before it takes them."""
+        names.extend(f"{source}-continuous-{task}-0" for task in range(PARTITIONS))
+        transactions = Transactions(connections)
+        for name in names:
+            transactions.init_producer(
+                name,
+                transaction_timeout_ms=_TIMEOUT_MS,
+                protocol=TransactionProtocol.V2,
+                timeout_ms=_TIMEOUT_MS,
+            )
+        worn_ids.wear(cluster, connections, names, epoch)
+
+    seen: list[dict[str, int]] = []
+    with beside.copying(scene, system, prepare=wear) as topics:
+        figures = measure(
+            scene.bootstrap,
+            *topics,
+            **load,
+            at_edges=lambda: seen.append(worn_ids.producer_ids(connections, names)),
+        )
+    first, last = seen
+    return {**figures, "rotations": rotated(first, last)}
