@@ -131,7 +131,7 @@ def _arguments(arguments: Sequence[str]) -> argparse.Namespace:
     usual: dict[str, Any] = {"rate": [1_000], "interval_ms": [10, 20, 50, 100], "seconds": 10.0}
     usual |= {"checkpoint_ms": [10, 50, 100, 1_000], "records": 4_000_000, "rounds": 2, "warm_up_s": 5.0}
     if given.rotation:  # a broker that has just started is slow
-        usual |= {"interval_ms": [20], "rounds": 3, "warm_up_s": 15.0}
+        usual |= {"interval_ms": [20], "rounds": 3, "warm_up_s": 15.0, "seconds": 20.0}
     if given.beside:
         usual |= {"rate": [1_000, 10_000, 100_000], "seconds": 15.0}
     if given.quick:

@@ -1,10 +1,12 @@
 """Latency of a continuous query while its producer ids wear out, beside the same load while they do not.
 
 A transaction of protocol V2 takes one of the 32,767 epochs of a producer id, so an id lasts for minutes. Here
-each round begins with ids that have a late epoch (`tests.worn_ids`, which starts the broker again). The
-epochs run out in the middle of what is measured. A round without rotation begins in the same way, with an
-early epoch. Rounds of both kinds take turns. Invariant: a figure counts only if each id rotated in each round
-with rotation, and no id rotated in the others.
+each round with rotation begins with ids that have a late epoch (`tests.worn_ids`, which starts the broker
+again). The epochs run out in the middle of what is measured. A round without rotation begins in the same way,
+with an early epoch. Rounds of both kinds take turns. The first one is without rotation, and tells how many
+epochs a round takes. A round with rotation in which an id did not rotate is left out, and another one takes
+its turn. Invariant: a figure counts only if each id rotated in each round with rotation, and no id rotated in
+the others.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from benchmarks import continuous_beside as beside
 from benchmarks.latency import PARTITIONS, measure
 from penstock.client.net.connection import KafkaConnections
 from penstock.client.settings import ConnectionSettings
-from penstock.client.transactions.steps import TransactionProtocol, Transactions
+from penstock.client.transactions.steps import TransactionIdentity, TransactionProtocol, Transactions
 from penstock.devbroker import DevCluster
 
 _LAST_EPOCH, _EARLY_EPOCH = 32_766, 1
@@ -39,26 +41,34 @@ def compared(
         load: rate, seconds and warm_up_s of `measure`.
         rounds: of each kind.
     """
-    late = late_epoch(system.interval_ms, load["warm_up_s"], load["seconds"])
-    found: dict[int, list[dict[str, Any]]] = {late: [], _EARLY_EPOCH: []}
+    early: list[dict[str, Any]] = []
+    worn: list[dict[str, Any]] = []
     settings = ConnectionSettings(tuple(scene.bootstrap.split(",")), "rotation")
     connections = KafkaConnections(settings)
     try:
-        for _ in range(rounds):
-            for epoch, figures in found.items():
-                figures.append(_round(scene, cluster, connections, system, load, epoch))
+        for _ in range(2 * rounds):
+            early.append(_round(scene, cluster, connections, system, load, _EARLY_EPOCH))
+            late = late_epoch(early[-1]["first_epoch"], early[-1]["last_epoch"])
+            tried = _round(scene, cluster, connections, system, load, late)
+            worn += [tried] if tried["rotations"] == PARTITIONS else []
+            if len(worn) == rounds:
+                break
     finally:
         connections.close()
-    lines = [summary(figures) for figures in found.values()]
+    lines = [summary(worn), summary(early)]
     counts = [each["rotations"] for each in lines]
     assert counts == [rounds * PARTITIONS, 0], f"ids rotated {counts[0]} times with and {counts[1]} without"
     return lines
 
 
-def late_epoch(interval_ms: int, warm_up_s: float, seconds: float) -> int:
-    """Return the epoch with which an id is worn out in the middle of what is measured."""
-    transactions = round((warm_up_s + seconds / 2) * 1_000 / interval_ms)
-    return _LAST_EPOCH - transactions
+def late_epoch(first: int, last: int) -> int:
+    """Return the epoch with which an id is worn out in the middle of what is measured.
+
+    Args:
+        first: the epoch of an id when the measurement began, in a round that began with `_EARLY_EPOCH`.
+        last: its epoch at the end of that.
+    """
+    return _LAST_EPOCH - ((first + last) // 2 - _EARLY_EPOCH)
 
 
 def summary(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -69,9 +79,9 @@ def summary(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {**sums, **medians, "max": highest}
 
 
-def rotated(before: Mapping[str, int], after: Mapping[str, int]) -> int:
+def rotated(before: Mapping[str, TransactionIdentity], after: Mapping[str, TransactionIdentity]) -> int:
     """Return how many transactional ids have another producer id."""
-    return len(before.items() - after.items())
+    return sum(after[name].producer_id != each.producer_id for name, each in before.items())
 
 
 def _round(
@@ -97,13 +107,17 @@ def _round(
             )
         worn_ids.wear(cluster, connections, names, epoch)
 
-    seen: list[dict[str, int]] = []
+    seen: list[dict[str, TransactionIdentity]] = []
     with beside.copying(scene, system, prepare=wear) as topics:
         figures = measure(
             scene.bootstrap,
             *topics,
             **load,
-            at_edges=lambda: seen.append(worn_ids.producer_ids(connections, names)),
+            at_edges=lambda: seen.append(worn_ids.identities(connections, names)),
         )
     first, last = seen
-    return {**figures, "rotations": rotated(first, last)}
+    epochs = {
+        name: min(each.producer_epoch for each in identities.values())
+        for name, identities in (("first_epoch", first), ("last_epoch", last))
+    }
+    return {**figures, **epochs, "rotations": rotated(first, last)}

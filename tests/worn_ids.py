@@ -20,7 +20,7 @@ from penstock.client.cluster.coordinators import DID_NOTHING, transaction_coordi
 from penstock.client.cluster.metadata import fetch_metadata
 from penstock.client.net import error_codes as codes
 from penstock.client.net.connection import KafkaConnections
-from penstock.client.transactions.steps import TransactionDescription, Transactions
+from penstock.client.transactions.steps import TransactionDescription, TransactionIdentity, Transactions
 from penstock.devbroker import DevCluster
 from tests import judge
 from tests.waiting import wait_until
@@ -140,8 +140,12 @@ def coordinator_of(connections: KafkaConnections, transactional_id: str) -> int:
 
 def producer_ids(connections: KafkaConnections, transactional_ids: list[str]) -> dict[str, int]:
     """Return the producer ids that transactional ids have now."""
-    found = _described(connections, transactional_ids)
-    return {name: each.identity.producer_id for name, each in found.items()}
+    return {name: each.producer_id for name, each in identities(connections, transactional_ids).items()}
+
+
+def identities(connections: KafkaConnections, transactional_ids: list[str]) -> dict[str, TransactionIdentity]:
+    """Return the producer ids and epochs that transactional ids have now."""
+    return {name: each.identity for name, each in _described(connections, transactional_ids).items()}
 
 
 def _described(connections: KafkaConnections, names: object) -> dict[str, TransactionDescription]:

@@ -11,6 +11,7 @@ from benchmarks import continuous_rotation as rotation
 from benchmarks.flink import checkpointed
 from benchmarks.latency import Seen, percentiles
 
+from penstock.client.transactions.steps import TransactionIdentity, TransactionProtocol
 from tests.chaos.job_process import ROOT
 
 
@@ -93,9 +94,12 @@ def test_the_tables_say_what_was_behind() -> None:
 
 
 def test_rotations_are_counted_and_their_rounds_summed_up() -> None:
-    # 15 s of warm-up and half of 10 s are 1,000 transactions of 20 ms before the last epoch.
-    assert rotation.late_epoch(20, 15.0, 10.0) == 31_766
-    before, after = {"a-0": 7, "a-1": 8}, {"a-0": 9, "a-1": 8}
+    # A round from epoch 1 had epoch 701 in the middle.
+    assert rotation.late_epoch(first=501, last=901) == 32_766 - 700
+    before, after = (
+        {name: TransactionIdentity(name, number, 1, TransactionProtocol.V2) for name, number in each.items()}
+        for each in ({"a-0": 7, "a-1": 8}, {"a-0": 9, "a-1": 8})
+    )
     assert rotation.rotated(before, after) == 1
     rounds = [
         {"records": 10, "p50": p50, "p95": 5.0, "p99": p99, "max": most, "cores": 1.0, "rotations": 2}
