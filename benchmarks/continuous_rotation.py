@@ -97,15 +97,9 @@ def _round(
     def wear(source: str) -> None:
         """Give the ids of the query's tasks an epoch before it takes them."""
         names.extend(f"{source}-continuous-{task}-0" for task in range(PARTITIONS))
-        transactions = Transactions(connections)
-        for name in names:
-            transactions.init_producer(
-                name,
-                transaction_timeout_ms=_TIMEOUT_MS,
-                protocol=TransactionProtocol.V2,
-                timeout_ms=_TIMEOUT_MS,
-            )
+        _take(connections, names)
         worn_ids.wear(cluster, connections, names, epoch)
+        _take(connections, [f"{source}-other"])  # the broker has producer ids in store, as one that has run
 
     seen: list[dict[str, TransactionIdentity]] = []
     with beside.copying(scene, system, prepare=wear) as topics:
@@ -121,3 +115,14 @@ def _round(
         for name, identities in (("first_epoch", first), ("last_epoch", last))
     }
     return {**figures, **epochs, "rotations": rotated(first, last)}
+
+
+def _take(connections: KafkaConnections, names: Sequence[str]) -> None:
+    transactions = Transactions(connections)
+    for name in names:
+        transactions.init_producer(
+            name,
+            transaction_timeout_ms=_TIMEOUT_MS,
+            protocol=TransactionProtocol.V2,
+            timeout_ms=_TIMEOUT_MS,
+        )
