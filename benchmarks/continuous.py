@@ -50,7 +50,7 @@ def main(arguments: Sequence[str]) -> None:
         scene = beside.Scene(spark, cluster.bootstrap_servers, flink)
         found = []
         if given.rotation:
-            _rotate(scene, cluster, given)
+            _rotate(scene, given)
         for rate in [] if given.rotation else given.rate:
             for system in _systems(given):
                 with beside.copying(scene, system) as topics:
@@ -78,14 +78,12 @@ def _compiled_well() -> Iterator[None]:
         del os.environ["_JAVA_OPTIONS"]
 
 
-def _rotate(scene: beside.Scene, cluster: DevCluster, given: argparse.Namespace) -> None:
+def _rotate(scene: beside.Scene, given: argparse.Namespace) -> None:
     for rate in given.rate:
         for interval_ms in given.interval_ms:
             system = beside.System(beside.CONTINUOUS, beside.EXACTLY_ONCE, interval_ms)
             load = {"rate": rate, "seconds": given.seconds, "warm_up_s": given.warm_up_s}
-            with _compiled_well():  # because each round starts the broker again
-                lines = rotation.compared(scene, cluster, system, load, given.rounds)
-            for line in lines:
+            for line in rotation.compared(scene, system, load, given.rounds):
                 _say({"rate": rate, **system.as_json(), **line})
 
 
@@ -130,7 +128,7 @@ def _arguments(arguments: Sequence[str]) -> argparse.Namespace:
     given.beside |= given.throughput
     usual: dict[str, Any] = {"rate": [1_000], "interval_ms": [10, 20, 50, 100], "seconds": 10.0}
     usual |= {"checkpoint_ms": [10, 50, 100, 1_000], "records": 4_000_000, "rounds": 2, "warm_up_s": 5.0}
-    if given.rotation:  # a broker that has just started is slow
+    if given.rotation:
         usual |= {"interval_ms": [20], "rounds": 3, "warm_up_s": 15.0, "seconds": 20.0}
     if given.beside:
         usual |= {"rate": [1_000, 10_000, 100_000], "seconds": 15.0}

@@ -1,12 +1,12 @@
 """Latency of a continuous query while its producer ids wear out, beside the same load while they do not.
 
 A transaction of protocol V2 takes one of the 32,767 epochs of a producer id, so an id lasts for minutes. Here
-each round with rotation begins with ids that have a late epoch (`tests.worn_ids`, which starts the broker
-again). The epochs run out in the middle of what is measured. A round without rotation begins in the same way,
-with an early epoch. Rounds of both kinds take turns. The first one is without rotation, and tells how many
-epochs a round takes. A round with rotation in which an id did not rotate is left out, and another one takes
-its turn. Invariant: a figure counts only if each id rotated in each round with rotation, and no id rotated in
-the others.
+each round with rotation begins with ids that have a late epoch (`tests.worn_ids.wear_by_requests`). The
+epochs run out in the middle of what is measured. A round without rotation begins with early epochs, after as
+many requests for other ids. Rounds of both kinds take turns. The first one is without rotation, and tells how
+many epochs a round takes. A round with rotation in which an id did not rotate is left out, and another one
+takes its turn. Invariant: a figure counts only if each id rotated in each round with rotation, and no id
+rotated in the others.
 """
 
 from __future__ import annotations
@@ -22,21 +22,19 @@ from benchmarks.latency import PARTITIONS, measure
 from penstock.client.net.connection import KafkaConnections
 from penstock.client.settings import ConnectionSettings
 from penstock.client.transactions.steps import TransactionIdentity, TransactionProtocol, Transactions
-from penstock.devbroker import DevCluster
 
-_LAST_EPOCH, _EARLY_EPOCH = 32_766, 1
+_LAST_EPOCH, _LATE, _EARLY_EPOCH = 32_766, 31_000, 1
 """A producer that has the last epoch gets another producer id at the end of its transaction."""
 _TIMEOUT_MS = 60_000
 
 
 def compared(
-    scene: beside.Scene, cluster: DevCluster, system: beside.System, load: Mapping[str, Any], rounds: int
+    scene: beside.Scene, system: beside.System, load: Mapping[str, Any], rounds: int
 ) -> list[dict[str, Any]]:
     """Return the latencies with rotation and without.
 
     Args:
         scene: what all systems use.
-        cluster: of the scene.
         system: a continuous query.
         load: rate, seconds and warm_up_s of `measure`.
         rounds: of each kind.
@@ -47,9 +45,9 @@ def compared(
     connections = KafkaConnections(settings)
     try:
         for _ in range(2 * rounds):
-            early.append(_round(scene, cluster, connections, system, load, _EARLY_EPOCH))
+            early.append(_round(scene, connections, system, load, _EARLY_EPOCH))
             late = late_epoch(early[-1]["first_epoch"], early[-1]["last_epoch"])
-            tried = _round(scene, cluster, connections, system, load, late)
+            tried = _round(scene, connections, system, load, late)
             worn += [tried] if tried["rotations"] == PARTITIONS else []
             if len(worn) == rounds:
                 break
@@ -86,7 +84,6 @@ def rotated(before: Mapping[str, TransactionIdentity], after: Mapping[str, Trans
 
 def _round(
     scene: beside.Scene,
-    cluster: DevCluster,
     connections: KafkaConnections,
     system: beside.System,
     load: Mapping[str, Any],
@@ -97,9 +94,11 @@ def _round(
     def wear(source: str) -> None:
         """Give the ids of the query's tasks an epoch before it takes them."""
         names.extend(f"{source}-continuous-{task}-0" for task in range(PARTITIONS))
-        _take(connections, names)
-        worn_ids.wear(cluster, connections, names, epoch)
-        _take(connections, [f"{source}-other"])  # the broker has producer ids in store, as one that has run
+        others = [f"{name}-other" for name in names]
+        _take(connections, [*names, *others])
+        worn_ids.wear_by_requests(connections, dict.fromkeys(names, epoch))
+        if epoch == _EARLY_EPOCH:
+            worn_ids.wear_by_requests(connections, dict.fromkeys(others, _LATE))
 
     seen: list[dict[str, TransactionIdentity]] = []
     with beside.copying(scene, system, prepare=wear) as topics:
