@@ -53,7 +53,10 @@ ShadowPrefix = Annotated[
 ]
 FromBatch = Annotated[
     int | None,
-    typer.Option("--from-batch", help="The first batch to repeat. By default the last but nine."),
+    typer.Option(
+        "--from-batch",
+        help="The first batch to repeat. By default the last but nine, and with --state the last one.",
+    ),
 ]
 ToBatch = Annotated[
     int | None, typer.Option("--to-batch", help="The last batch to repeat. By default the last one.")

@@ -64,7 +64,11 @@ Columns = Annotated[
     ),
 ]
 FromBatch = Annotated[
-    int | None, typer.Option("--from-batch", help="The first batch to repeat. By default the last but nine.")
+    int | None,
+    typer.Option(
+        "--from-batch",
+        help="The first batch to repeat. By default the last but nine, and with --state the last but one.",
+    ),
 ]
 ToBatch = Annotated[
     int | None, typer.Option("--to-batch", help="The last batch to repeat. By default the newest one.")

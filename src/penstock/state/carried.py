@@ -7,6 +7,8 @@ begins; a folder that a job has used is never written.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from penstock.state.copied import (
     identity_to_copy,
     is_copy_for,
     is_free,
+    others_in,
 )
 from penstock.state.files import Files, LocalFiles, folder_in, open_files
 from penstock.state.identity import read_identity
@@ -25,7 +28,7 @@ from penstock.state.one_version import versions_in
 
 SOURCE, TARGET = "--state", "--new-state"
 _ITSELF = ""
-"""The name of an operator whose folder is the given one."""
+"""The name of an operator without a name: its folder is the given one."""
 
 
 @dataclass(frozen=True)
@@ -48,18 +51,20 @@ class CarriedState:
             StateError: a state cannot be copied.
         """
         found = []
-        for _, files in self._operators(query_id):
-            identity, _ = identity_to_copy(files)
-            found.append(versions_in(files, identity.partition_count))
+        with self._reached():
+            for _, files in self._operators(query_id):
+                identity, _ = identity_to_copy(files)
+                found.append(versions_in(files, identity.partition_count))
         return set.intersection(*found)
 
     def check(self, query_id: str, batch_id: int) -> None:
         """Raise OptionError or StateError unless the states can be copied as they were after a batch."""
-        for name, files in self._operators(query_id):
-            _checked(files, batch_id)
-            if not is_free(self._target(name)):
-                raise _in_use(self.target)
-        self._check_only_copies(query_id)
+        with self._reached():
+            for name, files in self._operators(query_id):
+                _checked(files, batch_id)
+                if not is_free(self._target(name)):
+                    raise _in_use(self.target)
+            self._check_only_copies(query_id)
 
     def copy(self, query_id: str, batch_id: int, heir: str) -> None:
         """Copy the states as they were after a batch.
@@ -96,8 +101,9 @@ class CarriedState:
         Raises:
             StateError: as `copy`, or the heir has written batches without these copies.
         """
-        if all(is_copy_for(self._target(name), heir) for name, _ in self._operators(query_id)):
-            return
+        with self._reached():
+            if all(is_copy_for(self._target(name), heir) for name, _ in self._operators(query_id)):
+                return
         if batch_id is None:
             shown = without_secrets(self.target)
             raise StateError(
@@ -107,14 +113,26 @@ class CarriedState:
             )
         self.copy(query_id, batch_id, heir)
 
+    @contextlib.contextmanager
+    def _reached(self) -> Iterator[None]:
+        """Raise StateError if a folder cannot be read."""
+        try:
+            yield
+        except OSError as error:
+            shown = " or ".join(map(without_secrets, (self.source, self.target)))
+            raise StateError(
+                f"{shown} cannot be read: {error}. Nothing was changed. Check the address, the credentials, "
+                "and whether this machine reaches it.",
+                path=shown,
+            ) from error
+
     def _operators(self, query_id: str) -> list[tuple[str, Files]]:
         """Return the operators of a query, by the names of their folders."""
         root, shown = _opened(self.source, SOURCE), without_secrets(self.source)
-        names = [_ITSELF] if _identity(root) is not None else _names(root)
-        folders = [
-            (name, root if name == _ITSELF else _opened(folder_in(self.source, name), SOURCE))
-            for name in names
-        ]
+        # An operator without a name has its partitions in the folder, and may have other operators there.
+        names = [name for name in _names(root) if not name.isdigit()]
+        inside = [(name, _opened(folder_in(self.source, name), SOURCE)) for name in names]
+        folders: list[tuple[str, Files]] = [(_ITSELF, root), *inside]
         found = [(name, files) for name, files in folders if _identity(files) == query_id]
         if not found:
             raise OptionError(
@@ -134,6 +152,9 @@ class CarriedState:
         names = {name for name, _ in self._operators(query_id)}
         if _ITSELF not in names and set(_opened(self.target, TARGET).names("")) - names:
             raise _in_use(self.target)
+        for name in names:
+            if others_in(self._target(name)) - (names if name == _ITSELF else set()):
+                raise _in_use(self.target)
 
 
 def carried_state(source: str | None, target: str | None) -> CarriedState | None:

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from penstock.errors import StateError
-from penstock.state.files import Files
+from penstock.state.files import TEMPORARY, Files
 from penstock.state.identity import IDENTITY_FILE, Identity, no_state, read_identity, write_identity
 from penstock.state.lineage import RUNS, read_lineage
 from penstock.state.manifest import InputDigest, Manifest, write_manifest
@@ -28,6 +28,7 @@ _RUN_ID = "copy"
 _COPIED = 0
 """The version of a copy."""
 _MANIFEST = f"{_COPIED}-0c.json"
+_FOLDERS = (MARKS, PARTITIONS)
 _NUMBERED = ("append_join",)
 """Operators whose rows have the number of their batch. The other query gives these numbers again."""
 
@@ -66,12 +67,30 @@ def is_copy_for(target: Files, query_id: str) -> bool:
 
 def is_free(target: Files) -> bool:
     """Return whether a copy may be written: into a new folder, or over a copy that no job has used."""
-    if target.names(RUNS) or target.names(PLANS):
+    try:
+        if target.names(RUNS) or target.names(PLANS) or not _has_only_copied(target):
+            return False
+    except NotADirectoryError:
         return False
     marks = read_marks(target)
     if any(mark.run_hash != short_hash(_RUN_ID) for mark in marks):
         return False
     return bool(marks) or read_identity(target) is None
+
+
+def others_in(target: Files) -> set[str]:
+    """Return the names in a folder that a copy does not have."""
+    return {
+        name
+        for name in target.names("")
+        if not (name in _FOLDERS or name.isdigit() or name.partition(TEMPORARY)[0] == IDENTITY_FILE)
+    }
+
+
+def _has_only_copied(target: Files) -> bool:
+    """Return whether all that a new copy deletes has names that a copy, or a part of one, gives."""
+    folders = [*_FOLDERS, *(name for name in target.names("") if name.isdigit())]
+    return all(name.startswith(f"{_COPIED}-") for folder in folders for name in target.names(folder))
 
 
 def copy_version(source: Files, target: Files, batch_id: int, query_id: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,56 @@ def test_a_folder_with_something_else_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="has files of something else"):
         state.copy(QUERY, 2, HEIR)
     assert [each.name for each in new.iterdir()] == ["photos"]
+
+
+def test_an_operator_without_a_name_has_others_in_its_folder(tmp_path: Path) -> None:
+    for folder in ("old", "old/two"):
+        for batch_id in range(3):
+            run_batch(tmp_path / folder, batch_id)
+    state, new = CarriedState(str(tmp_path / "old"), str(tmp_path / "new")), tmp_path / "new"
+    for heir in ("a query that never was", HEIR):
+        state.copy(QUERY, 2, heir)
+    assert all(is_copy_for(LocalFiles(str(each)), HEIR) for each in (new, new / "two"))
+    take_number(LocalFiles(str(new / "two")), "0a")
+    before = contents_of(new)
+    with pytest.raises(OptionError, match="or a job has used it"):
+        state.copy(QUERY, 2, "query-3")
+    assert contents_of(new) == before
+
+
+@pytest.mark.parametrize(
+    "name", ["0/rows.parquet", "batches/1.csv", "partitions/a", "7/0.csv", "notes.txt", "0"]
+)
+def test_files_of_something_else_stay_where_one_operator_would_be_copied(tmp_path: Path, name: str) -> None:
+    a_job(tmp_path)
+    state, file = CarriedState(str(tmp_path / "old" / "one"), str(tmp_path / "new")), tmp_path / "new" / name
+    file.parent.mkdir(parents=True)
+    file.write_text("of the user")
+    with pytest.raises(OptionError, match="has files of something else"):
+        state.check(QUERY, 3)
+    with pytest.raises(OptionError, match="has files of something else"):
+        state.copy(QUERY, 3, HEIR)
+    assert contents_of(tmp_path / "new") == {name: b"of the user"}
+
+
+def test_a_file_in_the_place_of_the_new_folder_is_refused(tmp_path: Path) -> None:
+    a_job(tmp_path)
+    (tmp_path / "new").write_text("of the user")
+    for source, target in itertools.product(("old", "old/one"), ("new", "new/inside")):
+        with pytest.raises(OptionError, match="has files of something else"):
+            CarriedState(str(tmp_path / source), str(tmp_path / target)).copy(QUERY, 2, HEIR)
+    assert (tmp_path / "new").read_text() == "of the user"
+
+
+def test_a_folder_that_cannot_be_read_is_an_error_of_penstock(tmp_path: Path) -> None:
+    a_job(tmp_path)
+    state = CarriedState(str(tmp_path / "old"), str(tmp_path / ("long" * 100)))
+    with pytest.raises(StateError, match=r"cannot be read: .* Nothing was changed"):
+        state.check(QUERY, 2)
+    with pytest.raises(StateError, match=r"cannot be read: .* Nothing was changed"):
+        state.copy(QUERY, 2, HEIR)
+    with pytest.raises(StateError, match=r"cannot be read: .* Nothing was changed"):
+        state.copy_late(QUERY, 2, HEIR)
 
 
 def test_wrong_folders_are_refused(tmp_path: Path) -> None:
