@@ -23,7 +23,7 @@ from penstock.state.copied import (
     others_in,
 )
 from penstock.state.files import Files, LocalFiles, folder_in, open_files
-from penstock.state.identity import read_identity
+from penstock.state.identity import IDENTITY_FILE, read_identity
 from penstock.state.one_version import versions_in
 
 SOURCE, TARGET = "--state", "--new-state"
@@ -204,12 +204,25 @@ def _names(files: Files) -> list[str]:
 
 
 def _identity(files: Files) -> str | None:
-    """Return the id of the query that has the state of a folder; None for another folder, or a file."""
+    """Return the id of the query that has the state of a folder; None for another folder, or a file.
+
+    Raises:
+        OSError: the folder has a state that cannot be read. It may be one of the query.
+    """
     try:
         found = read_identity(files)
     except OSError:
+        if _is_state(files):
+            raise
         return None
     return None if found is None else found[0].query_id
+
+
+def _is_state(files: Files) -> bool:
+    try:
+        return IDENTITY_FILE in files.names("")
+    except OSError:
+        return False
 
 
 def _checked(files: Files, batch_id: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from penstock.errors import OptionError, StateError
@@ -142,6 +143,24 @@ def test_a_folder_that_cannot_be_read_is_an_error_of_penstock(tmp_path: Path) ->
         state.copy(QUERY, 2, HEIR)
     with pytest.raises(StateError, match=r"cannot be read: .* Nothing was changed"):
         state.copy_late(QUERY, 2, HEIR)
+
+
+def test_an_operator_whose_folder_cannot_be_read_is_not_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, read = a_job(tmp_path), LocalFiles.read
+
+    def refuse(files: LocalFiles, path: str) -> pa.Buffer:
+        if files.root.endswith("/two") and path == IDENTITY_FILE:
+            raise OSError("503 Slow Down")
+        return read(files, path)
+
+    monkeypatch.setattr(LocalFiles, "read", refuse)
+    with pytest.raises(StateError, match=r"cannot be read: 503 Slow Down. Nothing was changed"):
+        state.versions(QUERY)
+    with pytest.raises(StateError, match=r"cannot be read: 503 Slow Down. Nothing was changed"):
+        state.copy(QUERY, 2, HEIR)
+    assert not (tmp_path / "new").exists()
 
 
 def test_wrong_folders_are_refused(tmp_path: Path) -> None:
