@@ -210,6 +210,26 @@ def test_groups_of_windows_of_rows_that_change_are_not_in_a_state_of_spark() -> 
 
 
 @pytest.mark.parametrize(
+    "rows",
+    [
+        "c",
+        "(SELECT * FROM c WHERE ltz IS NOT NULL) AS c",
+        "(SELECT ltz, ltz AS again FROM c) AS c",
+        "(SELECT ltz AS again, ltz FROM c) AS c",
+        "(SELECT ltz FROM t UNION ALL SELECT ltz FROM c) AS c",
+        "c LEFT JOIN static FOR SYSTEM_TIME AS OF PROCTIME() AS s ON c.i = s.i",
+        "c CROSS JOIN UNNEST(c.a) AS u (x)",
+        "(SELECT window_start, ltz FROM TABLE(TUMBLE(TABLE c, DESCRIPTOR(ts), INTERVAL '1' DAY))) AS c",
+    ],
+)
+def test_row_that_goes_without_its_time_stops_the_query_wherever_its_window_is(rows: str) -> None:
+    """A window takes no row without a time, so the deleted row would stay in its group in silence."""
+    each = planned(f"SELECT COUNT(*) FROM {rows} GROUP BY TUMBLE(c.ltz, INTERVAL '1' HOUR)")
+    [made] = [text for text in each.made if "FROM `c`" in text]
+    assert "raise_error('The event time ltz is NULL in a row that comes, changes or goes." in made
+
+
+@pytest.mark.parametrize(
     ("text", "kind"),
     [
         ("-2147483648", "INT"),

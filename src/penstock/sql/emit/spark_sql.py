@@ -35,6 +35,11 @@ from penstock.sql.plan.types import spark_text
 from penstock.types import ROW_KIND
 
 _NUMBER = re.compile(r"-?\d+")
+_NO_TIME = "The event time {name} is NULL. Its row belongs to no window."
+_NO_CHANGED_TIME = (
+    "The event time {name} is NULL in a row that comes, changes or goes. It belongs to no window. "
+    "A deleted row needs its old columns: set REPLICA IDENTITY FULL in the database."
+)
 _WORDS = {
     JoinKind.INNER: "JOIN",
     JoinKind.LEFT: "LEFT JOIN",
@@ -135,14 +140,18 @@ class SparkSql:
         return self._viewed(view, {each: short(each) for each in columns_of(node)}, node)
 
     def _watermark(self, node: nodes.Watermark, outer: Names) -> Select:
-        """Return rows with their time as Spark has it. An append-only row without a time is an error."""
+        """Return rows with their time as Spark has it. An append-only row without a time is an error.
+
+        So is one that changes, if windows are over the time: a deleted row would stay in its window.
+        """
         inner = self.select(node.input, outer)
         if inner.stage > Stage.ROWS or not inner.inlines({node.time: 1}):
             inner = self._nested(inner)
         time = f"CAST({inner.outputs[node.time]} AS TIMESTAMP)"
-        if inner.kind is None:
-            missing = literal(f"The event time {node.time.name} is NULL. Its row belongs to no window.")
-            if node.delay_ms is None:
+        if inner.kind is None or node.is_known:
+            message = _NO_TIME if inner.kind is None else _NO_CHANGED_TIME
+            missing = literal(message.format(name=node.time.name))
+            if node.delay_ms is None and inner.kind is None:
                 # With what varies, Spark's optimizer leaves the projection where it is.
                 missing = f"CASE WHEN rand(0) >= 0 THEN {missing} END"
             time = f"coalesce({time}, CAST(raise_error({missing}) AS TIMESTAMP))"

@@ -89,12 +89,14 @@ class Watermark:
         column: the same as Spark has it.
         delay_ms: how far the watermark is behind the newest time; None if nothing waits for it. Then Spark
             has none, and an append-only row without a time is an error all the same.
+        is_known: whether a row that changes without a time is an error too: a window is over the time.
     """
 
     input: Node
     time: Column
     column: Column
     delay_ms: int | None
+    is_known: bool = False
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,8 @@ class _PlanLines:
                 return f"Scan({node.source.name}: {', '.join(map(self._read, node.columns))}{wanted})"
             case nodes.Watermark():
                 delay = "not awaited" if node.delay_ms is None else f"- {node.delay_ms} ms"
-                return f"Watermark({self._name(node.column)} {delay})"
+                known = ", not NULL" if node.is_known else ""
+                return f"Watermark({self._name(node.column)} {delay}{known})"
             case nodes.Values():
                 return f"Values({len(node.rows)} rows: {self._names_of(node.columns)})"
             case nodes.Project():

@@ -166,6 +166,10 @@ AGGREGATES: dict[str, Callable[[list[Any]], Any]] = {
 }
 
 
+class NoTimeError(Exception):
+    """A row that changes has no time, and a window is over it."""
+
+
 class Local:
     """Nodes that look at one row of one input at a time, for a batch and for a stream."""
 
@@ -177,6 +181,8 @@ class Local:
         match node:
             case Watermark():
                 old, new = short(node.time), short(node.column)
+                if node.is_known and any(row[old] is None for row in inputs[0]):
+                    raise NoTimeError(f"{node.time.name} is NULL")
                 return [{new if name == old else name: v for name, v in r.items()} for r in inputs[0]]
             case Values():
                 return [self._named(node.columns, each, outer) for each in node.rows]

@@ -32,17 +32,20 @@ from penstock.sql.plan.nodes import (
     Changelog,
     Filter,
     Input,
+    Join,
     MarkedWindows,
     Node,
     Project,
+    SetOperation,
     Stateful,
+    TableFunction,
     Unnest,
+    Watermark,
     Window,
     copies,
 )
 from penstock.sql.plan.operators import Aggregation
-from penstock.sql.plan.rewrite import columns_in, columns_of, expressions_of, inputs_of
-from penstock.sql.plan.texts import literal
+from penstock.sql.plan.rewrite import columns_in, columns_of, expressions_of, inputs_of, with_inputs
 from penstock.sql.plan.traits import ALWAYS_0
 from penstock.sql.plan.types import BIGINT, INT, spark_text
 from penstock.sql.plan.windows import bounds_of_window, made_window, parts_of_window
@@ -58,10 +61,6 @@ _NO_SESSION = (
 _OTHER_PARTITION = (
     "the columns of PARTITION BY in SESSION and those of GROUP BY have to be the same, because "
     "Spark builds sessions of the groups."
-)
-_NO_TIME = (
-    "The event time {name} is NULL in a row that comes, changes or goes. It belongs to no window. "
-    "A deleted row needs its old columns: set REPLICA IDENTITY FULL in the database."
 )
 _SET = "gs"
 """The label of the number of a grouping set."""
@@ -252,15 +251,37 @@ def over_changes(node: Window, context: PassContext) -> Window:
     """
     if node.spans.kind == "SESSION":
         context.refuse(node.offset, _NO_SESSION)
-    time = context.traits(node.input).changing_time
-    if time is None or node.time != time[0]:
+    if not isinstance(node.time, Column):
         return node
-    kind = time[0].type
-    failure = literal(_NO_TIME.format(name=time[0].name))
-    text = f"CAST(raise_error({failure}) AS {spark_text(kind).upper()})".replace("{", "{{").replace("}", "}}")
-    known = context.call("known time", f"coalesce({{0}}, {text})", time[:1], kind)
-    rows, times = context.with_expressions(node.input, (known,), "time")
-    return replace(node, input=rows, time=times[0])
+    return replace(node, input=_with_known_times(node.input, node.time, context))
+
+
+def _with_known_times(node: Node, time: Column, context: PassContext) -> Node:
+    """Return rows whose tables stop at a row without this time, if it is the column of their WATERMARK.
+
+    An operator stops by itself at a row that goes and is not there.
+    """
+    match node:
+        case Watermark():
+            is_known = node.column == time and context.traits(node).changes
+            return replace(node, is_known=True) if is_known else node
+        case Project():
+            value = next(each.expression for each in node.outputs if each.column == time)
+            if not isinstance(value, Column):
+                return node
+            return replace(node, input=_with_known_times(node.input, value, context))
+        case SetOperation():
+            index = node.columns.index(time)
+            left = _with_known_times(node.left, node.lefts[index], context)
+            return replace(node, left=left, right=_with_known_times(node.right, node.rights[index], context))
+        case Filter() | Unnest() | TableFunction() | Window() | Join():
+            inputs = (
+                _with_known_times(each, time, context) if time in columns_of(each) else each
+                for each in inputs_of(node)
+            )
+            return with_inputs(node, tuple(inputs))
+        case _:
+            return node
 
 
 # ---- marks
