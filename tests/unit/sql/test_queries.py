@@ -219,7 +219,7 @@ def test_groups_of_windows_of_rows_that_change_are_not_in_a_state_of_spark() -> 
         "(SELECT ltz FROM t UNION ALL SELECT ltz FROM c) AS c",
         "c LEFT JOIN static FOR SYSTEM_TIME AS OF PROCTIME() AS s ON c.i = s.i",
         "c CROSS JOIN UNNEST(c.a) AS u (x)",
-        "(SELECT window_start, ltz FROM TABLE(TUMBLE(TABLE c, DESCRIPTOR(ts), INTERVAL '1' DAY))) AS c",
+        "(SELECT window_start, ltz FROM TABLE(TUMBLE(TABLE c, DESCRIPTOR(ltz), INTERVAL '1' DAY))) AS c",
     ],
 )
 def test_row_that_goes_without_its_time_stops_the_query_wherever_its_window_is(rows: str) -> None:

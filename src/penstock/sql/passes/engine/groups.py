@@ -31,11 +31,14 @@ from penstock.sql.plan.nodes import (
     Assignment,
     Changelog,
     Filter,
+    FromChangelog,
     Input,
     Join,
     MarkedWindows,
     Node,
+    PlainTimes,
     Project,
+    Scan,
     SetOperation,
     Stateful,
     TableFunction,
@@ -61,6 +64,11 @@ _NO_SESSION = (
 _OTHER_PARTITION = (
     "the columns of PARTITION BY in SESSION and those of GROUP BY have to be the same, because "
     "Spark builds sessions of the groups."
+)
+_OTHER_TIME = (
+    "{kind} of a changelog ({changed}) is over '{name}', which is not the column of the WATERMARK of its "
+    "table. A deleted row may come without it, and the row would stay in its window. Declare WATERMARK FOR "
+    "{name} AS {name}: then such a row stops the query."
 )
 _SET = "gs"
 """The label of the number of a grouping set."""
@@ -247,41 +255,63 @@ def over_changes(node: Window, context: PassContext) -> Window:
     """Return a window over rows that change. A row of a table has its time, also when it goes.
 
     Raises:
-        SqlError: the window is a SESSION.
+        SqlError: the window is a SESSION, or over a time that a deleted row of a table may lack in silence.
     """
     if node.spans.kind == "SESSION":
         context.refuse(node.offset, _NO_SESSION)
-    if not isinstance(node.time, Column):
-        return node
-    return replace(node, input=_with_known_times(node.input, node.time, context))
+    rows = node.input
+    for time in columns_in(node.time):
+        rows = _with_known_times(rows, time, node, context)
+    return replace(node, input=rows)
 
 
-def _with_known_times(node: Node, time: Column, context: PassContext) -> Node:
-    """Return rows whose tables stop at a row without this time, if it is the column of their WATERMARK.
+def _with_known_times(node: Node, time: Column, window: Window, context: PassContext) -> Node:
+    """Return rows whose tables stop at a row without this time, which is the column of their WATERMARK.
 
     An operator stops by itself at a row that goes and is not there.
     """
     match node:
-        case Watermark():
-            is_known = node.column == time and context.traits(node).changes
-            return replace(node, is_known=True) if is_known else node
+        case Watermark() if node.column == time:
+            return replace(node, is_known=context.traits(node).changes)
         case Project():
             value = next(each.expression for each in node.outputs if each.column == time)
-            if not isinstance(value, Column):
-                return node
-            return replace(node, input=_with_known_times(node.input, value, context))
+            below = node.input
+            for column in columns_in(value):
+                below = _with_known_times(below, column, window, context)
+            return replace(node, input=below)
         case SetOperation():
             index = node.columns.index(time)
-            left = _with_known_times(node.left, node.lefts[index], context)
-            return replace(node, left=left, right=_with_known_times(node.right, node.rights[index], context))
-        case Filter() | Unnest() | TableFunction() | Window() | Join():
+            left = _with_known_times(node.left, node.lefts[index], window, context)
+            right = _with_known_times(node.right, node.rights[index], window, context)
+            return replace(node, left=left, right=right)
+        case Watermark() | Filter() | Unnest() | TableFunction() | Window() | Join():
             inputs = (
-                _with_known_times(each, time, context) if time in columns_of(each) else each
+                _with_known_times(each, time, window, context) if time in columns_of(each) else each
                 for each in inputs_of(node)
             )
             return with_inputs(node, tuple(inputs))
+        case Scan() | FromChangelog():
+            known = context.traits(node)
+            if known.changes and not (isinstance(node, FromChangelog) and _is_awaited(node.input, time)):
+                kind, name = window.spans.kind, time.name
+                context.refuse(window.offset, _OTHER_TIME.format(kind=kind, name=name, changed=known.changed))
+            return node
         case _:
             return node
+
+
+def _is_awaited(node: Node, time: Column) -> bool:
+    """Return whether append-only rows have this time from the column of a WATERMARK, which is never NULL."""
+    match node:
+        case Watermark() if node.column == time:
+            return True
+        case Project():
+            value = next(each.expression for each in node.outputs if each.column == time)
+            return isinstance(value, Column) and _is_awaited(node.input, value)
+        case Watermark() | Filter() | PlainTimes():
+            return _is_awaited(node.input, time)
+        case _:
+            return False
 
 
 # ---- marks
