@@ -10,6 +10,7 @@ import os
 import pwd
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,11 +46,13 @@ SIGNALS = "public.debezium_signal"
 SLOT = "debezium"
 
 
-def find_postgresql() -> Path | None:
-    """Return the folder of PostgreSQL's programs; None if there is none."""
+def find_postgresql() -> Path:
+    """Return the folder of PostgreSQL's programs. End the process with a message if there is none."""
     found = shutil.which("initdb")
     folders = [Path(found).parent] if found else sorted(Path("/usr/lib/postgresql").glob("*/bin"))
-    return folders[-1] if folders else None
+    if not folders:
+        sys.exit("Skipped: there is no PostgreSQL on this machine (on Debian the package postgresql).")
+    return folders[-1]
 
 
 @contextmanager

@@ -7,7 +7,6 @@ each message with its schema, and the rows as PostgreSQL shows them.
 from __future__ import annotations
 
 import json
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -76,8 +75,6 @@ ROWS = [", ".join(_FIRST), ", ".join(_SECOND)]
 def main() -> None:
     """Run PostgreSQL, Kafka and Debezium, and write what comes."""
     programs = find_postgresql()
-    if programs is None:
-        sys.exit("Skipped: there is no PostgreSQL on this machine (on Debian the package postgresql).")
     with tempfile.TemporaryDirectory(prefix="penstock-types-") as name:
         folder = Path(name)
         with running_postgresql(programs, folder) as dsn, DevCluster() as cluster:
