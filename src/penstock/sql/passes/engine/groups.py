@@ -42,6 +42,7 @@ from penstock.sql.plan.nodes import (
     SetOperation,
     Stateful,
     TableFunction,
+    ToChangelog,
     Unnest,
     Watermark,
     Window,
@@ -292,7 +293,9 @@ def _with_known_times(node: Node, time: Column, window: Window, context: PassCon
             return with_inputs(node, tuple(inputs))
         case Scan() | FromChangelog():
             known = context.traits(node)
-            if known.changes and not (isinstance(node, FromChangelog) and _is_awaited(node.input, time)):
+            if known.changes and not (
+                isinstance(node, FromChangelog) and _is_awaited(node.input, time, context)
+            ):
                 kind, name = window.spans.kind, time.name
                 context.refuse(window.offset, _OTHER_TIME.format(kind=kind, name=name, changed=known.changed))
             return node
@@ -300,16 +303,18 @@ def _with_known_times(node: Node, time: Column, window: Window, context: PassCon
             return node
 
 
-def _is_awaited(node: Node, time: Column) -> bool:
+def _is_awaited(node: Node, time: Column, context: PassContext) -> bool:
     """Return whether append-only rows have this time from the column of a WATERMARK, which is never NULL."""
     match node:
         case Watermark() if node.column == time:
             return True
         case Project():
             value = next(each.expression for each in node.outputs if each.column == time)
-            return isinstance(value, Column) and _is_awaited(node.input, value)
+            return isinstance(value, Column) and _is_awaited(node.input, value, context)
         case Watermark() | Filter() | PlainTimes():
-            return _is_awaited(node.input, time)
+            return _is_awaited(node.input, time, context)
+        case ToChangelog() if not context.traits(node.input).changes:
+            return _is_awaited(node.input, time, context)
         case _:
             return False
 
