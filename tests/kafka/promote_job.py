@@ -23,6 +23,8 @@ STATE_COPIED = "state copied"
 """The last step before it is handed over, if the job has a state."""
 AFTER = ("handed over", "written metadata", "written offsets/0", "written commits/0")
 """From these steps on it is handed over, and the checkpoint does not exist."""
+STATE_PUBLISHED = "state published"
+"""The first step after it is handed over, if the job has a state."""
 LAST = "renamed"
 
 

@@ -5,27 +5,30 @@ Runs on the driver's machine. The steps, in this order:
 1. Take the prefix, and finish what the query has decided. From here on a driver of it decides nothing more.
 2. Find out after which batch it has ended: from the log what is decided, from the checkpoint up to where that
    batch has read.
-3. Copy the state of its operators as it was after that batch, if the user has given it.
+3. Copy the state of its operators as it was after that batch, if the user has given it. The copy is not a
+   state yet, so another call at the same time does not harm it, and is not harmed by it.
 4. Write into the decision log, in one transaction of the session of step 1, that the query has ended and that
    another one continues, with all files of its checkpoint. From here on it is handed over, whatever dies.
-5. Make the checkpoint from that record.
+5. Make a state of the copy for that query.
+6. Make the checkpoint from that record.
 
 Invariants: the command may die anywhere and be run again. Before step 4 nothing is handed over, and the old
-query may run on: the next call writes over the copy, which no job has used. After it only the other query can
-write under the prefix. If a driver has taken the prefix between 1 and 4, step 4 fails.
+query may run on. After it only the other query can write under the prefix. If a driver has taken the prefix
+between 1 and 4, step 4 fails.
 """
 
 from __future__ import annotations
 
+import contextlib
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.cli._last_batch import NOTHING, last_batch
 from penstock.cli._queries import decision_of
 from penstock.client.net.connection import KafkaConnections
-from penstock.errors import CheckpointError, OptionError
+from penstock.errors import CheckpointError, OptionError, StateError
 from penstock.observe.checkpoint import read_query_id
 from penstock.observe.new_checkpoint import OldCheckpoint, check_new, local_folder, make_folder, open_old
 from penstock.observe.shadow_note import read_note
@@ -94,7 +97,8 @@ def hand_over(
         OptionError: an option does not fit the query.
         CheckpointError: the checkpoint cannot be taken over, or the new one cannot be made. Then
             the prefix is handed over, and another call makes the checkpoint.
-        StateError: the state cannot be copied as it was after the last batch. Nothing was handed over.
+        StateError: the state cannot be copied as it was after the last batch. Nothing was handed over, unless
+            the message says so.
         PrefixTakenError: a driver has taken the prefix at the same time. Nothing was handed over.
         ExactlyOnceError: a batch is in doubt, or not finished. Nothing was handed over.
     """
@@ -124,22 +128,28 @@ def hand_over(
     begun = Begun(query_id, after, str(folder), old.beginning(heir, after))
     reached("read")
     if state is not None:
-        state.copy(query_id, after, heir)
+        state.stage(query_id, after, heir)
         reached("state copied")
     tools.hand_over(session, decision, heir, begun)
     reached("handed over")
-    _make_folder(folder, begun, heir, reached)
+    with _naming_heir(heir):
+        if state is not None:
+            state.publish(query_id, heir)
+            reached("state published")
+        make_folder(folder, begun.files, reached)
     return HandedOver(query_id, heir, after, folder)
 
 
-def _make_folder(folder: Path, begun: Begun, heir: str, reached: Callable[[str], None]) -> None:
+@contextlib.contextmanager
+def _naming_heir(heir: str) -> Iterator[None]:
+    """Say in an error that the prefix is handed over already."""
     try:
-        make_folder(folder, begun.files, reached)
-    except CheckpointError as error:
-        raise CheckpointError(
+        yield
+    except (CheckpointError, StateError) as error:
+        raise type(error)(
             f"{error.message} Query {heir} has the prefix already, so the old job writes nothing any more, "
             "and no record is lost. Mend what the error says, and run this command again with the same "
-            "options: it makes the folder if it does not exist.",
+            "options: it makes what does not exist yet.",
             **error.facts,
         ) from error
 
@@ -201,8 +211,10 @@ def _resume(
         )
     if is_sure and wanted.state is not None:
         wanted.state.copy_late(decision.query_id, after, ended.heir)
+        reached("state published")
     if is_sure and begun is not None and not folder.exists():
-        _make_folder(folder, begun, ended.heir, reached)
+        with _naming_heir(ended.heir):
+            make_folder(folder, begun.files, reached)
     return done
 
 

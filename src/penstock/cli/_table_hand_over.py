@@ -3,24 +3,27 @@
 Runs on the driver's machine. The steps, in this order:
 
 1. Read the marker of the table, and from the checkpoint where its batch has ended.
-2. Copy the state of its operators as it was after that batch, if the user has given it.
+2. Copy the state of its operators as it was after that batch, if the user has given it. The copy is not a
+   state yet, so another call at the same time does not harm it, and is not harmed by it.
 3. Give the table to another query, in one commit of the table that requires the version of step 1. From here
    on it is handed over, whatever dies.
-4. Make the checkpoint of that query, from the old one and from what the table says.
+4. Make a state of the copy for that query.
+5. Make the checkpoint of that query, from the old one and from what the table says.
 
 Invariants: the command may die anywhere and be run again. Before step 3 nothing is handed over, and the old
-query may run on: the next call writes over the copy, which no job has used. After it only the other query can
-write the table. If the old query has applied a batch between 1 and 3, step 3 fails.
+query may run on. After it only the other query can write the table. If the old query has applied a batch
+between 1 and 3, step 3 fails.
 """
 
 from __future__ import annotations
 
+import contextlib
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.errors import CheckpointError, OptionError
+from penstock.errors import CheckpointError, OptionError, StateError
 from penstock.observe.checkpoint import read_query_id
 from penstock.observe.new_checkpoint import OldCheckpoint, check_new, local_folder, make_folder, open_old
 from penstock.state.carried import CarriedState
@@ -82,7 +85,8 @@ def hand_over(
         OptionError: an option does not fit the query.
         CheckpointError: the checkpoint cannot be taken over, or the new one cannot be made. Then the table is
             handed over, and another call makes the checkpoint.
-        StateError: the state cannot be copied as it was after the last batch. Nothing was handed over.
+        StateError: the state cannot be copied as it was after the last batch. Nothing was handed over, unless
+            the message says so.
         TableOrderError: the table has changed meanwhile.
         MaterializeError: the table cannot be handed over.
     """
@@ -102,11 +106,15 @@ def hand_over(
     files = old.beginning(step.heir, after)
     reached("read")
     if state is not None:
-        state.copy(old.query_id, after, step.heir)
+        state.stage(old.query_id, after, step.heir)
         reached("state copied")
     table.hand_over(seen, step)
     reached("handed over")
-    _make_folder(folder, files, step, reached)
+    with _naming_heir(step):
+        if state is not None:
+            state.publish(old.query_id, step.heir)
+            reached("state published")
+        make_folder(folder, files, reached)
     return HandedOver(old.query_id, step.heir, after, folder)
 
 
@@ -222,18 +230,22 @@ def _resume(
         )
     if is_sure and wanted.state is not None:
         wanted.state.copy_late(old.query_id, None if seen.batch_id else step.after, step.heir)
+        reached("state published")
     if is_sure and not folder.exists():
-        _make_folder(folder, old.beginning(step.heir, step.after), step, reached)
+        with _naming_heir(step):
+            make_folder(folder, old.beginning(step.heir, step.after), reached)
     return found
 
 
-def _make_folder(folder: Path, files: dict[str, str], step: HandOver, reached: Callable[[str], None]) -> None:
+@contextlib.contextmanager
+def _naming_heir(step: HandOver) -> Iterator[None]:
+    """Say in an error that the table is handed over already."""
     try:
-        make_folder(folder, files, reached)
-    except CheckpointError as error:
-        raise CheckpointError(
+        yield
+    except (CheckpointError, StateError) as error:
+        raise type(error)(
             f"{error.message} Query {step.heir} has the table already, so the old job writes nothing any "
             "more, and no row is lost. Mend what the error says, keep the old checkpoint, and run this "
-            "command again with the same options: it makes the folder if it does not exist.",
+            "command again with the same options: it makes what does not exist yet.",
             **error.facts,
         ) from error

@@ -2,7 +2,8 @@
 
 Runs on the machine of a command that makes a checkpoint from another one. Invariants: the folder of the
 running job is never changed; the copies are those of one batch, the one after which the new checkpoint
-begins; a folder that a job has used is never written.
+begins; a folder that a job has used is never written; only copies that are published are states. So a command
+that stages copies, and then finds that another one has handed over, has damaged nothing.
 """
 
 from __future__ import annotations
@@ -14,14 +15,8 @@ from pathlib import Path
 
 from penstock.errors import OptionError, StateError
 from penstock.security.location import without_secrets
-from penstock.state.copied import (
-    check_version,
-    copy_version,
-    identity_to_copy,
-    is_copy_for,
-    is_free,
-    others_in,
-)
+from penstock.state.copied import check_version, identity_to_copy, is_staged, publish, stage
+from penstock.state.copy_names import is_copy_for, is_free, others_in
 from penstock.state.files import Files, LocalFiles, folder_in, open_files
 from penstock.state.identity import IDENTITY_FILE, read_identity
 from penstock.state.one_version import versions_in
@@ -29,6 +24,9 @@ from penstock.state.one_version import versions_in
 SOURCE, TARGET = "--state", "--new-state"
 _ITSELF = ""
 """The name of an operator without a name: its folder is the given one."""
+_UNUSED = (
+    "If the job does not use {} (a backup, or the state of a function that the job does not have any more),"
+)
 
 
 @dataclass(frozen=True)
@@ -48,20 +46,34 @@ class CarriedState:
 
         Raises:
             OptionError: the folder has no state of the query.
-            StateError: a state cannot be copied.
+            StateError: a state cannot be copied, or the states of the operators have no batch in common.
         """
-        found = []
+        found = dict[str, set[int]]()
         with self._reached():
             for _, files in self._operators(query_id):
                 identity, _ = identity_to_copy(files)
-                found.append(versions_in(files, identity.partition_count))
-        return set.intersection(*found)
+                found[files.root] = versions_in(files, identity.partition_count)
+        common = set.intersection(*found.values())
+        if not common and any(found.values()):
+            raise self._of_different_times(query_id, found)
+        return common
+
+    def _of_different_times(self, query_id: str, found: dict[str, set[int]]) -> StateError:
+        each = "; ".join(f"{root} has {sorted(batches)}" for root, batches in found.items())
+        shown = without_secrets(self.source)
+        return StateError(
+            f"The states of query {query_id} in {shown} have no batch in common: {each}. Nothing was "
+            f"changed. {_UNUSED.format('one of these folders')} move it out of {shown}, and run this command "
+            "again. If the job uses all of them, let it run, and run this command again.",
+            path=shown,
+        )
 
     def check(self, query_id: str, batch_id: int) -> None:
         """Raise OptionError or StateError unless the states can be copied as they were after a batch."""
         with self._reached():
-            for name, files in self._operators(query_id):
-                _checked(files, batch_id)
+            operators = self._operators(query_id)
+            for name, files in operators:
+                _checked(files, batch_id, without_secrets(self.source) if operators[1:] else None)
                 if not is_free(self._target(name)):
                     raise _in_use(self.target)
             self._check_only_copies(query_id)
@@ -78,17 +90,27 @@ class CarriedState:
             OptionError: the new folder is in use.
             StateError: a state has no such version, or a file is damaged, or the folder cannot be written.
         """
+        self.stage(query_id, batch_id, heir)
+        self.publish(query_id, heir)
+
+    def stage(self, query_id: str, batch_id: int, heir: str) -> None:
+        """Do the long part of `copy`. The new folder has no state yet. Arguments and errors as `copy`."""
         self.check(query_id, batch_id)
         for name, files in self._operators(query_id):
-            try:
-                copy_version(files, self._target(name), batch_id, heir)
-            except OSError as error:
-                raise StateError(
-                    f"The state in {files.root} could not be copied to {without_secrets(self.target)}: "
-                    f"{error}. The copy is not complete, and no job can use it. Mend what the error says, "
-                    "and run this command again.",
-                    path=files.root,
-                ) from error
+            with self._written(files):
+                stage(files, self._target(name), batch_id, heir)
+
+    def publish(self, query_id: str, heir: str) -> None:
+        """Make states of the copies that `stage` has made for a query. A second call changes nothing.
+
+        Raises:
+            StateError: the new folder is in use, or cannot be written.
+        """
+        with self._reached():
+            operators = self._operators(query_id)
+        for name, files in operators:
+            with self._written(files):
+                publish(self._target(name), heir)
 
     def copy_late(self, query_id: str, batch_id: int | None, heir: str) -> None:
         """Copy the states for a query that has taken over already, if an earlier call did not.
@@ -102,8 +124,11 @@ class CarriedState:
             StateError: as `copy`, or the heir has written batches without these copies.
         """
         with self._reached():
-            if all(is_copy_for(self._target(name), heir) for name, _ in self._operators(query_id)):
-                return
+            targets = [self._target(name) for name, _ in self._operators(query_id)]
+            missing = [each for each in targets if not is_copy_for(each, heir)]
+            are_staged = all(is_staged(each, heir) for each in missing)
+        if not missing:
+            return
         if batch_id is None:
             shown = without_secrets(self.target)
             raise StateError(
@@ -111,7 +136,22 @@ class CarriedState:
                 "Nothing was changed. A copy would lack these batches. Find the folder of its state.",
                 path=shown,
             )
-        self.copy(query_id, batch_id, heir)
+        if not are_staged:
+            self.stage(query_id, batch_id, heir)
+        self.publish(query_id, heir)
+
+    @contextlib.contextmanager
+    def _written(self, files: Files) -> Iterator[None]:
+        """Raise StateError if the copy of a folder cannot be written."""
+        try:
+            yield
+        except OSError as error:
+            raise StateError(
+                f"The state in {files.root} could not be copied to {without_secrets(self.target)}: "
+                f"{error}. The copy is not complete, and no job can use it. Mend what the error says, "
+                "and run this command again.",
+                path=files.root,
+            ) from error
 
     @contextlib.contextmanager
     def _reached(self) -> Iterator[None]:
@@ -225,7 +265,8 @@ def _is_state(files: Files) -> bool:
         return False
 
 
-def _checked(files: Files, batch_id: int) -> None:
+def _checked(files: Files, batch_id: int, shared: str | None) -> None:
+    """Raise StateError unless a state can be copied. `shared`: a folder that has others of the query, too."""
     if batch_id < 0:
         raise StateError(
             f"The query of the state in {files.root} has done no batch, so it has no state that could be "
@@ -236,10 +277,11 @@ def _checked(files: Files, batch_id: int) -> None:
     try:
         check_version(files, batch_id)
     except StateError as error:
+        unused = f" {_UNUSED.format('this folder')} move it out of {shared} instead." if shared else ""
         raise StateError(
             f"{error.message} To be carried over, the state needs the version after batch {batch_id}, where "
             "the new checkpoint begins. Start the old job once with the trigger availableNow=True, let it "
-            "end by itself, and run this command again.",
+            f"end by itself, and run this command again.{unused}",
             **error.facts,
         ) from error
 

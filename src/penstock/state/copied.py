@@ -1,8 +1,10 @@
 """Copy one version of a state for another query, which begins where a batch of the first one has ended.
 
-Runs on any machine that reaches both folders. The first query may run meanwhile. Invariants: the old folder
-is not changed; the copy has the rows of that version and no others; its `state.json` comes last, so a copy
-that was not completed is not a state; a folder that a job has used is never written.
+Runs on any machine that reaches both folders. The first query may run meanwhile. There are two steps: `stage`
+copies the files of rows and writes a note, and `publish` makes a state of them. Invariants: the old folder is
+not changed; the copy has the rows of that version and no others; a folder that a job has used is never
+written; several commands may stage copies for different queries in one folder, whichever of them is late, and
+only the copy that is published is a state. Its `state.json` comes last.
 
 The other query has done batch 0 and nothing more, so the copy is version 0. Files of rows are copied as they
 are: neither the operator nor the number of partitions changes.
@@ -10,27 +12,62 @@ are: neither the operator nor the number of partitions changes.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 
 from penstock.errors import StateError
-from penstock.state.files import TEMPORARY, Files
-from penstock.state.identity import IDENTITY_FILE, Identity, no_state, read_identity, write_identity
-from penstock.state.lineage import RUNS, read_lineage
-from penstock.state.manifest import InputDigest, Manifest, write_manifest
-from penstock.state.marks import MARKS, Mark, read_marks, short_hash
+from penstock.state.copy_names import (
+    COPIED,
+    COPIES,
+    RUN_ID,
+    delete_others,
+    is_copy_for,
+    is_free,
+    manifest_name,
+    mark_name,
+    note_path,
+    partition_name,
+    run_name,
+)
+from penstock.state.files import Files
+from penstock.state.identity import (
+    Identity,
+    no_state,
+    parse_identity,
+    read_identity,
+    write_identity,
+)
+from penstock.state.lineage import read_lineage
+from penstock.state.manifest import InputDigest, Manifest, checked_line, line_with_checksum, write_manifest
+from penstock.state.marks import MARKS
 from penstock.state.one_version import OneVersion, find_version, versions_in
-from penstock.state.plans import PLANS
 from penstock.state.run import RunFile, open_run
 from penstock.state.store import PARTITIONS
 
-_RUN_ID = "copy"
-_COPIED = 0
-"""The version of a copy."""
-_MANIFEST = f"{_COPIED}-0c.json"
-_FOLDERS = (MARKS, PARTITIONS)
+_FORMAT = 1
+"""The version of the note about a copy that is not published."""
 _NUMBERED = ("append_join",)
 """Operators whose rows have the number of their batch. The other query gives these numbers again."""
+
+
+@dataclass(frozen=True)
+class _Staged:
+    """A copy whose files of rows are there.
+
+    Attributes:
+        identity: of the copy.
+        runs: of each partition, oldest first; None if it has never had a row.
+    """
+
+    identity: Identity
+    runs: tuple[tuple[RunFile, ...] | None, ...]
+
+    def to_json(self) -> bytes:
+        runs = [each and [asdict(run) for run in each] for each in self.runs]
+        return line_with_checksum(
+            {"format": _FORMAT, "identity": self.identity.to_json().decode(), "runs": runs}
+        )
 
 
 def identity_to_copy(source: Files) -> tuple[Identity, str]:
@@ -59,42 +96,8 @@ def check_version(source: Files, batch_id: int) -> None:
         version.manifest(partition)
 
 
-def is_copy_for(target: Files, query_id: str) -> bool:
-    """Return whether a folder has the whole copy of a state for a query."""
-    found = read_identity(target)
-    return found is not None and found[0].query_id == query_id
-
-
-def is_free(target: Files) -> bool:
-    """Return whether a copy may be written: into a new folder, or over a copy that no job has used."""
-    try:
-        if target.names(RUNS) or target.names(PLANS) or not _has_only_copied(target):
-            return False
-    except NotADirectoryError:
-        return False
-    marks = read_marks(target)
-    if any(mark.run_hash != short_hash(_RUN_ID) for mark in marks):
-        return False
-    return bool(marks) or read_identity(target) is None
-
-
-def others_in(target: Files) -> set[str]:
-    """Return the names in a folder that a copy does not have."""
-    return {
-        name
-        for name in target.names("")
-        if not (name in _FOLDERS or name.isdigit() or name.partition(TEMPORARY)[0] == IDENTITY_FILE)
-    }
-
-
-def _has_only_copied(target: Files) -> bool:
-    """Return whether all that a new copy deletes has names that a copy, or a part of one, gives."""
-    folders = [*_FOLDERS, *(name for name in target.names("") if name.isdigit())]
-    return all(name.startswith(f"{_COPIED}-") for folder in folders for name in target.names(folder))
-
-
-def copy_version(source: Files, target: Files, batch_id: int, query_id: str) -> None:
-    """Copy a state as it was after a batch of its query, for another query.
+def stage(source: Files, target: Files, batch_id: int, query_id: str) -> None:
+    """Copy the files of rows of a state as it was after a batch, for another query, and note them.
 
     Args:
         source: the folder of the state.
@@ -108,7 +111,7 @@ def copy_version(source: Files, target: Files, batch_id: int, query_id: str) -> 
     """
     version = find_version(source, identity_to_copy(source), batch_id)
     new = replace(version.identity, query_id=query_id)
-    _make_empty(target, new.partition_count)
+    _check_free(target)
     try:
         copied = [_copy_partition(version, target, new, each) for each in range(new.partition_count)]
     except (StateError, FileNotFoundError) as error:
@@ -116,46 +119,100 @@ def copy_version(source: Files, target: Files, batch_id: int, query_id: str) -> 
             raise
         raise _has_moved_on(source, batch_id) from error
     now = read_lineage(source)
-    if not all(each is None or now.counts(each) for each in copied):
+    if not all(each is None or now.counts(each[0]) for each in copied):
         raise _has_moved_on(source, batch_id)
-    for partition, manifest in enumerate(copied):
-        saved = None if manifest is None else partition
-        mark = Mark(_COPIED, 0, short_hash(_RUN_ID), short_hash("")[:8], 0, partition, 0, saved)
-        write_manifest(target, MARKS, mark.name, _manifest(new, ()))
-    write_identity(target, new)
+    staged = _Staged(new, tuple(each and each[1] for each in copied))
+    with target.create(note_path(query_id)) as sink:
+        sink.write(staged.to_json())
 
 
-def _make_empty(target: Files, partition_count: int) -> None:
-    """Delete a copy that was not completed, or that no job has used."""
+def is_staged(target: Files, query_id: str) -> bool:
+    """Return whether a copy for a query can be published."""
+    found = _read_staged(target, query_id)
+    return found is not None and all(
+        {run.name for run in runs or ()} <= {*target.names(str(partition))}
+        for partition, runs in enumerate(found.runs)
+    )
+
+
+def publish(target: Files, query_id: str) -> None:
+    """Make a state of the copy for a query. Copies for other queries that are in the folder are deleted.
+
+    Several commands may publish one copy. A late one writes the same files.
+
+    Raises:
+        StateError: the copy is not staged, or the folder is in use.
+        OSError: the folder cannot be written.
+    """
+    if is_copy_for(target, query_id):
+        return
+    found = _read_staged(target, query_id)
+    if found is None:
+        raise StateError(
+            f"{target.root} has no copy of a state for query {query_id}: {note_path(query_id)} is not there. "
+            "Nothing was written.",
+            path=target.root,
+        )
+    _check_free(target)
+    count = found.identity.partition_count
+    saved = {partition for partition, runs in enumerate(found.runs) if runs is not None}
+    delete_others(target, query_id, saved, count)
+    for partition in saved:
+        manifest = _manifest(found.identity, found.runs[partition] or ())
+        write_manifest(target, str(partition), manifest_name(query_id), manifest)
+        with target.create(f"{PARTITIONS}/{partition_name(partition)}") as sink:
+            sink.write(b"{}\n")
+    for partition in range(count):
+        name = mark_name(query_id, partition, has_rows=partition in saved)
+        write_manifest(target, MARKS, name, _manifest(found.identity, ()))
+    write_identity(target, found.identity)
+    for name in target.names(COPIES):
+        target.delete(f"{COPIES}/{name}")
+
+
+def _check_free(target: Files) -> None:
     if not is_free(target):
         raise StateError(
             f"Expected a new folder for the copy of a state, but {target.root} is in use. Nothing was "
             "written. Choose another folder.",
             path=target.root,
         )
-    target.delete(IDENTITY_FILE)
-    for folder in (MARKS, PARTITIONS, *map(str, range(partition_count))):
-        for name in target.names(folder):
-            target.delete(f"{folder}/{name}")
 
 
-def _copy_partition(version: OneVersion, target: Files, new: Identity, partition: int) -> Manifest | None:
-    """Copy one partition. Return its manifest in the old folder; None if it has never had a row."""
+def _read_staged(target: Files, query_id: str) -> _Staged | None:
+    path = note_path(query_id)
+    where = f"{target.root}/{path}"
+    try:
+        contents = target.read(path).to_pybytes()
+    except FileNotFoundError:
+        return None
+    read = json.loads(checked_line(contents, "note", where))
+    if read["format"] != _FORMAT:
+        raise StateError(
+            f"{where} has format {read['format']}, and this version of penstock reads format {_FORMAT}. "
+            "Nothing was written. Run this command with the version of penstock that has copied the state.",
+            path=where,
+        )
+    identity = parse_identity(read["identity"].encode(), where)
+    runs = tuple(None if each is None else tuple(RunFile(**run) for run in each) for each in read["runs"])
+    return _Staged(identity, runs)
+
+
+def _copy_partition(
+    version: OneVersion, target: Files, new: Identity, partition: int
+) -> tuple[Manifest, tuple[RunFile, ...]] | None:
+    """Copy the rows of one partition. Return its manifest in the old folder; None if it never had a row."""
     found = version.manifest(partition)
     if found is None:
         return None
-    runs = tuple(_copy_runs(version, target, partition, found.runs))
-    write_manifest(target, str(partition), _MANIFEST, _manifest(new, runs))
-    with target.create(f"{PARTITIONS}/{_COPIED}-{partition:08x}.json") as sink:
-        sink.write(b"{}\n")
-    return found
+    return found, tuple(_copy_runs(version, target, partition, found.runs, new.query_id))
 
 
 def _copy_runs(
-    version: OneVersion, target: Files, partition: int, runs: Iterable[RunFile]
+    version: OneVersion, target: Files, partition: int, runs: Iterable[RunFile], query_id: str
 ) -> Iterable[RunFile]:
     for number, file in enumerate(runs):
-        path, name = f"{partition}/{file.name}", f"{_COPIED}-{number:x}.arrow"
+        path, name = f"{partition}/{file.name}", run_name(query_id, file.crc32, number)
         open_run(version.files, path, file, None)  # compares the checksum
         with target.create(f"{partition}/{name}") as sink:
             sink.write(version.files.read(path))
@@ -164,7 +221,7 @@ def _copy_runs(
 
 
 def _manifest(identity: Identity, runs: tuple[RunFile, ...]) -> Manifest:
-    return Manifest(_COPIED, identity.query_id, _RUN_ID, identity.fingerprint(), InputDigest(), runs)
+    return Manifest(COPIED, identity.query_id, RUN_ID, identity.fingerprint(), InputDigest(), runs)
 
 
 def _has_moved_on(source: Files, batch_id: int) -> StateError:

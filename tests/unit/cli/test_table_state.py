@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typer.testing import CliRunner
 from penstock.cli._table_hand_over import Wanted, hand_over
 from penstock.cli._table_shadow import Side, compare, create
 from penstock.cli.app import app
-from penstock.errors import OptionError, QueryEndedError, StateError
+from penstock.errors import CheckpointError, OptionError, QueryEndedError, StateError, TableOrderError
 from penstock.state.carried import CarriedState
 from penstock.state.columns import DELETED
 from penstock.state.files import LocalFiles
@@ -97,7 +98,7 @@ def test_the_state_is_handed_over_and_back_whatever_dies(
                 hand_over(table, asked, is_sure=True, reached=die_in(step))
             end += 3
             running.run(end)
-        for step in AFTER:
+        for step in (AFTER[0], "state published", *AFTER[1:]):
             with pytest.raises(Death):
                 hand_over(table, asked, is_sure=True, reached=die_in(step))
             with pytest.raises(QueryEndedError):
@@ -111,6 +112,55 @@ def test_the_state_is_handed_over_and_back_whatever_dies(
         end += 2
         running.run(end)
     running.check(end)
+
+
+class PausedCreate:
+    """`LocalFiles.create` of a command that is paused before one file of a folder becomes visible."""
+
+    def __init__(self, folder: Path, left: int, meanwhile: Callable[[], object]) -> None:
+        self._folder, self._left, self._meanwhile = str(folder), left, meanwhile
+        self._create = LocalFiles.create
+
+    @property
+    def has_paused(self) -> bool:
+        return self._left < 0
+
+    @contextlib.contextmanager
+    def __call__(self, files: LocalFiles, path: str) -> Iterator[Any]:
+        with self._create(files, path) as sink:
+            yield sink
+            if files.root.startswith(self._folder):
+                self._left -= 1
+                if self._left == -1:
+                    self._meanwhile()
+
+
+def test_a_command_that_is_paused_while_it_copies_does_not_harm_the_job_of_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, has_paused = 0, True
+    while has_paused:
+        folder = tmp_path / str(left)
+        folder.mkdir()
+        stored = in_sqlite(folder)
+        one, two = (StatefulJob(stored.target, folder / each, folder / f"state {each}") for each in "ab")
+        one.run(8)
+        table, asked = kept(stored.target), wanted(one, two, is_rollback=False)
+
+        def win(asked: Wanted = asked, two: StatefulJob = two, table: Any = table) -> None:
+            hand_over(table, asked, is_sure=True)
+            two.run(10)
+
+        paused = PausedCreate(two.state, left, win)
+        with monkeypatch.context() as patched:
+            patched.setattr(LocalFiles, "create", lambda files, path, paused=paused: paused(files, path))
+            with contextlib.suppress(TableOrderError, CheckpointError, StateError):
+                hand_over(table, asked, is_sure=True)
+        two.run(13)
+        two.check(13)
+        has_paused = paused.has_paused
+        left += 1
+    assert left > len(OPERATORS)
 
 
 def test_a_state_of_another_time_is_not_handed_over(tmp_path: Path) -> None:

@@ -17,7 +17,9 @@ class MemoryFiles:
         self.contents: dict[str, bytes] = {}
 
     def names(self, folder: str) -> list[str]:
-        return sorted(path[len(folder) + 1 :] for path in self.contents if path.startswith(f"{folder}/"))
+        start = f"{folder}/" if folder else ""
+        inside = (path.removeprefix(start) for path in self.contents if path.startswith(start))
+        return sorted({path.partition("/")[0] for path in inside})
 
     def read(self, path: str) -> pa.Buffer:
         if path not in self.contents:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pytest
 
 from penstock.errors import OptionError, StateError
 from penstock.state.carried import CarriedState, carried_state
-from penstock.state.copied import is_copy_for
+from penstock.state.copy_names import is_copy_for
 from penstock.state.files import LocalFiles
 from penstock.state.identity import IDENTITY_FILE
 from penstock.state.plans import take_number
@@ -67,6 +68,26 @@ def test_the_folder_may_be_that_of_one_operator(tmp_path: Path) -> None:
     assert state is not None
     state.copy(QUERY, 3, HEIR)
     assert is_copy_for(LocalFiles(str(tmp_path / "new")), HEIR)
+
+
+def test_a_backup_beside_the_states_is_named(tmp_path: Path) -> None:
+    """It has the id of the query. To run the job once more does not help."""
+    state = a_job(tmp_path)
+    run_batch(tmp_path / "old" / "two", 3)
+    shutil.copytree(tmp_path / "old" / "one", tmp_path / "old" / "one.bak")
+    for batch_id, name in itertools.product((4, 5, 6), ("one", "two")):
+        run_batch(tmp_path / "old" / name, batch_id)
+    with pytest.raises(StateError, match=r"If the job does not use this folder \(a backup") as raised:
+        state.check(QUERY, 6)
+    assert f"{tmp_path}/old/one.bak has the batches [1, 2, 3]" in str(raised.value)
+    assert f"move it out of {tmp_path}/old instead" in str(raised.value)
+    with pytest.raises(StateError, match="have no batch in common") as raised:
+        state.versions(QUERY)
+    assert f"{tmp_path}/old/one.bak has [1, 2, 3]; {tmp_path}/old/two has [4, 5, 6]" in str(raised.value)
+    assert f"move it out of {tmp_path}/old, and run this command again" in str(raised.value)
+    shutil.move(tmp_path / "old" / "one.bak", tmp_path / "kept")
+    assert state.versions(QUERY) == {4, 5, 6}
+    state.copy(QUERY, 6, HEIR)
 
 
 def test_a_copy_that_no_job_has_used_is_made_again_and_others_are_left_alone(tmp_path: Path) -> None:

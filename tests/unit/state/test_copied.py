@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,11 @@ import pytest
 from penstock.errors import StateError
 from penstock.state import store, tools
 from penstock.state.columns import DELETED
-from penstock.state.copied import check_version, copy_version, is_copy_for, is_free
+from penstock.state.copied import check_version, is_staged, publish, stage
+from penstock.state.copy_names import COPIES, is_copy_for, is_free
 from penstock.state.files import Files
 from penstock.state.identity import IDENTITY_FILE
+from penstock.state.manifest import line_with_checksum
 from penstock.state.marks import MARKS
 from penstock.state.one_version import versions_in
 from tests.unit.state.memory_files import MemoryFiles
@@ -51,6 +53,11 @@ def run_batch(
         if part:
             mine.save(begun, mine.load(begun, partition), state_of(part), digest_of(part), 0)
         mine.finish(begun, [partition] if part else [])
+
+
+def copy_version(source: Files, target: Files, batch_id: int, query_id: str) -> None:
+    stage(source, target, batch_id, query_id)
+    publish(target, query_id)
 
 
 def rows_before(files: Files, batch_id: int, query_id: str, run_id: str = "reader") -> dict[int, str]:
@@ -166,8 +173,15 @@ def test_a_copy_that_dies_at_each_file_is_made_again_of_another_version_and_for_
         assert not is_copy_for(target, HEIR)
         assert is_free(target)
         copy_version(source, target, 3, HEIR)
+        assert target.contents.keys() == whole_of(source, 3).keys(), "nothing is left of the other copy"
         assert rows_before(target, 1, HEIR, "a") == rows_before_copy(source, 3)
         assert list(tools.verify(target)) == []
+
+
+def whole_of(source: MemoryFiles, batch_id: int) -> dict[str, bytes]:
+    target = MemoryFiles()
+    copy_version(source, target, batch_id, HEIR)
+    return target.contents
 
 
 def rows_before_copy(source: MemoryFiles, batch_id: int) -> dict[int, str]:
@@ -177,6 +191,107 @@ def rows_before_copy(source: MemoryFiles, batch_id: int) -> dict[int, str]:
     found = rows_before(target, 1, HEIR, "a")
     store._OPEN.clear()
     return found
+
+
+class PausedFiles(MemoryFiles):
+    """A folder of a command that is paused before one of its changes, while others change the folder, too."""
+
+    def __init__(self, target: MemoryFiles, left: int, meanwhile: Callable[[], None]) -> None:
+        super().__init__()
+        self.root, self.contents = target.root, target.contents
+        self._left, self._meanwhile = left, meanwhile
+
+    @property
+    def has_paused(self) -> bool:
+        return self._left < 0
+
+    def _pause(self) -> None:
+        if self._left == 0:
+            self._meanwhile()
+        self._left -= 1
+
+    @contextlib.contextmanager
+    def create(self, path: str) -> Iterator[Any]:
+        with super().create(path) as sink:
+            yield sink
+            self._pause()
+
+    def delete(self, path: str) -> None:
+        self._pause()
+        super().delete(path)
+
+
+def check_job(target: MemoryFiles, expected: dict[int, str]) -> None:
+    """The job of a copy goes on, and has its rows."""
+    assert rows_before(target, 2, HEIR, "b") == {**expected, 7: "seven"}
+    run_batch(target, 2, {8: "eight"}, "b", HEIR)
+    run_batch(target, 3, {9: "nine"}, "b", HEIR)
+    assert rows_before(target, 4, HEIR) == {**expected, 7: "seven", 8: "eight", 9: "nine"}
+    store._OPEN.clear()
+
+
+@pytest.mark.parametrize("loses", ["an older version", "the same version"])
+def test_a_command_that_is_paused_while_it_copies_harms_no_job_that_another_one_has_started(
+    loses: str,
+) -> None:
+    source, left, has_paused = a_state(), 0, True
+    expected = rows_before_copy(source, 4)
+    while has_paused:
+        target = MemoryFiles()
+
+        def win(target: MemoryFiles = target) -> None:
+            copy_version(source, target, 4, HEIR)
+            run_batch(target, 1, {7: "seven"}, "b", HEIR)
+
+        late = PausedFiles(target, left, win)
+        stage(source, late, 3 if loses == "an older version" else 4, "a query that never will be")
+        if has_paused := late.has_paused:
+            check_job(target, expected)
+        left += 1
+    assert left > PARTITIONS
+
+
+def test_a_copy_is_published_by_two_commands_at_once() -> None:
+    source, left, has_paused = a_state(), 0, True
+    expected = rows_before_copy(source, 4)
+    while has_paused:
+        target = MemoryFiles()
+        copy_version(source, target, 3, "a query that never was")
+        stage(source, target, 3, "another one")
+        stage(source, target, 4, HEIR)
+
+        def other(target: MemoryFiles = target) -> None:
+            publish(target, HEIR)
+            run_batch(target, 1, {7: "seven"}, "b", HEIR)
+
+        late = PausedFiles(target, left, other)
+        publish(late, HEIR)
+        if has_paused := late.has_paused:
+            check_job(target, expected)
+        left += 1
+    assert left > PARTITIONS
+
+
+def test_a_copy_is_published_only_if_it_is_whole() -> None:
+    source, target = a_state(), MemoryFiles()
+    assert not is_staged(target, HEIR)
+    with pytest.raises(StateError, match="has no copy of a state for query query-2"):
+        publish(target, HEIR)
+    stage(source, target, 4, HEIR)
+    assert is_staged(target, HEIR)
+    assert not is_copy_for(target, HEIR)
+    run = next(path for path in target.contents if path.endswith(".arrow"))
+    kept = target.contents.pop(run)
+    assert not is_staged(target, HEIR), "a command for another query has deleted it"
+    target.contents[run] = kept
+    (note,) = target.names(COPIES)
+    contents = target.contents[f"{COPIES}/{note}"]
+    target.contents[f"{COPIES}/{note}"] = contents.replace(b'"format": 1', b'"format": 9')
+    with pytest.raises(StateError, match="does not match its checksum"):
+        publish(target, HEIR)
+    target.contents[f"{COPIES}/{note}"] = line_with_checksum({"format": 9})
+    with pytest.raises(StateError, match="has format 9, and this version of penstock reads format 1"):
+        publish(target, HEIR)
 
 
 def test_a_folder_that_a_job_has_used_is_never_written() -> None:

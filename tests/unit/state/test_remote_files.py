@@ -14,6 +14,7 @@ import pytest
 
 from penstock.errors import StateError
 from penstock.state._upload import HELD_BYTES_MAX
+from penstock.state.copy_names import COPIES
 from penstock.state.files import BEGUN, ArrowFiles, open_files
 from penstock.state.identity import IDENTITY_FILE
 from penstock.state.lineage import RUNS, read_claims
@@ -55,7 +56,7 @@ class Hdfs(Store):
 
 
 def files_in(folder: Path, kind: type[Store] = Store) -> tuple[ArrowFiles, Any]:
-    for name in ("0", "1", MARKS, RUNS, "partitions"):
+    for name in ("0", "1", MARKS, RUNS, "partitions", COPIES):
         (folder / "store" / name).mkdir(parents=True, exist_ok=True)
     file_system = kind(str(folder / "store"), pa.fs.LocalFileSystem())
     file_system.opened = []
