@@ -10,7 +10,9 @@ ended the query in this batch and in the next one.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import os
 import random
 import signal
 import subprocess
@@ -23,11 +25,15 @@ from penstock.devbroker import DevCluster
 from tests import judge
 from tests.judges.debezium.hunt import say
 from tests.judges.merging.job import BACK, BEFORE, COMPACTION, FOREIGN, KEY, MERGE, MOVED
+from tests.waiting import Patience
 
 ROOT = Path(__file__).parents[3]
 TOPIC = "customers"
-_KEYS, _CHANGES, _TIMEOUT_S = 150, 300, 420
+_KEYS, _CHANGES = 150, 300
 _LONG = 12_000
+_SILENCE_S = 420.0
+"""How long a job may write no file. A busy machine makes a job slow, and only a job that hangs is ended."""
+_LOOK_S = 1.0
 
 
 class Scene:
@@ -69,14 +75,12 @@ class Scene:
         command += ["--jars", self._given.jars, "--bootstrap", self._bootstrap, "--topic", TOPIC]
         command += ["--folder", str(self._folder), "--batch", str(batch), *more]
         command += [] if part is None else ["--part", part]
-        done = subprocess.run(
-            command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False, timeout=_TIMEOUT_S
-        )
-        if done.returncode == -signal.SIGKILL:
+        status, shown = _ended(command, self._folder)
+        if status == -signal.SIGKILL:
             return None
-        if done.returncode:
-            raise RuntimeError(f"the job ended with {done.returncode}: {done.stdout[-500:]}")
-        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        if status:
+            raise RuntimeError(f"the job ended with {status}: {shown[-500:]}")
+        found: dict[str, Any] = json.loads(shown.splitlines()[-1])
         return found
 
     def next_batch(self, answer: dict[str, Any] | None) -> int:
@@ -106,6 +110,32 @@ class Scene:
             "compacted by Delta in a commit with the same metadata"
         )
         return found[0] + 1
+
+
+def _ended(command: list[str], folder: Path) -> tuple[int, str]:
+    """Run a job to its end, and return its exit status and output. Raises AssertionError if it hangs."""
+    patience = Patience("the job has ended", _SILENCE_S)
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            while True:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    shown, _ = process.communicate(timeout=_LOOK_S)
+                    return process.returncode, shown
+                patience.check(_written(folder))
+        except BaseException:
+            process.kill()
+            raise
+
+
+def _written(folder: Path) -> tuple[int, int, int]:
+    """Return the number of the files of a job, their bytes, and when one was last written."""
+    count, size, newest_ns = 0, 0, 0
+    for at, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                found = os.lstat(os.path.join(at, name))  # noqa: PTH118 - many files, each second
+                count, size, newest_ns = count + 1, size + found.st_size, max(newest_ns, found.st_mtime_ns)
+    return count, size, newest_ns
 
 
 def main() -> None:
