@@ -108,6 +108,8 @@ def test_warnings_about_input() -> None:
         assert read_warnings(AGGREGATE, [bounded, each]) == []
     assert read_warnings(AGGREGATE, []) == []
     assert read_warnings("Project", [bounded]) == []
+    of_rows_that_change = "Project [window(ts#1, 60000000)]\n+- MapInArrow\n   +- EventTimeWatermark ts#2"
+    assert read_warnings(of_rows_that_change, [bounded]) == []
     assert "grows without an end" in read_warnings(JOIN, [bounded])[0]
 
 

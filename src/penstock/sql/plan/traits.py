@@ -166,7 +166,7 @@ class TraitsOf:
             case nodes.Unnest() | nodes.TableFunction():
                 below = self(node.input)
                 key = below.key if isinstance(node, nodes.Unnest) and node.is_single else None
-                return replace(_only(below, key=key), times=below.times, windows=below.windows)
+                return replace(below, key=key, changing_time=None, offsets=None, is_pairs=False)
             case nodes.Window():
                 return self._of_window(node)
             case nodes.Aggregate():

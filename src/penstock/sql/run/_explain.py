@@ -34,7 +34,6 @@ _GUARANTEES = {
     "written twice.",
     DeliveryGuarantee.NONE: "RowTraits may be lost, and may be written twice.",
 }
-_WINDOWS = re.compile(r"window[#(]|windowexpression|session_window", re.IGNORECASE)
 _STATES = {
     "StateStoreSave": "an aggregation keeps one entry for each group",
     "SessionWindowStateStoreSave": "session windows keep their open sessions",
@@ -206,7 +205,8 @@ def read_warnings(plan: str, reads: Sequence[Connector], *, has_endless_join: bo
     """Return what a user should know about the input of a streaming query, and its endless joins."""
     found = []
     ends = bool(reads) and all(each.is_bounded for each in reads)
-    if ends and "EventTimeWatermark" in plan and _WINDOWS.search(plan):
+    # Spark groups by a column with a watermark only if it is a window.
+    if ends and any("StateStoreSave" in each and _MARKED.search(each) for each in plan.splitlines()):
         found.append("the tables are bounded: windows that no later record closes are not written.")
     if has_endless_join or _ENDLESS_JOIN.search(plan):
         found.append(

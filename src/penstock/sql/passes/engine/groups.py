@@ -55,9 +55,10 @@ from penstock.sql.plan.types import BIGINT, INT, spark_text
 from penstock.sql.plan.windows import bounds_of_window, made_window, parts_of_window
 
 _NO_WINDOW = (
-    "each set of GROUPING SETS needs window_start and window_end in a stream, because a group without them "
-    "never ends. Write GROUP BY window_start, window_end, GROUPING SETS (...)."
+    "each set of GROUPING SETS needs window_start and window_end in a stream{why}. Write GROUP BY "
+    "window_start, window_end, GROUPING SETS (...)."
 )
+_NEVER_ENDS = ", because a group without them never ends"
 _NO_SESSION = (
     "SESSION of a changelog is not served, because rows that went again make a session longer. Use "
     "TUMBLE, HOP or CUMULATE."
@@ -161,7 +162,8 @@ def _of_windows(
     index_of = {each: (0 if each in windows else keys.index(each)) for each in node.keys}
     sets = tuple(tuple(dict.fromkeys(index_of[node.keys[index]] for index in each)) for each in node.sets)
     if sets and not all(0 in each for each in sets):
-        context.refuse(node.offset, _NO_WINDOW)
+        why = "" if context.traits(rows).changes else _NEVER_ENDS
+        context.refuse(node.offset, _NO_WINDOW.format(why=why))
     groupings = tuple(
         (column, tuple(index_of[node.keys[index]] for index in each)) for column, each in node.groupings
     )
@@ -233,7 +235,7 @@ def _window_node(node: Node, window: Column) -> Window | None:
 def _checked_sets(node: Aggregate, ends: set[Assignment], context: PassContext) -> Node:
     indices = {index for index, each in enumerate(node.keys) if each in ends}
     if any(not indices & {*each} for each in node.sets):
-        context.refuse(node.offset, _NO_WINDOW)
+        context.refuse(node.offset, _NO_WINDOW.format(why=_NEVER_ENDS))
     return node
 
 
@@ -391,14 +393,12 @@ def _of_sets(
     made: list[Assignment] = []
     shown: list[tuple[str, Column]] = []
     for index, label in enumerate(labels):
-        of_sets = ", ".join(str(each) for each, columns in enumerate(node.sets) if index in columns)
-        value = context.call(
-            "CASE",
-            f"CASE WHEN {{0}} IN ({of_sets}) THEN {{1}} END",
-            (number, known[label]),
-            known[label].type,
-        )
-        made.append(Assignment(context.column(label, known[label].type), value))
+        value: Expression = known[label]
+        of_sets = [str(each) for each, columns in enumerate(node.sets) if index in columns]
+        if len(of_sets) < len(node.sets):
+            text = f"CASE WHEN {{0}} IN ({', '.join(of_sets)}) THEN {{1}} END"
+            value = context.call("CASE", text, (number, value), value.type)
+        made.append(Assignment(context.column(label, value.type), value))
         shown.append((label, made[-1].column))
     others = [(label, column) for label, column in inputs.columns if label not in labels]
     kept = copies([*(column for _, column in others), number])
