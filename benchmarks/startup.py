@@ -1,10 +1,11 @@
 """Measure what a worker does before its first row: `python -m benchmarks.startup [--rounds 9]`.
 
 For each kind of task: milliseconds of a fresh process from the pickled reader or writer to its first call,
-and the memory that they take, without the imports of pyarrow and PySpark's own worker. The same for `import
-penstock` and for the module by which Spark finds the data source, in an empty process. It shows the clock and
-processor time, because a busy machine changes processor time less. The goal is less than 150 ms. It needs no
-broker and no Spark. Modules are compiled, as after an installation by pip.
+and the memory that they take, without the imports of pyarrow and PySpark's own worker. The same for the
+process that plans a stream, up to its first request to a broker, and in an empty process for
+`import penstock` and for the module by which Spark finds the data source. It shows the clock and processor
+time, because a busy machine changes processor time less. The goal is less than 150 ms. It needs no broker and
+no Spark. Modules are compiled, as after an installation by pip.
 """
 
 from __future__ import annotations
@@ -88,6 +89,19 @@ import json
 print(json.dumps(measured(lambda: __import__(sys.argv[1]))))
 """
 
+_PLANNER = f"""{_MEASURE}
+import importlib.util, json
+import pyspark.sql.streaming.python_streaming_source_runner as runner
+from pyspark.sql.types import LongType, StructType
+__spec__ = importlib.util.find_spec(runner.__name__)
+def work():
+    from penstock.spark.datasource import PenstockDataSource
+    options = {_READ | {"format": "json", "scan.row-filter": "id = 1"}}
+    PenstockDataSource(options).streamReader(StructType().add("id", LongType()))._enumerator
+print(json.dumps(measured(work)))
+"""
+"""What the process does that plans a stream, up to its first request to a broker."""
+
 WORKER = f"""{_MEASURE}
 import json, pickle
 import pyarrow
@@ -154,6 +168,7 @@ def main() -> None:
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         measures = {
             **{kind: partial(run_task, kind, "pyarrow.compute", environment=environment) for kind in TASKS},
+            "plan a stream": partial(_run, [_PLANNER], b"", environment),
             **{f"import {name}": partial(run_import, name, environment) for name in IMPORTS},
         }
         for measure in measures.values():

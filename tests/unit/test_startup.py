@@ -78,13 +78,31 @@ def test_a_task_imports_nothing_that_it_does_not_use(kind: str) -> None:
 
 LOOKED_UP = "import pyspark.sql.worker.create_data_source, pyspark_penstock"
 PLANNED = "import pyspark.sql.worker.plan_data_source_read, penstock.spark._reads"
+STREAM_PLANNED = """
+import penstock.spark._reads, penstock.spark._stream_reader as planner
+from pyspark.sql.types import IntegerType, StructType
+options = {"properties.bootstrap.servers": "127.0.0.1:1", "topic": "t", "format": "json"}
+options["scan.row-filter"] = "a = 1"
+reader = penstock.spark._reads.streaming_read(options, StructType().add("a", IntegerType()))
+planner.import_planning_meanwhile()
+for thread in planner.threading.enumerate():
+    if thread.name == "penstock-imports":
+        thread.join()
+import sys
+before = set(sys.modules)
+reader._enumerator
+imported = sorted(each for each in set(sys.modules) - before if each.startswith(("penstock", "kafka")))
+assert not imported, imported
+"""
+"""What the process does that plans a stream's batches. The thread has imported all that planning needs."""
 
 
 @pytest.mark.parametrize(
     ("work", "unused"),
     [
         (LOOKED_UP, {"pyarrow", "kafka", "penstock.options.parse", "penstock.client"}),
-        (PLANNED, {"kafka", "penstock.spark._writes", "penstock.spark._write_task"}),
+        (PLANNED, {"kafka", "pyarrow.compute", "penstock.spark._writes", "penstock.spark._write_task"}),
+        (STREAM_PLANNED, {"pyarrow.compute", "penstock.spark._writes", "penstock.table._beside"}),
     ],
 )
 def test_the_processes_before_the_first_batch_import_little(work: str, unused: set[str]) -> None:

@@ -70,6 +70,21 @@ def test_the_garbage_freeze(
 
 
 @EACH
+def test_the_garbage_freeze_of_a_process_that_plans_a_stream(
+    monkeypatch: pytest.MonkeyPatch, text: str, done: bool
+) -> None:
+    calls: list[str] = []
+    monkeypatch.setenv("PENSTOCK_GC_FREEZE", text)
+    monkeypatch.setattr(gc, "freeze", lambda: calls.append("freeze"))
+    monkeypatch.setattr(begin, "show_messages", lambda: None)
+    begin.begin_planning()
+    assert not calls
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", ModuleSpec(STREAM_PLANNER, None))
+    begin.begin_planning()
+    assert bool(calls) is done
+
+
+@EACH
 def test_the_connection_to_the_jvm(
     monkeypatch: pytest.MonkeyPatch, spark_worker: None, text: str, done: bool
 ) -> None:

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.options.declare import Option
 from penstock.options.table_spec import FormatSpec
@@ -162,7 +162,7 @@ def is_changelog(one: Format) -> bool:
 
 def positions(count: int) -> pa.Int32Array:
     """Return the numbers from 0 to `count` - 1."""
-    return pc.indices_nonzero(pa.repeat(True, count)).cast(pa.int32())
+    return pa.array(np.arange(count, dtype=np.int32))
 
 
 def excerpt(value: bytes) -> str:

@@ -16,7 +16,7 @@ from penstock.options.config import SourceConfig
 from penstock.options.parse import ReadConfig, parse_columns, parse_read
 from penstock.options.warn import said_elsewhere
 from penstock.spark._batch_reader import PenstockReader
-from penstock.spark._stream_reader import PenstockStreamReader
+from penstock.spark._stream_reader import PenstockStreamReader, import_planning_meanwhile
 from penstock.spark._tables import TableSource, missing_schema, table_source
 from penstock.spark.process.kind import is_stream_planner, repeats_parsing
 from penstock.spark.process.short_errors import short_errors
@@ -47,11 +47,14 @@ def streaming_read(options: Mapping[str, str], schema: StructType) -> PenstockSt
     try:
         with said_elsewhere(repeats_parsing()):
             config = _read_config(options, streaming=True)
-            return _stream_reader(config.source, schema, _table_source(config, schema))
+            reader = _stream_reader(config.source, schema, _table_source(config, schema))
     except Exception as error:
         if not is_stream_planner():
             raise
         return FailedStreamReader(error)
+    if is_stream_planner():
+        import_planning_meanwhile()
+    return reader
 
 
 def _read_config(options: Mapping[str, str], *, streaming: bool) -> ReadConfig:

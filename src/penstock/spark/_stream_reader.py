@@ -8,9 +8,11 @@ opened before it is needed; unchanged offsets are returned as the same text, bec
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -218,6 +220,26 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from penstock.source.kafka_event_times import KafkaRowClock  # noqa: PLC0415 - the driver's
 
         return KafkaRowClock(connections, self._config, self._table.decoder(), column)
+
+
+def import_planning_meanwhile() -> None:
+    """Import what `_enumerator` needs in a thread, while Spark prepares the query and this process waits."""
+    threading.Thread(target=_import_planning, name="penstock-imports", daemon=True).start()
+
+
+def _import_planning() -> None:
+    with suppress(Exception):  # `_enumerator` imports again, and raises
+        for name in _PLANNING:
+            import_module(name)
+
+
+_PLANNING = (
+    "penstock.client.net.connection",
+    "penstock.source.kafka_event_times",
+    "penstock.source.enumerator",
+    "penstock.source.one_reader",
+    "penstock.source.rights",
+)
 
 
 def _begin_of_range(start: SourceOffset, end: SourceOffset) -> Positions:

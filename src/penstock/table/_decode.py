@@ -14,14 +14,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.codec.schema import KAFKA_RECORDS
-from penstock.errors import SchemaError
 from penstock.formats import (
-    INSERT,
     ROW_KIND,
     DecodedRows,
+    Decoder,
     LeftOut,
     RowFailure,
     is_changelog,
@@ -30,7 +28,9 @@ from penstock.formats import (
 from penstock.options.table_spec import FieldsInclude, OnDecodeError
 from penstock.table._fields import Table, check_readable
 from penstock.table._metadata_columns import READABLE, VALUE_PREFIX
-from penstock.types import ROW_KIND as ROW_KIND_COLUMN
+
+_ROW_KINDS = metadata_column(ROW_KIND)
+_NO_KEY = "the key is null or empty, and its columns are declared NOT NULL"
 
 
 @dataclass(frozen=True)
@@ -114,24 +114,35 @@ class TableDecoder:
         value = self._value.decode(records.column("value"))
         left_out = self._left_out(value.left_out)
         if self._refuses_changes:
-            _check_inserts(self._table, records, value)
+            from penstock.table._beside import check_inserts  # noqa: PLC0415 - slow to import
+
+            check_inserts(self._table, records, value)
         failures = _failures("value", value.failures)
-        key, without_key = None, pa.array([], pa.int32())
+        key_rows, dropped = None, value.ignored_count
         if self._key is not None:
-            key = self._key.decode(records.column("key"))
-            failures = _merge(failures, _failures("key", key.failures))
-            without_key = _records_without_key(records, key)
-            if not self._may_lack_key:
-                failures = _merge(failures, _missing_keys(without_key, value))
-                without_key = without_key.slice(0, 0)
-        has_rows = set(value.indices().to_pylist()) if failures and key is not None else set()
-        lost_to_failures = len(has_rows & {one.record_index for one in failures})
-        value, key_rows, lost_count = _joined(without_key, value, key)
+            value, key_rows, failures, more = self._with_keys(self._key, records, value, failures)
+            dropped += more
         arrays = [self._column(name, records, value, key_rows) for name in self._schema.names]
         rows = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-        # A record that the join lost is a failure, or the key's format dropped it.
-        dropped = value.ignored_count + lost_count - lost_to_failures
         return TableRows(rows, value.row_count, value.value_indices, failures, dropped, left_out)
+
+    def _with_keys(
+        self, decoder: Decoder, records: pa.RecordBatch, value: DecodedRows, failures: list[RecordFailure]
+    ) -> tuple[DecodedRows, pa.RecordBatch, list[RecordFailure], int]:
+        """Return the rows that stay, their keys, all failures, and how many records more gave no row."""
+        from penstock.table import _beside  # noqa: PLC0415 - see above
+
+        key = decoder.decode(records.column("key"))
+        failures = _merge(failures, _failures("key", key.failures))
+        without_key = _beside.records_without_key(records, key)
+        if not self._may_lack_key:
+            lacking = _beside.missing_keys(without_key, value)
+            failures = _merge(failures, [RecordFailure(each, "key", _NO_KEY, "") for each in lacking])
+            without_key = without_key.slice(0, 0)
+        has_rows = set(value.indices().to_pylist()) if failures else set()
+        lost_to_failures = len(has_rows & {one.record_index for one in failures})
+        value, key_rows, lost_count = _beside.joined(without_key, value, key)
+        return value, key_rows, failures, lost_count - lost_to_failures
 
     def _left_out(self, found: LeftOut | None) -> LeftOut | None:
         """Return the fields without those that the table takes from the key."""
@@ -169,107 +180,6 @@ class TableDecoder:
             column = value.rows.column(key)
         wanted = self._schema.field(name).type
         return column if column.type.equals(wanted) else column.cast(wanted)
-
-
-_ROW_KINDS = metadata_column(ROW_KIND)
-
-
-def _check_inserts(table: Table, records: pa.RecordBatch, value: DecodedRows) -> None:
-    """Raise SchemaError for the first row that is not an insert."""
-    changes = pc.indices_nonzero(pc.not_equal(value.rows.column(_ROW_KINDS), INSERT))
-    if not len(changes):
-        return
-    row = changes[0].as_py()
-    record = value.indices()[row].as_py()
-    topic, partition, offset = (records.column(name)[record].as_py() for name in _RECORD_OFFSET)
-    raise SchemaError(
-        f"The read has no column for the row kind, and a row of {topic}, partition {partition}, offset "
-        f"{offset} is {value.rows.column(_ROW_KINDS)[row].as_py()}: format '{table.value_format.name}' gives "
-        "updates and deletes too. Nothing was lost: the query stops before this record. Add the column "
-        f"{ROW_KIND_COLUMN} STRING to the schema, or another STRING column and the option "
-        f"'metadata.columns' = '<column> = {ROW_KIND}'.",
-        topic=topic,
-        partition=partition,
-        offset=offset,
-    )
-
-
-_RECORD_OFFSET = ("topic", "partition", "offset")
-
-
-def _missing_keys(without_key: pa.Int32Array, value: DecodedRows) -> list[RecordFailure]:
-    """Return a failure for each record without a key, because the key's columns are declared NOT NULL."""
-    missing = without_key.filter(pc.is_in(without_key, value_set=value.indices()))
-    reason = "the key is null or empty, and its columns are declared NOT NULL"
-    return [RecordFailure(record, "key", reason, "") for record in missing.to_pylist()]
-
-
-def _joined(
-    without_key: pa.Int32Array, value: DecodedRows, key: DecodedRows | None
-) -> tuple[DecodedRows, pa.RecordBatch | None, int]:
-    """Put the key's rows beside the value's. The number is how many records found no key."""
-    if key is None:
-        return value, None, 0
-    if key.value_indices is None and value.value_indices is None:
-        return value, key.rows, 0
-    if len(pc.unique(key.indices())) < key.row_count:
-        return _multiplied(without_key, value, key)
-    positions = pc.index_in(value.indices(), value_set=key.indices())
-    return _beside(without_key, value, key, positions)
-
-
-def _beside(
-    without_key: pa.Array, value: DecodedRows, key: DecodedRows, positions: pa.Array
-) -> tuple[DecodedRows, pa.RecordBatch, int]:
-    """Take for each row of the value the key's row at `positions`; null is a missing or lost key."""
-    has_key = positions.is_valid()
-    is_null_key = pc.is_in(value.indices(), value_set=without_key)
-    keeps = pc.or_(has_key, is_null_key)
-    kept = _filtered(value, keeps)
-    lost = len(pc.unique(value.indices().filter(pc.invert(keeps))))
-    return kept, key.rows.take(positions.filter(keeps)), lost
-
-
-def _records_without_key(records: pa.RecordBatch, key: DecodedRows) -> pa.Int32Array:
-    """Return the records whose key is null or empty, and gave neither a row nor a failure."""
-    lengths = pc.fill_null(pc.binary_length(records.column("key")), 0)
-    empty = pc.indices_nonzero(pc.equal(lengths, 0)).cast(pa.int32())
-    if not len(empty):
-        return empty
-    failed = pa.array([one.value_index for one in key.failures], pa.int32())
-    is_settled = pc.or_(pc.is_in(empty, value_set=key.indices()), pc.is_in(empty, value_set=failed))
-    return empty.filter(pc.invert(is_settled))
-
-
-def _filtered(value: DecodedRows, keeps: pa.Array) -> DecodedRows:
-    if pc.all(keeps).as_py() is not False:
-        return value
-    indices = value.indices().filter(keeps)
-    rows = value.rows.filter(keeps) if value.rows.num_columns else value.rows
-    return DecodedRows(rows, len(indices), indices, value.failures, value.ignored_count)
-
-
-def _multiplied(
-    without_key: pa.Array, value: DecodedRows, key: DecodedRows
-) -> tuple[DecodedRows, pa.RecordBatch, int]:
-    """Combine every row of a key with every row of its value, as Flink does. Rare, so it goes row by row."""
-    rows_of_key: dict[int, list[int | None]] = {}
-    for row, record in enumerate(key.indices().to_pylist()):
-        rows_of_key.setdefault(record, []).append(row)
-    for record in without_key.to_pylist():
-        rows_of_key.setdefault(record, [None])
-    value_rows, key_rows = [], []
-    lost = set()
-    for row, record in enumerate(value.indices().to_pylist()):
-        found = rows_of_key.get(record, [])
-        value_rows.extend([row] * len(found))
-        key_rows.extend(found)
-        if not found:
-            lost.add(record)
-    taken = pa.array(value_rows, pa.int32())
-    rows = value.rows.take(taken) if value.rows.num_columns else value.rows
-    joined = DecodedRows(rows, len(taken), value.indices().take(taken), value.failures, value.ignored_count)
-    return joined, key.rows.take(pa.array(key_rows, pa.int32())), len(lost)
 
 
 def _failures(part: str, failures: Sequence[RowFailure]) -> list[RecordFailure]:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.codec.schema import HEADERS_TYPE
 
@@ -52,14 +51,14 @@ def read_header_list(records: pa.RecordBatch) -> pa.Array:
     headers = records.column("headers")
     if not headers.null_count:
         return headers
-    return pc.fill_null(headers, pa.scalar([], HEADERS_TYPE))
+    return headers.fill_null(pa.scalar([], HEADERS_TYPE))
 
 
 def read_headers(records: pa.RecordBatch) -> pa.Array:
     """Return headers as maps. Of two headers with the same name the last one counts."""
     headers = read_header_list(records)
     entries = headers.flatten()
-    rows = pc.list_parent_indices(headers)
+    rows = headers.value_parent_indices()
     keys = entries.field("key")
     distinct = pa.table({"row": rows, "key": keys}).group_by(["row", "key"]).aggregate([])
     if distinct.num_rows < len(keys):
@@ -72,7 +71,7 @@ def read_headers(records: pa.RecordBatch) -> pa.Array:
 
 def _offsets(lists: pa.Array) -> list[int]:
     offsets = [0]
-    for length in pc.list_value_length(lists).to_pylist():
+    for length in lists.value_lengths().to_pylist():
         offsets.append(offsets[-1] + length)
     return offsets
 

@@ -6,11 +6,10 @@ decoded before its row is left out, so a bad record is treated as in a read with
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from penstock.errors import OptionError, SchemaError
@@ -18,14 +17,15 @@ from penstock.options.row_filter import RowCondition, RowFilter
 from penstock.table._fields import Table
 
 OPTION = "scan.row-filter"
-_COMPARED: Mapping[str, Callable[[pa.Array, pa.Scalar], pa.Array]] = {
-    "=": pc.equal,
-    "<>": pc.not_equal,
-    "<": pc.less,
-    "<=": pc.less_equal,
-    ">": pc.greater,
-    ">=": pc.greater_equal,
+_COMPARED: Mapping[str, str] = {
+    "=": "equal",
+    "<>": "not_equal",
+    "<": "less",
+    "<=": "less_equal",
+    ">": "greater",
+    ">=": "greater_equal",
 }
+"""Functions of pyarrow.compute."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,8 @@ class WantedRows:
 
     def of(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Return the wanted rows of a batch, in their order. A condition on a null is not fulfilled."""
+        import pyarrow.compute as pc  # noqa: PLC0415 - slow, and the driver only checks conditions
+
         mask = _fulfilled(rows, self.conditions[0])
         for each in self.conditions[1:]:
             mask = pc.and_kleene(mask, _fulfilled(rows, each))
@@ -43,11 +45,14 @@ class WantedRows:
 
 
 def _fulfilled(rows: pa.RecordBatch, condition: RowCondition) -> pa.Array:
+    import pyarrow.compute as pc  # noqa: PLC0415 - see above
+
     column = rows.column(condition.column)
     # With 64 bits, because the constant may be larger than all numbers of the column.
     column = column if condition.is_of_texts else column.cast(pa.int64())
     if condition.operator in _COMPARED:
-        return _COMPARED[condition.operator](column, pa.scalar(condition.values[0], column.type))
+        value = pa.scalar(condition.values[0], column.type)
+        return pc.call_function(_COMPARED[condition.operator], [column, value])
     found = pc.is_in(column, value_set=pa.array(condition.values, column.type))
     # `is_in` says of a null that it is not there.
     return pc.and_(found if condition.operator == "IN" else pc.invert(found), pc.is_valid(column))

@@ -83,8 +83,13 @@ _CONNECTION = JvmConnection()
 
 
 def begin_planning() -> None:
-    """Prepare a process that plans a read or a write; does nothing outside of PySpark's processes."""
+    """Prepare a process that plans a read or a write; does nothing outside of PySpark's processes.
+
+    The process that plans a stream imports much, and PySpark's objects are not visited meanwhile.
+    """
     show_messages()
+    if is_stream_planner() and is_on(Switch.GC_FREEZE):
+        gc.freeze()
 
 
 def begin_task() -> None:
