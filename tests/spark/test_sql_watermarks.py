@@ -33,9 +33,9 @@ WAITING = (
 MISSING = "The event time ts is NULL. Its row belongs to no window."
 
 
-def put(folder: Path, number: int, second: int | None) -> None:
+def put(folder: Path, number: int, time: str | None) -> None:
     """Add a row to each table, as a file that is there at once."""
-    row = json.dumps({"id": number, "k": 1, "ts": at(second), "at": at(second)})
+    row = json.dumps({"id": number, "k": 1, "ts": time, "at": time})
     for table in ("a", "b", "computed"):
         made = folder / f"{table}-{number}"
         made.write_text(row)
@@ -52,7 +52,7 @@ def test_a_row_without_an_event_time_stops_each_query_that_has_no_watermark(
         "CREATE TABLE static (ts TIMESTAMP(3)) WITH ('connector' = 'filesystem', 'format' = 'json', "
         f"'path' = '{static}')"
     )
-    put(tmp_path, 0, FIRST_S)
+    put(tmp_path, 0, at(FIRST_S))
     queries = {name: started(script, f"q{n}", query) for n, (name, query) in enumerate(QUERIES.items())}
     waiting = started(script, "waiting", WAITING)
     for query in (*queries.values(), waiting):
@@ -66,6 +66,28 @@ def test_a_row_without_an_event_time_stops_each_query_that_has_no_watermark(
             query.processAllAvailable()
     errors = {name: str(query.exception()) for name, query in {**queries, "waiting": waiting}.items()}
     assert [name for name, error in errors.items() if MISSING not in error] == []
+
+
+EARLY = "The event time ts is not after the beginning of 1970"
+LOSING = {
+    "a window": WAITING,
+    "a join of times": "SELECT x.id FROM a AS x JOIN b AS y ON x.k = y.k AND x.ts = y.ts",
+    "a left join of times": "SELECT x.id FROM a AS x LEFT JOIN b AS y ON x.k = y.k AND x.ts BETWEEN y.ts "
+    "AND y.ts + INTERVAL '5' SECOND",
+}
+
+
+def test_a_row_before_1970_stops_what_spark_would_drop_it_from(script: Script, tmp_path: Path) -> None:
+    declare(script.session, tmp_path, {"a": COLUMNS, "b": COLUMNS, "computed": COMPUTED})
+    losing = {name: started(script, f"l{n}", query) for n, (name, query) in enumerate(LOSING.items())}
+    plain = started(script, "plain", "SELECT id, ts FROM a")
+    put(tmp_path, 0, "1969-12-31 23:59:50.000")
+    plain.processAllAvailable()
+    for query in losing.values():
+        with contextlib.suppress(Exception):  # it is looked at below
+            query.processAllAvailable()
+    errors = {name: str(query.exception()) for name, query in losing.items()}
+    assert [name for name, error in errors.items() if EARLY not in error] == []
 
 
 def started(script: Script, table: str, query: str) -> Any:

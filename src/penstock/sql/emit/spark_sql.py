@@ -28,7 +28,7 @@ from penstock.sql.plan.expressions import (
 )
 from penstock.sql.plan.hidden import KIND
 from penstock.sql.plan.nodes import JoinKind, Node
-from penstock.sql.plan.rewrite import columns_in, columns_of, plan_of
+from penstock.sql.plan.rewrite import columns_in, columns_of, nodes_in, plan_of
 from penstock.sql.plan.texts import literal, quoted
 from penstock.sql.plan.traits import TraitsOf
 from penstock.sql.plan.types import spark_text
@@ -39,6 +39,10 @@ _NO_TIME = "The event time {name} is NULL. Its row belongs to no window."
 _NO_CHANGED_TIME = (
     "The event time {name} is NULL in a row that comes, changes or goes. It belongs to no window. "
     "A deleted row needs its old columns: set REPLICA IDENTITY FULL in the database."
+)
+_EARLY = (
+    "The event time {name} is not after the beginning of 1970, where Spark's watermark begins. A window or a "
+    "join of times would lose the row. Leave such rows out by a condition on {name} in WHERE, or run a batch."
 )
 _WORDS = {
     JoinKind.INNER: "JOIN",
@@ -74,9 +78,11 @@ class SparkSql:
         self._views = views
         self._traits = traits
         self._numbers = itertools.count()
+        self._early = ""
 
     def query(self, plan: nodes.Output) -> Query:
         """Return a query whose columns have the names of the plan's output."""
+        self._early = self._lost_before_1970(plan)
         return self.select(plan.input, _no_outer).query(plan.columns, plan.names, KIND)
 
     def select(self, node: Node, outer: Names) -> Select:
@@ -145,7 +151,8 @@ class SparkSql:
         So is one that changes, if windows are over the time: a deleted row would stay in its window.
         """
         inner = self.select(node.input, outer)
-        if inner.stage > Stage.ROWS or not inner.inlines({node.time: 1}):
+        early = "" if node.delay_ms is None or inner.kind is not None else self._early
+        if inner.stage > Stage.ROWS or not inner.inlines({node.time: 2 if early else 1}):
             inner = self._nested(inner)
         time = f"CAST({inner.outputs[node.time]} AS TIMESTAMP)"
         if inner.kind is None or node.is_known:
@@ -154,7 +161,11 @@ class SparkSql:
             if node.delay_ms is None and inner.kind is None:
                 # With what varies, Spark's optimizer leaves the projection where it is.
                 missing = f"CASE WHEN rand(0) >= 0 THEN {missing} END"
-            time = f"coalesce({time}, CAST(raise_error({missing}) AS TIMESTAMP))"
+            failure = f"CAST(raise_error({missing}) AS TIMESTAMP)"
+            if early:
+                wrong = f"CAST(raise_error({literal(_EARLY.format(name=node.time.name))}) AS TIMESTAMP)"
+                time = f"CASE WHEN {time} {early} timestamp_micros(0) THEN {wrong} ELSE {time} END"
+            time = f"coalesce({time}, {failure})"
         texts = {**inner.outputs, node.column: time}
         rows = inner.with_(outputs={each: texts[each] for each in columns_of(node)})
         if rows.kind is not None:
@@ -163,6 +174,19 @@ class SparkSql:
             return self._marked(node, rows, columns_of(node))
         rows = self._nested(rows)  # the condition uses the time, so that Spark does not leave it out
         return rows.with_(where=(f"{rows.outputs[node.column]} IS NOT NULL",))
+
+    def _lost_before_1970(self, plan: nodes.Output) -> str:
+        """Return how the time of a row that Spark would drop compares with 1970; "" if it drops none.
+
+        Its watermark begins at 1970. Windows lose rows that are before it, and joins also those at that time.
+        """
+        streams = [each for each in nodes_in(plan) if self._traits(each).is_stream]
+        if any(isinstance(each, nodes.Join) and self._has_times(each) for each in streams):
+            return "<="
+        return "<" if any(isinstance(each, nodes.Aggregate) for each in streams) else ""
+
+    def _has_times(self, node: nodes.Join) -> bool:
+        return all(self._traits(each).times for each in (node.left, node.right))
 
     def _stateful(self, node: nodes.Stateful, outer: Names) -> Select:
         queries = []
