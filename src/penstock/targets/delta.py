@@ -14,6 +14,7 @@ the log as long as the table. The id of the query is a property of the table, be
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -229,15 +230,15 @@ class DeltaTable:
 
     def _open(self, batch: Changes) -> Any:
         """Return the newest version of the table. The first batch creates the table if it is missing."""
-        library = deltalake()
-        if not library.DeltaTable.is_deltatable(self.uri, self._options):
-            if batch.batch_id:
-                raise MaterializeError(
-                    f"{self} does not exist, and batch {batch.batch_id} is not the first of query "
-                    f"{batch.query_id}: the rows of the batches before it would be missing. Nothing was "
-                    "written. Restore the table, or start with a new checkpoint."
-                )
-            self._create(batch)
+        with contextlib.suppress(deltalake().exceptions.TableNotFoundError):
+            return self._newest()  # to ask before whether it is there lists the log twice
+        if batch.batch_id:
+            raise MaterializeError(
+                f"{self} does not exist, and batch {batch.batch_id} is not the first of query "
+                f"{batch.query_id}: the rows of the batches before it would be missing. Nothing was "
+                "written. Restore the table, or start with a new checkpoint."
+            )
+        self._create(batch)
         return self._newest()
 
     def _create(self, batch: Changes) -> None:

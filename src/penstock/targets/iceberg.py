@@ -10,6 +10,7 @@ wrote up to three for a batch. Only the last one has the marker, so a rollback b
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -204,23 +205,24 @@ class IcebergTable:
     def _open(self, catalog: Any, batch: Changes) -> Any:
         """Return the table as it is now. The first batch creates it if it is missing."""
         errors = library("exceptions")
-        if not catalog.table_exists(self.identifier):
-            if batch.batch_id:
-                raise MaterializeError(
-                    f"{self} does not exist, and batch {batch.batch_id} is not the first of query "
-                    f"{batch.query_id}: the rows of the batches before it would be missing. Nothing was "
-                    "written. Restore the table, or start with a new checkpoint."
-                )
-            properties = {**new_properties(batch), **NO_RETRIES}
-            try:
-                # Another driver may create it at the same time, with the same properties.
-                catalog.create_table_if_not_exists(self.identifier, batch.columns, properties=properties)
-            except errors.NoSuchNamespaceError as error:
-                raise OptionError(
-                    f"The catalog has no namespace for {self}. Nothing was written. Create it.",
-                    option="identifier",
-                    value=self.identifier,
-                ) from error
+        with contextlib.suppress(errors.NoSuchTableError):
+            return catalog.load_table(self.identifier)  # to ask before whether it exists loads it twice
+        if batch.batch_id:
+            raise MaterializeError(
+                f"{self} does not exist, and batch {batch.batch_id} is not the first of query "
+                f"{batch.query_id}: the rows of the batches before it would be missing. Nothing was "
+                "written. Restore the table, or start with a new checkpoint."
+            )
+        properties = {**new_properties(batch), **NO_RETRIES}
+        try:
+            # Another driver may create it at the same time, with the same properties.
+            catalog.create_table_if_not_exists(self.identifier, batch.columns, properties=properties)
+        except errors.NoSuchNamespaceError as error:
+            raise OptionError(
+                f"The catalog has no namespace for {self}. Nothing was written. Create it.",
+                option="identifier",
+                value=self.identifier,
+            ) from error
         return catalog.load_table(self.identifier)
 
     def _stored(self, table: Any, batch: Changes) -> Marker | None:
@@ -251,7 +253,9 @@ def _commit(table: Any, changes: FileChanges, new: Marker, properties: Mapping[s
         new: the marker.
         properties: of the table, to be set with it.
     """
-    with table.transaction() as transaction:
+    from penstock.targets._iceberg_transaction import OneCopy  # noqa: PLC0415 - imports pyiceberg
+
+    with OneCopy(table) as transaction:
         if properties:
             transaction.set_properties(dict(properties))
         changes.commit(transaction, properties_of(new))

@@ -432,3 +432,41 @@ def test_what_a_table_cannot_hold_is_an_error_before_the_start(monkeypatch: pyte
     monkeypatch.setitem(sys.modules, "pyiceberg.catalog", None)
     with pytest.raises(OptionError, match="extra 'iceberg'"):
         target.check(COLUMNS, ["id"])
+
+
+def test_a_commit_copies_the_metadata_of_the_table_a_few_times_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A transaction of pyiceberg copies all snapshots for each look: about twenty times in a commit."""
+    target, copies = target_in(tmp_path), 0
+    target.apply(batch(0, [(1, "a", "+I"), (2, "b", "+I")]))
+    table: Any = pytest.importorskip("pyiceberg.table")
+    update = table.update_table_metadata
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal copies
+        copies += 1
+        return update(*arguments)
+
+    monkeypatch.setattr(table, "update_table_metadata", counted)
+    target.apply(batch(1, [(1, "c", "+U"), (3, "d", "+I")]))
+    assert 1 <= copies <= 3
+    assert stored(tmp_path) == {1: "c", 2: "b", 3: "d"}
+
+
+def test_a_transaction_with_one_copy_reads_what_pyicebergs_own_reads(tmp_path: Path) -> None:
+    from penstock.targets._iceberg_transaction import OneCopy  # noqa: PLC0415 - imports pyiceberg
+
+    target_in(tmp_path).apply(batch(0, [(1, "a", "+I")]))
+    with opened(tmp_path) as table:
+        ours_, theirs = OneCopy(table), table.transaction()
+        assert ours_.table_metadata == theirs.table_metadata == table.metadata
+        assert ours_.table_metadata is ours_.table_metadata
+        for each in (ours_, theirs):
+            each.set_properties({"of": "the user"})
+        assert ours_.table_metadata.properties == theirs.table_metadata.properties
+        assert ours_.table_metadata.properties["of"] == "the user"
+        assert "of" not in table.metadata.properties
+        theirs.commit_transaction()
+        assert ours_.table_metadata.properties["of"] == "the user", "of a table that has moved on"
+        assert ours_.table_metadata.metadata_log == table.metadata.metadata_log
