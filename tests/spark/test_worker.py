@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gc
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from penstock.spark.map_rows import map_rows
 from penstock.spark.process import begin
 
 TASKS = 6
@@ -46,3 +47,17 @@ def test_a_workers_connection_to_the_jvm_sends_at_once_and_is_watched(spark: Spa
     assert all(row["peer"] in {"127.0.0.1", "::1", "::ffff:127.0.0.1"} for row in rows)
     assert all(row["at_once"] for row in rows)
     assert {row["watched"] for row in rows} == {1}
+
+
+def test_a_worker_that_never_reads_topics_is_prepared_too(spark: SparkSession) -> None:
+    if spark.conf.get("spark.python.unix.domain.socket.enabled", "false") == "true":
+        pytest.skip("there is no TCP connection to the JVM")
+
+    def state(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            found = begin._CONNECTION._socket
+            at_once = 0 if found is None else found.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            yield pa.RecordBatch.from_pylist([{"at_once": at_once}], pa.schema({"at_once": pa.int32()}))
+
+    found = map_rows(spark.range(0, TASKS, 1, TASKS), state, "at_once INT").collect()
+    assert [bool(row["at_once"]) for row in found] == [True] * TASKS

@@ -21,7 +21,6 @@ from penstock.relay.task import ContinuousPlan, run_task
 from penstock.spark.connect import is_connect
 from penstock.spark.explain_failure import explain_failure
 from penstock.spark.map_rows import map_rows
-from penstock.spark.process.begin import begin_task
 
 _POOL = "spark.scheduler.pool"
 _COLUMN = "task"
@@ -119,7 +118,6 @@ def _tasks(
     """Return the function of a task of Spark, which carries the plan of each."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        begin_task()
         context = TaskContext.get()
         attempt = 0 if context is None else context.attemptNumber()
         numbers = [number for batch in batches for number in batch.column(0).to_pylist()]

@@ -18,7 +18,6 @@ from penstock.changelog.operators.base import InParts, Operator
 from penstock.errors import RowError, StateError
 from penstock.security.location import without_secrets
 from penstock.spark._task_context import batch_of_task
-from penstock.spark.process.begin import begin_task
 from penstock.state.columns import hash_columns, hash_values, one_array, state_schema
 from penstock.state.files import open_files
 from penstock.state.identity import Identity
@@ -66,7 +65,6 @@ class KeyedTask:
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Return the rows out of one task. Raises RowError if the task has more than 2 GB in one column."""
-        begin_task()
         try:
             received = list(batches)
             # A task holds its whole batch: rows of one key may be anywhere in it, and their order decides.
