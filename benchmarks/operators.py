@@ -13,7 +13,9 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from penstock.changelog.operators.aggregate import Aggregate
 from penstock.changelog.operators.base import Operator
+from penstock.changelog.operators.calls import parse_calls
 from penstock.changelog.operators.deduplicate import Deduplicate
 from penstock.changelog.operators.join import KEY, LEFT, RIGHT, SIDE, Join
 from penstock.changelog.operators.top_n import TopN
@@ -78,11 +80,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     given = parser.parse_args()
     rows, sides = pairs(given.rows), both_sides(given.rows)
+    calls = tuple(
+        parse_calls({"n": "count(*)", **{each: f"{each}(price)" for each in ("sum", "min", "max")}})
+    )
     measured: tuple[tuple[str, Operator, pa.Table], ...] = (
         ("top_n: the first of each group", TopN(rows.schema, ("auction",), _ORDER, 1, None, True), rows),
         ("top_n: the first 10", TopN(rows.schema, ("auction",), _ORDER, 10, "rank", True), rows),
         ("top_n of rows that change", TopN(rows.schema, ("auction",), _ORDER, 1), rows),
         ("deduplicate: the last", Deduplicate(rows.schema, ("auction",), ("at",), "last"), rows),
+        ("aggregate: count, sum, min and max", Aggregate(rows.schema, ("auction",), calls), rows),
         ("join: inner", _join(sides.column_names, sides.schema), sides),
     )
     for name, operator, table in measured:

@@ -312,7 +312,7 @@ class Aggregate:
 
     def _value_rows(self, keys: pa.Table, slot: Slot, each: Values, changed: Integers) -> pa.Table:
         columns = {key: keys.column(key) for key in self.keys}
-        columns[_SLOT] = pa.array([slot.number] * len(changed), pa.int32())
+        columns[_SLOT] = pa.array(np.full(len(changed), slot.number, np.int32))
         columns[_COUNT] = pa.array(each.after[changed])
         columns.update(each.columns(slot, changed))
         arrays = [columns.get(field.name, pa.nulls(len(changed), field.type)) for field in self.kept_columns]

@@ -16,7 +16,7 @@ import pyarrow.types as kinds
 
 from penstock.changelog.operators.base import check_not_null
 from penstock.changelog.operators.calls import ARRIVED, Call
-from penstock.changelog.operators.ordering import groups_of, rank
+from penstock.changelog.operators.ordering import groups_of, rank, sort
 from penstock.changelog.operators.sums import sums_of
 from penstock.state.columns import Hashes, Integers, Mask, hash_columns, keys_of, one_array, parts_of
 
@@ -147,7 +147,7 @@ def values_of(
     if slot.order is not None:
         check_not_null(rows, [slot.order], "in the order of an aggregate")
         new[SORT_KEY + slot.order] = one_array(rows.column(slot.order))
-    hashed = pa.table({"slot": pa.array([slot.number] * rows.num_rows, pa.int32()), **new})
+    hashed = pa.table({"slot": pa.array(np.full(rows.num_rows, slot.number, np.int32)), **new})
     parts = Hashes.joined(parts_of(kept), hash_columns(hashed, hashed.column_names))
     found = {
         name: one_zero(pa.concat_arrays([one_array(kept.column(name)), array])) for name, array in new.items()
@@ -157,7 +157,7 @@ def values_of(
     before = np.concatenate([one_array(kept.column("#count")).to_numpy(), np.zeros(rows.num_rows, np.int64)])
     change = np.concatenate([np.zeros(kept.num_rows, np.int64), signs[is_valid]])
     ranked = [rank(values)] if slot.order is None else [rank(values), rank(sort_keys)]
-    order = np.lexsort((parts.low, parts.high, *ranked, numbers))
+    order = sort(numbers, ranked[::-1])  # equal ones have one hash
     firsts = np.flatnonzero(_starts(parts.take(order), numbers[order]))
     before, change = (
         np.add.reduceat(each[order], firsts) if len(firsts) else each for each in (before, change)
