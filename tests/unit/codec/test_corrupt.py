@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import pickle
+import random
 import struct
 import zlib
 
@@ -97,6 +98,18 @@ def test_what_came_before_the_lie_is_not_lost_or_repeated() -> None:
 
 def test_checksums_can_be_ignored() -> None:
     assert column(decode_all(decoder(check_crcs=False), Batch(crc=1).encode()), "offset") == [0]
+
+
+def test_a_checksum_of_parts_side_by_side_is_that_of_the_tables() -> None:
+    """Three parts of 512 bytes each are summed at once."""
+    data = random.Random(7).randbytes(7_000)
+    sizes = [*range(40), *(parts * 1_536 + more for parts in (1, 2, 3) for more in range(-9, 10)), len(data)]
+    for first in range(9):  # each alignment
+        for size in sizes:
+            piece = memoryview(data)[first : first + size]
+            assert crc32c(piece) == crc32c(piece, tables=True), (first, size)
+    assert crc32c(b"123456789" * 1_000) == crc32c(b"123456789" * 1_000, tables=True)
+    assert crc32c(b"123456789") == 0xE3069283  # as the standard says
 
 
 @pytest.mark.parametrize("codec_id", [1, 2, 3, 4])
