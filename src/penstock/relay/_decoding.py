@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import pyarrow as pa
@@ -48,15 +48,15 @@ def scanned(
     rows = partial(_decoded, decoder, topic_partition, at, fetched, end)
     if 0 <= fetched.high_watermark < end:
         # A header is damaged. The next Fetch from there would be refused as if records had been deleted.
-        found = rows()
+        found = list(rows())
         return Fetched(topic_partition, codes.NO_ERROR, end, lambda: found, len(fetched.records))
     return Fetched(topic_partition, codes.NO_ERROR, end, rows, len(fetched.records))
 
 
 def _decoded(
     decoder: RecordBatchDecoder, topic_partition: TopicPartition, at: int, fetched: FetchedPartition, end: int
-) -> list[pa.RecordBatch]:
-    """Return the records as Arrow batches.
+) -> Iterator[pa.RecordBatch]:
+    """Yield the records as Arrow batches. The next one is decoded when the one before has done its work.
 
     Each response has all aborted transactions of its own range, so no decoder is kept between responses.
 
@@ -64,9 +64,9 @@ def _decoded(
         CorruptBatchError: a checksum or a length does not hold.
         FetchError: the decoder disagrees with the batch headers.
     """
-    rows = list(decoder.decode(fetched.records, fetched.aborted_transactions))
+    yield from decoder.decode(fetched.records, fetched.aborted_transactions)
     if (rest := decoder.flush()) is not None:
-        rows.append(rest)
+        yield rest
     if decoder.next_offset != end:
         raise FetchError(
             f"Decoding {topic_partition} from offset {at} ended at offset {decoder.next_offset}, but the "
@@ -76,4 +76,3 @@ def _decoded(
             partition=topic_partition.partition,
             offset=at,
         )
-    return rows
