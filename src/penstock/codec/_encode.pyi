@@ -47,3 +47,10 @@ class RecordBatchBuilder:
 
     def build(self, *, producer_id: int = -1, producer_epoch: int = -1, base_sequence: int = -1) -> bytes:
         """Close the open batch and return its bytes; the builder is empty afterwards."""
+    def hand_over(
+        self, *, producer_id: int = -1, producer_epoch: int = -1, base_sequence: int = -1
+    ) -> bytes | memoryview:
+        """Do the same, but return a batch that is not compressed as a view of the builder's own memory.
+
+        The builder takes new memory for the next batch, so the view does not change.
+        """

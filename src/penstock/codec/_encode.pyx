@@ -5,15 +5,15 @@ skipped; a batch never passes `batch_size_bytes` unless it is one record; the lo
 Python object per record.
 
 `RecordColumns` looks at the Arrow types once. `RecordBatchBuilder` counts the bytes of a record before it
-writes it, so that its buffer always has room.
+writes it, so that its buffer always has room. A batch that is not compressed is not copied: it takes the buffer.
 """
 
 cimport cython
 from cpython.buffer cimport PyBUF_READ
-from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AsString
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, uint8_t, uint32_t
-from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy
 
 from penstock.codec._batch cimport (
     BATCH_CRC_FROM,
@@ -23,6 +23,7 @@ from penstock.codec._batch cimport (
     write_batch_crc,
     write_batch_header,
 )
+from penstock.codec._memory cimport Block
 from penstock.codec._record_columns cimport RecordColumns, get_bytes, int32_values, is_valid
 from penstock.codec.compression import CODEC_IDS, compressor
 from penstock.errors import RecordTooLargeError, RowError
@@ -40,13 +41,15 @@ penstock_crc32c_init()
 
 cdef enum:
     NO_TIMESTAMP_MS = -1
+    LEAST_CAPACITY = 4096
+    MOST_FORESIGHT = 1 << 20
 
 EMPTY_HEADER = bytes(BATCH_HEADER_BYTES)
 
 cdef enum Outcome:
     APPENDED
+    NO_ROOM
     BATCH_FULL
-    NO_MEMORY
     TOO_LARGE
     BAD_ROW
     BAD_TIMESTAMP
@@ -63,12 +66,13 @@ cdef class RecordBatchBuilder:
     cdef int64_t batch_size_bytes
     cdef int64_t max_record_bytes
     # The open batch: room for its header, then the records. `size` counts both.
+    cdef Block block
     cdef uint8_t* data
     cdef int64_t size
     cdef int64_t capacity
     cdef int64_t base_timestamp_ms
     cdef readonly int64_t max_timestamp_ms
-    # Why the current record was refused.
+    # The size of the current record, if it was refused.
     cdef int64_t refused_size
 
     def __cinit__(self):
@@ -99,9 +103,6 @@ cdef class RecordBatchBuilder:
         self.batch_size_bytes = batch_size_bytes
         self.max_record_bytes = max_record_bytes
 
-    def __dealloc__(self):
-        free(self.data)
-
     @property
     def size_bytes(self):
         return self.size if self.record_count else 0
@@ -113,32 +114,48 @@ cdef class RecordBatchBuilder:
         cdef int64_t i = first
         if first < 0:
             raise ValueError(f"first is {first}")
-        with nogil:
-            while i < row_count:
-                outcome = self._append_row(columns, indices[i], default_timestamp_ms)
-                if outcome != APPENDED:
-                    break
-                i += 1
+        while i < row_count:
+            with nogil:
+                while i < row_count:
+                    outcome = self._append_row(columns, indices[i], default_timestamp_ms)
+                    if outcome != APPENDED:
+                        break
+                    i += 1
+            if outcome != NO_ROOM:
+                break
+            self._grow(row_count - i)
         if outcome > BATCH_FULL:
             self._raise(outcome, indices[i], columns)
         return i
 
     def build(self, *, int64_t producer_id=-1, int16_t producer_epoch=-1, int32_t base_sequence=-1):
+        return bytes(
+            self.hand_over(producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=base_sequence)
+        )
+
+    def hand_over(self, *, int64_t producer_id=-1, int16_t producer_epoch=-1, int32_t base_sequence=-1):
         if self.record_count == 0:
             raise ValueError(f"the open batch of {self.topic}-{self.partition} holds no record")
         if self.attributes & TRANSACTIONAL_FLAG and producer_id < 0:
             raise ValueError(f"a transactional batch of {self.topic}-{self.partition} needs a producer id")
-        batch = self._with_compressed_records() if self.compress is not None else self._with_plain_records()
-        cdef uint8_t* p = <uint8_t*>PyBytes_AsString(batch)
+        cdef object batch
+        cdef uint8_t* p
+        if self.compress is not None:
+            batch = self._with_compressed_records()
+            p = <uint8_t*>PyBytes_AsString(batch)
+        else:
+            batch = memoryview(self.block)[:self.size]
+            p = self.data
         self._write_header(p, len(batch), producer_id, producer_epoch, base_sequence)
+        if self.compress is None:
+            self.block = None  # it belongs to the batch now
+            self.data = NULL
+            self.capacity = 0
         self.size = BATCH_HEADER_BYTES
         self.record_count = 0
         return batch
 
     # Building
-
-    cdef bytes _with_plain_records(self):
-        return PyBytes_FromStringAndSize(<const char*>self.data, self.size)
 
     cdef bytes _with_compressed_records(self):
         records = PyMemoryView_FromMemory(
@@ -213,26 +230,30 @@ cdef class RecordBatchBuilder:
         return APPENDED
 
     cdef Outcome _make_room(self, int64_t record_size) noexcept nogil:
-        """Decide whether a record may be appended, and make room for it."""
+        """Decide whether a record may be appended, and whether there is room for it."""
         cdef int64_t needed = self.size + record_size
-        cdef int64_t grown
-        cdef uint8_t* data
+        self.refused_size = BATCH_HEADER_BYTES + record_size
         if BATCH_HEADER_BYTES + record_size > self.max_record_bytes:
             # In a batch of its own its deltas are 0, which is its smallest size.
             if self.record_count > 0:
                 return BATCH_FULL
-            self.refused_size = BATCH_HEADER_BYTES + record_size
             return TOO_LARGE
         if self.record_count > 0 and (needed > self.batch_size_bytes or self.record_count == INT32_MAX):
             return BATCH_FULL
-        if needed > self.capacity:
-            grown = max(needed, min(2 * self.capacity, self.batch_size_bytes), 4096)
-            data = <uint8_t*>realloc(self.data, grown)
-            if data == NULL:
-                return NO_MEMORY
-            self.data = data
-            self.capacity = grown
-        return APPENDED
+        return APPENDED if needed <= self.capacity else NO_ROOM
+
+    cdef int _grow(self, int64_t rows_left) except -1:
+        """Make room for the record that was refused, and for others like it."""
+        cdef int64_t record_size = self.refused_size - BATCH_HEADER_BYTES
+        cdef int64_t foreseen = self.size + min(rows_left * record_size, MOST_FORESIGHT)
+        cdef int64_t grown = min(max(2 * self.capacity, foreseen), self.batch_size_bytes)
+        cdef Block block = Block(max(self.size + record_size, grown, LEAST_CAPACITY))
+        if self.record_count > 0:
+            memcpy(block.data, self.data, self.size)
+        self.block = block
+        self.data = block.data
+        self.capacity = block.size
+        return 0
 
     cdef bint _measure_headers(self, RecordColumns columns, int32_t row, int64_t* size) noexcept nogil:
         """Count the bytes of a row's headers; return False if a header or its name is null."""
@@ -288,6 +309,4 @@ cdef class RecordBatchBuilder:
                 f"A row cannot become a Kafka record: {where} has a header that is null, or whose key is null. "
                 "It was not written, and its task fails. Only the value of a header may be null.", **facts,
             )
-        if outcome == NO_MEMORY:
-            raise MemoryError(f"no memory for a record of {self.topic}-{self.partition}")
         raise ValueError(f"row {row} is not in [0, {columns.row_count})")

@@ -31,7 +31,7 @@ cdef extern from *:
 
 cdef enum:
     ALIGNMENT = 64  # what Arrow asks for
-    MAX_KEPT = 64
+    MAX_KEPT = 256
 
 cdef int64_t SMALLEST_KEPT_BYTES = 64 << 10
 cdef int64_t KEPT_BYTES = 32 << 20

@@ -20,7 +20,8 @@ def murmur2_partitions(keys, int32_t partition_count):
     if partition_count < 1:
         raise ValueError(f"a topic has at least one partition, not {partition_count}")
     cdef int64_t row_count = len(keys)
-    array = binary_input(pa.record_batch([keys], names=["key"]), "key")
+    # Not `pa.record_batch`, which loads pandas to ask whether it got a data frame.
+    array = binary_input(pa.RecordBatch.from_arrays([keys], ["key"]), "key")
     cdef Binary column = view_of(array)
     buffer = pa.allocate_buffer(row_count * sizeof(int32_t))
     cdef int32_t* partitions = <int32_t*>address_of(buffer)

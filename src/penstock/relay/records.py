@@ -256,7 +256,7 @@ class TargetRecords:
         for builder in self._builders[topic_partition]:
             if record_count := builder.record_count:
                 sequence = sequences.take(topic_partition, record_count)
-                data = builder.build(
+                data = builder.hand_over(
                     producer_id=identity.producer_id,
                     producer_epoch=identity.producer_epoch,
                     base_sequence=sequence,

@@ -116,3 +116,12 @@ def test_decoded_columns_stay_as_they_are_while_others_are_decoded() -> None:
         assert batch.equals(decoded(number))
         assert batch.column("value").null_count == 43
         assert set(batch.column("value").to_pylist()) == {None, bytes([number]) * 300}
+
+
+def test_many_small_blocks_are_used_again() -> None:
+    """A transaction of a continuous task has a hundred of them. All are free at once after its end."""
+    first = [Block(200 << 10) for _ in range(100)]
+    addresses = {address(each) for each in first}
+    first.clear()
+    again = [Block(200 << 10) for _ in range(100)]
+    assert {address(each) for each in again} == addresses

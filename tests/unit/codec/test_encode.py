@@ -308,3 +308,40 @@ def test_the_largest_timestamp_of_a_batch() -> None:
     builder.build()
     builder.append(columns, pa.array([0], pa.int32()), default_timestamp_ms=1)
     assert builder.max_timestamp_ms == 5_000
+
+
+def test_a_batch_that_is_handed_over_is_not_changed_by_the_next_ones() -> None:
+    columns = RecordColumns(batch_of(value=[b"%d" % number * 50 for number in range(3_000)]))
+    builder, plain = RecordBatchBuilder("t", 3, batch_size_bytes=70_000), RecordBatchBuilder("t", 3)
+    handed, first = [], 0
+    while first < 3_000:
+        end = builder.append(columns, rows(*range(3_000)), first, default_timestamp_ms=NOW)
+        plain.append(columns, rows(*range(first, end)), default_timestamp_ms=NOW)
+        handed.append((builder.hand_over(base_sequence=first), plain.build(base_sequence=first)))
+        first = end
+    assert len(handed) > 3
+    assert all(isinstance(ours, memoryview) and ours == copied for ours, copied in handed)
+    assert builder.size_bytes == 0
+    with pytest.raises(ValueError, match="holds no record"):
+        builder.hand_over()
+
+
+def test_a_compressed_batch_that_is_handed_over_is_bytes() -> None:
+    builder = RecordBatchBuilder("t", 3, compression_type="lz4")
+    columns = RecordColumns(batch_of(value=[b"a" * 500]))
+    found = []
+    for _ in range(2):  # the builder keeps its memory
+        builder.append(columns, rows(0), default_timestamp_ms=NOW)
+        found.append(builder.hand_over())
+    assert isinstance(found[0], bytes)
+    assert found[0] == found[1]
+
+
+def test_a_batch_grows_with_its_records() -> None:
+    """The first record is small, so the room that was foreseen for the others is too little."""
+    values = [b"", *(b"%d" % number * 1_000 for number in range(200))]
+    builder = RecordBatchBuilder("t", 3)
+    columns = RecordColumns(batch_of(value=values))
+    for number in range(201):
+        builder.append(columns, rows(*range(number + 1)), number, default_timestamp_ms=NOW)
+    assert [value for _, value in contents(builder.build())] == values

@@ -224,7 +224,7 @@ class ModelKafka:
             if self.chance.random() < self.refuses:
                 answers.append((batch, Answer(codes.NOT_ENOUGH_REPLICAS)))
                 continue
-            records = [tuple(each) for each in json.loads(batch.data)]
+            records = [tuple(each) for each in json.loads(bytes(batch.data))]
             if identity.transactional_id is None:
                 code = self._append_plain(identity, topic_partition, batch.base_sequence, records)
             else:

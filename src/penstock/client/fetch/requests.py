@@ -35,10 +35,13 @@ class AskedPartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FetchedPartition:
-    """The answer for our topic partition. Offsets of -1 are unknown."""
+    """The answer for our topic partition. Offsets of -1 are unknown.
+
+    `records` may be a view of the whole response, which stays in memory as long as the view.
+    """
 
     error_code: int
-    records: bytes
+    records: bytes | memoryview
     aborted_transactions: Sequence[tuple[int, int]]
     high_watermark: int
     last_stable_offset: int
@@ -143,7 +146,7 @@ def _fetched(partition: Any) -> FetchedPartition:
 class Records(NamedTuple):
     """Record batches of one response. The next Fetch starts at `next_offset`."""
 
-    data: bytes
+    data: bytes | memoryview
     aborted_transactions: Sequence[tuple[int, int]]
     next_offset: int
 

@@ -5,8 +5,8 @@ Runs wherever a `KafkaConnections` is open, on its IO thread only. Invariant: ev
 it silent. Nothing outside `client.connection` imports this module.
 
 kafka-python reads 4 KiB at a time and copies a response four times before it is parsed; a Fetch of some
-megabytes would spend more time there than in the codec. `tests/contract/test_kafka_python.py` tests the
-parts of kafka-python that these subclasses rely on.
+megabytes would spend more time there than in the codec. It copies a Produce request twice (see `_frames`).
+`tests/contract/test_kafka_python.py` tests the parts of kafka-python that these subclasses rely on.
 """
 
 from __future__ import annotations
@@ -14,21 +14,28 @@ from __future__ import annotations
 import socket
 import ssl
 import time
+from collections import deque
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 from kafka import errors as kafka_errors
 from kafka.net.inet import KafkaNetSocket
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+from kafka.protocol.consumer import FetchRequest
 from kafka.protocol.parser import KafkaProtocol
+from kafka.protocol.producer import ProduceRequest
 
+from penstock.client.net._frames import FetchHeader, Piece, is_served, produce_frame
 from penstock.client.net._relogin import as_ours, wait_for_token
 from penstock.codec import Block
 
 _CERTIFICATE_ALERTS = ("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED")
 _READ_AT_ONCE_BYTES = 4 << 20
 """After this many bytes the other tasks of the IO thread get a turn."""
+_PIECES_AT_ONCE = 64
+"""Of a request, for the socket. Systems take 1,024 at most."""
 
 
 class TlsHandshakeError(kafka_errors.KafkaConnectionError):  # type: ignore[misc]  # kafka-python is untyped
@@ -67,6 +74,7 @@ class FrameParser(KafkaProtocol):  # type: ignore[misc]  # kafka-python is untyp
     def __init__(self, parser: KafkaProtocol) -> None:
         # Takes over a parser in use, with its correlation ids and its requests in flight.
         self.__dict__.update(vars(parser))
+        self.bytes_to_send: list[Piece] = list(parser.bytes_to_send)
         self._length = bytearray(4)
         self._frame: Block | None = None
         self._filled = 0
@@ -91,6 +99,26 @@ class FrameParser(KafkaProtocol):  # type: ignore[misc]  # kafka-python is untyp
         if self._frame is not None and self._filled == len(self._frame):
             frame, self._frame, self._filled = self._frame, None, 0
             self._parsed.append(self._process_response(FrameReader(frame)))
+
+    def send_request(self, request: Any, correlation_id: int | None = None) -> int:
+        """Queue a request. Record batches are not copied, and neither are those of its response."""
+        if not isinstance(request, ProduceRequest) or not is_served(request):
+            correlation_id = int(super().send_request(request, correlation_id))
+            if isinstance(request, FetchRequest):
+                self.in_flight_requests.append(FetchHeader(self.in_flight_requests.pop()))
+            return correlation_id
+        correlation_id = self._next_correlation_id() if correlation_id is None else correlation_id
+        request.with_header(correlation_id=correlation_id, client_id=self._client_id)
+        self.bytes_to_send += produce_frame(request)
+        if request.expect_response():
+            self.in_flight_requests.append(request.header)
+        return correlation_id
+
+    def send_bytes(self) -> list[Piece]:
+        """Return the pieces of the requests that are queued. The transport takes a list of them."""
+        pieces = self.bytes_to_send
+        self.bytes_to_send = []
+        return pieces
 
     @property
     def has_responses(self) -> bool:
@@ -166,6 +194,25 @@ def _receive_available(parser: FrameParser, receive: Callable[[memoryview], int 
 class TcpTransport(KafkaTCPTransport):  # type: ignore[misc]  # kafka-python is untyped
     """A plain socket."""
 
+    def write(self, data: Piece | list[Piece]) -> None:
+        """Send a piece, or the pieces of `FrameParser.send_bytes`."""
+        self.writelines(data if isinstance(data, list) else [data])
+
+    def _sock_send(self) -> tuple[int, Exception | None]:
+        """Send what the socket takes. Return how many bytes it took, and what broke the connection."""
+        total_bytes = 0
+        while self._sock is not None and self._write_buffer:
+            try:
+                sent = self._sock.sendmsg(list(islice(self._write_buffer, _PIECES_AT_ONCE)))
+            except (BlockingIOError, InterruptedError):
+                return total_bytes, None
+            except OSError as error:
+                return total_bytes, kafka_errors.KafkaConnectionError(str(error))
+            total_bytes += sent
+            _forget(self._write_buffer, sent)
+        closed = None if self._sock is not None else "Connection closed during send"
+        return total_bytes, None if closed is None else kafka_errors.KafkaConnectionError(closed)
+
     async def wait_readable(self) -> None:
         await self._net.wait_read(self._sock)
         self.last_read = time.monotonic()
@@ -217,9 +264,10 @@ class TlsTransport(KafkaSSLTransport):  # type: ignore[misc]  # kafka-python is 
             return self._net.wait_write  # type: ignore[no-any-return]  # kafka-python is untyped
         return None
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: Piece | list[Piece]) -> None:
+        """Send a piece, or the pieces of `FrameParser.send_bytes`."""
         # TLS takes 16 KiB at a time and kafka-python slices off the rest; each slice of `bytes` is a copy.
-        super().write(memoryview(data))
+        self.writelines([memoryview(each) for each in (data if isinstance(data, list) else [data])])
 
     async def wait_readable(self) -> None:
         # The TLS layer may hold decrypted bytes while the socket has nothing to read.
@@ -298,6 +346,14 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-
             sock.close()
             raise
         return sock
+
+
+def _forget(pieces: deque[Piece], count: int) -> None:
+    """Take the first `count` bytes out, and pieces without bytes."""
+    while pieces and count >= len(pieces[0]):
+        count -= len(pieces.popleft())
+    if count:
+        pieces.appendleft(memoryview(pieces.popleft())[count:])
 
 
 def _share_of_time(timeout_at: float | None, addresses_left: int) -> float | None:

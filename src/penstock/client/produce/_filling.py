@@ -100,7 +100,7 @@ class FillingBatches:
     ) -> ProducerBatch:
         identity, record_count = self._sequences.identity, builder.record_count
         max_timestamp_ms = builder.max_timestamp_ms
-        data = builder.build(
+        data = builder.hand_over(
             producer_id=identity.producer_id,
             producer_epoch=identity.producer_epoch,
             base_sequence=base_sequence,
@@ -196,7 +196,9 @@ class BatchSizes:
         return min(plain_bytes, sent_bytes) > self._batch_size_bytes
 
 
-def divided(data: bytes, record_count: int, builder: RecordBatchBuilder) -> Iterator[RecordBatchBuilder]:
+def divided(
+    data: bytes | memoryview, record_count: int, builder: RecordBatchBuilder
+) -> Iterator[RecordBatchBuilder]:
     """Yield the builder each time it is filled with the next records of a batch, in their order.
 
     Args:
@@ -219,7 +221,7 @@ def divided(data: bytes, record_count: int, builder: RecordBatchBuilder) -> Iter
     yield builder
 
 
-def _all(decoder: RecordBatchDecoder, data: bytes) -> Iterator[pa.RecordBatch]:
+def _all(decoder: RecordBatchDecoder, data: bytes | memoryview) -> Iterator[pa.RecordBatch]:
     yield from decoder.decode(data)
     if (rest := decoder.flush()) is not None:
         yield rest

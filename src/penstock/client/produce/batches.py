@@ -37,7 +37,7 @@ class ProducerBatch:
     """One closed record batch. `data` never changes, so that a resend is the same batch to the broker."""
 
     topic_partition: TopicPartition
-    data: bytes
+    data: bytes | memoryview
     record_count: int
     base_sequence: int
     closed_at_ms: int

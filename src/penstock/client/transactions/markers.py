@@ -95,7 +95,7 @@ def transaction_end(
         return TransactionEnd.GONE
 
 
-def holds_witness(data: bytes, witness: Witness, identity: TransactionIdentity) -> bool:
+def holds_witness(data: bytes | memoryview, witness: Witness, identity: TransactionIdentity) -> bool:
     """Return whether the records begin with the batch that this producer wrote at the witness's offset."""
     first = next(BatchHeaders(data, *witness.topic_partition), None)
     return (
@@ -106,7 +106,7 @@ def holds_witness(data: bytes, witness: Witness, identity: TransactionIdentity) 
     )
 
 
-def find_marker(data: bytes, witness: Witness, producer_id: int) -> TransactionEnd | None:
+def find_marker(data: bytes | memoryview, witness: Witness, producer_id: int) -> TransactionEnd | None:
     """Return the first marker of this producer after the witness, in the records of a Fetch response."""
     for header in BatchHeaders(data, *witness.topic_partition):
         if header.producer_id == producer_id and header.base_offset > witness.offset:

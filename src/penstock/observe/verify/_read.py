@@ -209,7 +209,7 @@ class _Log:
             yield Hole(self._at, self._next, self._end, why, error.message)
         self._is_lost = True
 
-    def _rows(self, data: bytes, aborted: Iterable[tuple[int, int]]) -> Iterator[pa.RecordBatch]:
+    def _rows(self, data: bytes | memoryview, aborted: Iterable[tuple[int, int]]) -> Iterator[pa.RecordBatch]:
         decoder = RecordBatchDecoder(
             *self._at,
             starting_offset=self._next,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 import socket
 import time
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +15,7 @@ import pytest
 from kafka.errors import KafkaConnectionError
 from kafka.net.inet import KafkaNetSocket
 
-from penstock.client.net._transport import TlsTransport
+from penstock.client.net._transport import TcpTransport, TlsTransport
 from penstock.client.net.connection import KafkaConnections
 from penstock.client.settings import ConnectionSettings
 
@@ -101,14 +103,68 @@ class TlsSocket:
         return min(len(data), 16 << 10)
 
 
+def opened_transport(kind: Any, with_socket: Any) -> Any:
+    """Return a transport of a socket, without a selector: its writes wait in its buffer."""
+    transport = kind.__new__(kind)
+    transport._write, transport._closed, transport._writing = True, False, False
+    transport._write_buffer, transport._sock = deque(), with_socket
+    transport._net = SimpleNamespace(call_soon=lambda task: task)
+    return transport
+
+
 def test_a_large_request_goes_through_tls_without_copies_of_its_rest() -> None:
     request, tls_socket = bytes(range(256)) * 1024, TlsSocket()
-    transport = TlsTransport.__new__(TlsTransport)
-    transport._write, transport._closed, transport._writing = True, False, False
-    transport._write_buffer, transport._sock = deque(), tls_socket
-    transport._net = SimpleNamespace(call_soon=lambda task: task)
+    transport = opened_transport(TlsTransport, tls_socket)
     transport.write(request)
     assert transport._sock_send() == (len(request), None)
     assert len(tls_socket.received) == 16
     assert all(isinstance(part, memoryview) and part.obj is request for part in tls_socket.received)
     assert b"".join(part[: 16 << 10] for part in tls_socket.received) == request
+
+
+def test_the_pieces_of_a_request_are_sent_whole_and_in_order_however_little_the_socket_takes() -> None:
+    chance = random.Random(3)
+    pieces: list[Any] = [
+        chance.randbytes(size) for size in (1, 5, 300_000, 2, 0, 70_000, *[9] * 200, 1 << 20)
+    ]
+    pieces[2] = memoryview(pieces[2])
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        for end in (ours, theirs):
+            end.setblocking(False)
+        transport = opened_transport(TcpTransport, ours)
+        transport.write(pieces)
+        transport.write([b"the next request", b""])
+        sent, received, calls = 0, bytearray(), 0
+        while transport._write_buffer:
+            count, error = transport._sock_send()
+            assert error is None
+            sent, calls = sent + count, calls + 1
+            with suppress(BlockingIOError):
+                while True:
+                    received += theirs.recv(1 << 16)
+    assert calls > 2  # the socket was full
+    assert bytes(received) == b"".join([*pieces, b"the next request"])
+    assert sent == len(received)
+
+
+def test_the_pieces_of_a_request_go_through_tls_in_order() -> None:
+    tls_socket = TlsSocket()
+    transport = opened_transport(TlsTransport, tls_socket)
+    pieces: list[Any] = [bytearray(b"head"), memoryview(bytes(range(256)) * 200), bytearray(b"tail")]
+    transport.write(pieces)
+    assert transport._sock_send() == (sum(map(len, pieces)), None)
+    assert b"".join(part[: 16 << 10] for part in tls_socket.received) == b"".join(pieces)
+
+
+def test_a_socket_that_breaks_while_it_is_written_to_is_an_error_of_the_connection() -> None:
+    ours, theirs = socket.socketpair()
+    with ours:
+        theirs.close()
+        transport = opened_transport(TcpTransport, ours)
+        transport.write(b"x")
+        count, error = transport._sock_send()
+    assert count == 0
+    assert isinstance(error, KafkaConnectionError)
+    transport._sock = None  # closed meanwhile
+    assert isinstance(transport._sock_send()[1], KafkaConnectionError)

@@ -62,7 +62,7 @@ class DeliveryMachine(RuleBasedStateMachine):
         self.ghosts: list[deque[Exchange]] = []
         self.added: dict[TopicPartition, list[ProducerBatch]] = {tp: [] for tp in TOPIC_PARTITIONS}
         self.has_acknowledgement = dict.fromkeys(TOPIC_PARTITIONS, False)
-        self.bytes_sent: dict[int, bytes] = {}
+        self.bytes_sent: dict[int, bytes | memoryview] = {}
 
     @initialize(start=st.sampled_from([0, SEQUENCE_LIMIT - 25]))
     def number_records(self, start: int) -> None:
