@@ -21,6 +21,8 @@ from penstock.sql.passes.engine.groups import marked
 from penstock.sql.passes.engine.inputs import ZERO, input_with, labelled
 from penstock.sql.plan.expressions import Call, Column, Expression, Literal, Varies, walk
 from penstock.sql.plan.nodes import (
+    PADS_LEFT,
+    PADS_RIGHT,
     Aggregate,
     Changelog,
     Filter,
@@ -134,7 +136,34 @@ def _of_static(node: Join, context: PassContext) -> Node:
     return node
 
 
+_UNBOUNDED = ("=", "<>", "IN", "LIKE", "IS NULL", "IS NOT NULL")
+"""Conditions in which Spark sees no bound."""
+
+
+def _check_kept_sides(node: Join, pair: Pair | None, context: PassContext) -> None:
+    """Refuse a bound of one side alone, if the join keeps the rows of that side.
+
+    Spark takes `a.n > 0` for a bound of the time of `a`. So a row without a partner would never come out. A
+    join whose times are equal forgets rows by them, and not by its other conditions.
+    """
+    if pair is None or any({*pair} == {one, other} for one, other, _ in equal_values(node)):
+        return
+    lefts, rights = {*columns_of(node.left)}, {*columns_of(node.right)}
+    kept = [side for side, kinds in ((lefts, PADS_RIGHT), (rights, PADS_LEFT)) if node.kind in kinds]
+    for each in node.conditions:
+        call = each.args[0] if isinstance(each, Call) and each.name == "NOT" else each
+        is_unbounded = isinstance(call, Column) or (isinstance(call, Call) and call.name in _UNBOUNDED)
+        if not is_unbounded and any(columns_in(each) <= side for side in kept):
+            context.refuse(
+                _offset_of(each, node),
+                "this outer join of times keeps the rows that this condition in ON is about. Spark would not "
+                "give those without a partner. Make the condition a computed column of the table, such as "
+                "is_wanted AS n > 0, and write is_wanted = TRUE.",
+            )
+
+
 def _native(node: Join, pair: Pair | None, context: PassContext) -> Node:
+    _check_kept_sides(node, pair, context)
     left = _with_plain_times(node.left, pair[0] if pair else None, context)
     right = _with_plain_times(node.right, pair[1] if pair else None, context)
     more = _present(node, context) if node.kind is not JoinKind.INNER else []
