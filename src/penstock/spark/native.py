@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import threading
 from typing import TYPE_CHECKING, Any
 
 from penstock.changelog.row_kinds import ROW_KIND
@@ -33,6 +34,8 @@ _EMITS_AGAIN = frozenset({"~Aggregate", "~Distinct"})
 _KEEPS_ROWS = ("Project", "SubqueryAlias", "View")
 _FUNCTIONS = ("~MapInArrow", "~MapInPandas", "~FlatMap", "~TransformWithState")
 """Beginnings of the names of nodes whose output is that of a user's function, or of penstock."""
+_PRINTS = threading.Lock()
+"""Held while Spark prints a plan: its text would go to another thread, which redirects the same output."""
 _SECTION, _OPTIMIZED = "== Analyzed Logical Plan ==", "== Optimized Logical Plan =="
 
 
@@ -123,7 +126,7 @@ def _optimized_plan(df: Any) -> str:
 def explained(df: Any, *, extended: bool = False) -> str:
     """Return what Spark prints for `explain`, on classic and on Connect. It raises Spark's error."""
     text = io.StringIO()
-    with contextlib.redirect_stdout(text):
+    with _PRINTS, contextlib.redirect_stdout(text):
         # Spark asks an unanalysed plan whether it is a stream. The plan of a text cannot tell.
         df.select("*").explain(extended=extended)
     return text.getvalue()

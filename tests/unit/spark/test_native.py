@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -9,7 +11,7 @@ import pytest
 from pyspark.sql.types import StructField, StructType, TimestampType
 
 from penstock.spark import native
-from penstock.spark.native import WATERMARK, has_streaming_aggregation, watermark_behind
+from penstock.spark.native import WATERMARK, explained, has_streaming_aggregation, watermark_behind
 
 SOURCE = "StreamingRelation FileSource[/in], [k#0, v#1L, at#2L, row_kind#3], name=<Unassigned>"
 GROUPED = f"""~Project [k#0, at#6L]
@@ -80,3 +82,29 @@ def test_rows_that_wait_are_before_sparks_watermark_if_it_follows_no_other_rows(
     plan = "\n".join(f"{'   ' * (depth - 1)}{'+- ' * (depth > 0)}{line}" for depth, line in enumerate(lines))
     monkeypatch.setattr(native, "_optimized_plan", lambda _: plan)
     assert watermark_behind(cast("Any", SimpleNamespace(schema=MARKED)), time, delay_ms) == found
+
+
+class Printing:
+    """A DataFrame whose plan prints many equal lines one by one."""
+
+    def __init__(self, line: str) -> None:
+        self.line = line
+
+    def select(self, _: str) -> Printing:
+        return self
+
+    def explain(self, **_: bool) -> None:
+        for _line in range(3_000):
+            print(self.line)  # noqa: T201 - as Spark does
+
+
+def test_plans_that_two_threads_ask_for_are_not_mixed_up() -> None:
+    lines = [f"plan {number}" for number in range(8)]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(len(lines)) as pool:
+            found = list(pool.map(lambda line: explained(Printing(line)), lines))
+    finally:
+        sys.setswitchinterval(before)
+    assert found == [f"{line}\n" * 3_000 for line in lines]
