@@ -22,6 +22,7 @@ from penstock.spark.map_rows import map_rows
 from penstock.spark.merging import with_spark
 from penstock.spark.process.short_errors import short_errors_of_batches
 from penstock.spark.staging import runner_of, stage_of, staged_batch, sweep
+from penstock.spark.stream_writer import writer_of
 from penstock.spark.versions import to_arrow_schema
 from penstock.state.columns import check_columns
 from penstock.targets.all_rows import AllChanges, AllRows, TakesAllRows
@@ -111,7 +112,7 @@ def materialize(
     if isinstance(checked, ComparesColumns) and not is_connect(df):  # a client may not reach the table
         checked.check_existing(last_rows.columns, keys)
     function = Materializer(target, last_rows, tuple(order_by or ()), query_id, staging)
-    return df.writeStream.foreachBatch(function)
+    return writer_of(df).foreachBatch(function)
 
 
 def last_rows_of(changes: DataFrame, target: Target, keys: Sequence[str]) -> LastRows:

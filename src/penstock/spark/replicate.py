@@ -27,6 +27,7 @@ from penstock.spark.map_rows import map_rows
 from penstock.spark.merging import binder
 from penstock.spark.process.short_errors import short_errors_of_batches
 from penstock.spark.staging import folder_of, runner_of, sweep
+from penstock.spark.stream_writer import writer_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -124,7 +125,7 @@ def replicate(  # noqa: PLR0913 - each is a keyword of its own
         threads,
     )
     records = spark.readStream.format("penstock").options(**_read_options(options)).load()
-    return records.select(*RAW).writeStream.foreachBatch(Replicator(plan, query_id, staging))
+    return writer_of(records.select(*RAW)).foreachBatch(Replicator(plan, query_id, staging))
 
 
 def _read_options(options: Mapping[str, str]) -> dict[str, str]:
