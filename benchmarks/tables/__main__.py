@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import tables
-from benchmarks.tables import batch, freshness, postgresql, topics
+from benchmarks.tables import batch, beside, freshness, postgresql, topics
 
 
 def main() -> None:
@@ -43,10 +43,12 @@ def main() -> None:
     one = cases.add_parser("topics")
     one.add_argument("way", choices=topics.WAYS, help="one query, or one for each topic")
     one.add_argument("--topics", type=int, default=100)
-    one.add_argument("--rate", type=int, default=2_000, help="records a second, of all topics together")
-    one.add_argument("--seconds", type=float, default=30)
-    one.add_argument("--trigger", type=float, default=2, help="seconds between the starts of batches")
-    one.add_argument("--patience", type=float, default=240, help="seconds to wait for the tables")
+    _add_load(one)
+    one = cases.add_parser("beside")
+    one.add_argument("--topics", type=int, nargs="+", default=[5, 10, 20])
+    one.add_argument("--extrapolated", type=int, default=100, help="topics, for the lines through the points")
+    _add_load(one)
+    one.set_defaults(trigger=10, seconds=60)
     given = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="penstock-tables-"))
     try:
@@ -57,14 +59,26 @@ def main() -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _add_load(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--rate", type=int, default=2_000, help="records a second, of all topics together")
+    parser.add_argument("--seconds", type=float, default=30)
+    parser.add_argument("--trigger", type=float, default=2, help="seconds between the starts of batches")
+    parser.add_argument("--patience", type=float, default=240, help="seconds to wait for the tables")
+
+
 def _asked(given: argparse.Namespace, folder: Path) -> Iterator[dict[str, Any]]:
     if given.case == "batch":
         place = folder if given.folder is None else given.folder.resolve()
         sizes = given.rows, given.changes, given.executors
         yield from batch.measure(batch.Case(given.kind, given.table, *sizes, place), given.ways, given.rounds)
     elif given.case == "topics":
-        load = given.topics, given.rate, given.seconds
-        yield topics.measure(given.way, *load, given.trigger, given.patience, folder)
+        load = given.topics, given.rate, given.seconds, given.trigger, given.patience
+        yield topics.measure(given.way, *load, folder)
+    elif given.case == "beside":
+        names = "rate", "seconds", "trigger", "patience"
+        yield from beside.measure(
+            given.topics, {name: vars(given)[name] for name in names}, given.extrapolated
+        )
     elif given.case == "postgresql":
         yield from postgresql.measure(given.rows, given.changes, given.rounds)
     else:

@@ -11,7 +11,7 @@ import json
 import multiprocessing
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -80,8 +80,12 @@ def measure(
             write(first, topics, number)
         assert first.flush(60) == 0
         began_s = time.monotonic()
-        queries = (_in_one if way == "one" else _in_each)(spark, bootstrap, topics, folder, trigger_s)
         paths = [folder / topic for topic in topics]
+        queries = list[Any]()
+        for query in (_in_one if way == "one" else _in_each)(spark, bootstrap, topics, folder, trigger_s):
+            queries.append(query)
+            if way == "each":  # all at once, some of the processes of Spark would begin too late
+                _wait(paths[: len(queries)], lambda _: 1, queries, patience_s)
         _wait(paths, lambda _: 1, queries, patience_s)
         started_s = time.monotonic() - began_s
         batches_before = [_last_batch(query) for query in queries]
@@ -143,7 +147,7 @@ def _under_load(
 
 def _in_one(
     spark: SparkSession, bootstrap: str, topics: Sequence[str], folder: Path, trigger_s: float
-) -> list[Any]:
+) -> Iterator[Any]:
     writer = cdc.replicate(
         spark,
         _options(bootstrap) | {"topic": ";".join(topics)},
@@ -151,20 +155,18 @@ def _in_one(
         state=str(folder / "state"),
     )
     writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
-    return [writer.trigger(processingTime=f"{trigger_s} seconds").start()]
+    yield writer.trigger(processingTime=f"{trigger_s} seconds").start()
 
 
 def _in_each(
     spark: SparkSession, bootstrap: str, topics: Sequence[str], folder: Path, trigger_s: float
-) -> list[Any]:
-    queries = []
+) -> Iterator[Any]:
     for topic in topics:
         rows = spark.readStream.format("penstock").schema("id BIGINT, name STRING, row_kind STRING")
         options = _options(bootstrap) | {"topic": topic, "scan.startup.mode": "earliest-offset"}
         writer = materialize(rows.options(**options).load(), ["id"], DeltaTable(str(folder / topic)))
         writer = writer.option("checkpointLocation", str(folder / f"{topic}-checkpoint"))
-        queries.append(writer.trigger(processingTime=f"{trigger_s} seconds").start())
-    return queries
+        yield writer.trigger(processingTime=f"{trigger_s} seconds").start()
 
 
 def _options(bootstrap: str) -> dict[str, str]:
