@@ -44,3 +44,16 @@ CREATE TABLE visits (
 ) WITH ('connector' = 'kafka', 'topic' = '${in}visits', ${read}, 'format' = 'debezium-json');
 CREATE TABLE ledger (op STRING, id INT, shop STRING, qty INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND)
 WITH ('connector' = 'kafka', 'topic' = '${in}ledger', ${read}, 'format' = 'json');
+CREATE TABLE odd (
+  id INT, k STRING, v DOUBLE, d DECIMAL(10, 2), e DECIMAL(12, 4), n INT, ts TIMESTAMP(3),
+  WATERMARK FOR ts AS ts - INTERVAL '5' SECOND
+) WITH ('connector' = 'kafka', 'topic' = '${in}odd', ${read}, 'format' = 'json');
+CREATE TABLE staff (
+  id INT, name STRING, team STRING, pay DECIMAL(10, 2), bonus DECIMAL(6, 3), score DOUBLE, since TIMESTAMP(3),
+  PRIMARY KEY (id) NOT ENFORCED
+) WITH ('connector' = 'kafka', 'topic' = '${in}staff', ${read}, 'format' = 'debezium-json');
+CREATE TABLE teams (id INT, team STRING, budget DECIMAL(8, 1), PRIMARY KEY (id) NOT ENFORCED)
+WITH ('connector' = 'kafka', 'topic' = '${in}teams', ${read}, 'format' = 'debezium-json');
+CREATE TABLE keyed (a INT, b STRING, v INT, PRIMARY KEY (a, b) NOT ENFORCED)
+WITH ('connector' = 'upsert-kafka', 'topic' = '${in}keyed', ${upsert}, 'key.format' = 'json', 'value.format' = 'json',
+  'value.fields-include' = 'EXCEPT_KEY');

@@ -1,0 +1,2 @@
+-- modes: streaming
+SELECT team FROM staff EXCEPT ALL SELECT team FROM teams;
