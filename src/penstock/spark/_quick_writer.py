@@ -36,5 +36,5 @@ class QuickWriter(DataStreamWriter):
 
     def _note(self, options: dict[str, Any]) -> None:
         for key, value in options.items():
-            if key.lower() == _LOCATION:
+            if key.lower() == _LOCATION and value is not None:  # Spark leaves out what is None
                 self._location = str(value)
