@@ -8,6 +8,7 @@ import pytest
 
 from penstock.client.cluster.membership import present_member
 from penstock.client.net import error_codes as codes
+from penstock.client.net.broker_errors import is_retriable
 from penstock.client.transactions.steps import TransactionProtocol
 from penstock.errors import (
     AuthorizationError,
@@ -198,3 +199,41 @@ def test_a_plan_without_its_target_is_an_error(query: Query) -> None:
         assert not driver.has_new_topic_partitions(), "a task that writes finds out"
         with pytest.raises(UnknownTopicOrPartitionError, match="'target' does not exist"):
             driver.new_plan(None)
+
+
+@pytest.mark.parametrize(
+    ("request_name", "code"),
+    [
+        ("JoinGroup", codes.MEMBER_ID_REQUIRED),
+        ("JoinGroup", codes.UNKNOWN_MEMBER_ID),
+        ("SyncGroup", codes.UNKNOWN_MEMBER_ID),
+        ("SyncGroup", codes.ILLEGAL_GENERATION),
+        ("SyncGroup", codes.REBALANCE_IN_PROGRESS),
+    ],
+)
+def test_a_coordinator_that_forgets_who_joins_does_not_end_the_query(
+    query: Query, request_name: str, code: int
+) -> None:
+    """It was so slow that each member id had timed out before it was used."""
+    with query.planning() as driver:
+        first = driver.new_plan(None)
+        with query.fake.control(request_name, Refuse(code), times=None), pytest.raises(ClientError) as caught:
+            driver.new_plan(None)
+        assert is_retriable(caught.value)
+        query.fake._state.groups.of(GROUP).member = None
+        assert driver.new_plan(None).membership.generation > first.membership.generation
+
+
+def test_a_query_that_was_forgotten_while_it_joined_does_not_take_the_group_from_another_one(
+    query: Query,
+) -> None:
+    with query.planning() as driver, query.planning() as other:
+        driver.new_plan(None)
+        refused = query.fake.control("JoinGroup", Refuse(codes.UNKNOWN_MEMBER_ID), times=None)
+        with refused, pytest.raises(ClientError):
+            driver.new_plan(None)
+        query.fake._state.groups.of(GROUP).member = None
+        theirs = other.new_plan(None).membership
+        with pytest.raises(ClientError, match="Another query has taken over"):
+            driver.new_plan(None)
+        assert present_member(query.connections, GROUP) == theirs

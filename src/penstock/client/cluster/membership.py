@@ -35,6 +35,7 @@ _SESSION_TIMEOUT_MS = 30_000
 _REBALANCE_TIMEOUT_MS = 5_000
 _JOIN_ATTEMPTS = 5
 _OVER = frozenset((codes.ILLEGAL_GENERATION, codes.UNKNOWN_MEMBER_ID, codes.REBALANCE_IN_PROGRESS))
+_FORGOTTEN = _OVER | {codes.MEMBER_ID_REQUIRED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +152,8 @@ class OnlyMember:
         """Join the group, or start its next generation. Every older membership ends with this.
 
         Raises:
-            ClientError: the group has other members, or its coordinator does not answer in time.
+            ClientError: the group has other members, or its coordinator does not answer in time. Another call
+                may succeed if the coordinator has forgotten this member between two of these requests.
             AuthorizationError: the group may not be read.
         """
         joined = self._join(timeout_ms)
@@ -163,7 +165,7 @@ class OnlyMember:
             raise self._has_others()
         code = self._ask("Starting a generation", self._sync_request, timeout_ms).error_code
         if code:
-            raise self._error(code, "Starting a generation")
+            raise self._forgotten(code, "Starting a generation")
         return self.membership
 
     def heartbeat(self, *, timeout_ms: int | None = None) -> None:
@@ -185,7 +187,7 @@ class OnlyMember:
     # ----- requests
 
     def _join(self, timeout_ms: int | None) -> Any:
-        code = codes.NO_ERROR
+        before, code = self.membership, codes.NO_ERROR
         for _ in range(_JOIN_ATTEMPTS):
             joined = self._ask("Joining", self._join_request, timeout_ms)
             code = joined.error_code
@@ -197,7 +199,9 @@ class OnlyMember:
             self.membership = Membership(self.membership.group_id, member_id)
         if code == codes.INCONSISTENT_GROUP_PROTOCOL:
             raise self._has_others()
-        raise self._error(code, "Joining")
+        if not self.membership.member_id:
+            self.membership = before  # by this id its driver finds out whether another query has taken over
+        raise self._forgotten(code, "Joining")
 
     def _ask(self, what: str, build: Callable[[], Any], timeout_ms: int | None) -> Any:
         def read(response: Any) -> Any:
@@ -255,6 +259,13 @@ class OnlyMember:
         )
 
     # ----- errors
+
+    def _forgotten(self, code: int, what: str) -> PenstockError:
+        """Return the error of a request to join. A coordinator that moves or is slow forgets who joins."""
+        error = self._error(code, what)
+        if code not in _FORGOTTEN:
+            return error
+        return ClientError(error.message, **{**error.facts, "is_retriable": True})
 
     def _error(self, code: int, what: str) -> PenstockError:
         group_id = self.membership.group_id
