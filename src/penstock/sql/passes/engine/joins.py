@@ -14,6 +14,7 @@ types. It also joins in a DataFrame that a user starts: that one has its state i
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from penstock.sql.passes.context import PassContext
@@ -138,6 +139,7 @@ def _of_static(node: Join, context: PassContext) -> Node:
 
 _UNBOUNDED = ("=", "<>", "IN", "LIKE", "IS NULL", "IS NOT NULL")
 """Conditions in which Spark sees no bound."""
+_BOUNDS = ("<", "<=", ">", ">=", "BETWEEN")
 
 
 def _check_kept_sides(node: Join, pair: Pair | None, context: PassContext) -> None:
@@ -151,15 +153,35 @@ def _check_kept_sides(node: Join, pair: Pair | None, context: PassContext) -> No
     lefts, rights = {*columns_of(node.left)}, {*columns_of(node.right)}
     kept = [side for side, kinds in ((lefts, PADS_RIGHT), (rights, PADS_LEFT)) if node.kind in kinds]
     for each in node.conditions:
-        call = each.args[0] if isinstance(each, Call) and each.name == "NOT" else each
-        is_unbounded = isinstance(call, Column) or (isinstance(call, Call) and call.name in _UNBOUNDED)
-        if not is_unbounded and any(columns_in(each) <= side for side in kept):
+        found = next((part for side in kept for part in _bounds_of(each, side)), None)
+        if found is not None:
+            offset = _offset_of(found, node)
             context.refuse(
-                _offset_of(each, node),
+                _offset_of(each, node) if offset == node.offset else offset,
                 "this outer join of times keeps the rows that this condition in ON is about. Spark would not "
                 "give those without a partner. Make the condition a computed column of the table, such as "
                 "is_wanted AS n > 0, and write is_wanted = TRUE.",
             )
+
+
+def _bounds_of(condition: Expression, side: set[Column]) -> Iterator[Expression]:
+    """Yield what may be a bound of one side for Spark.
+
+    Spark takes bounds out of other conditions: `NOT (a.n <= 0 OR b.n <= 0)` and `(a.n > 0) = TRUE` have one.
+    """
+    call = condition.args[0] if isinstance(condition, Call) and condition.name == "NOT" else condition
+    is_unbounded = isinstance(call, Column) or (isinstance(call, Call) and call.name in _UNBOUNDED)
+    if not is_unbounded and columns_in(condition) <= side:
+        yield condition
+    for part in walk(condition):
+        if isinstance(part, Call) and part.name in _BOUNDS and _is_of(part, side):
+            yield part
+
+
+def _is_of(part: Expression, side: set[Column]) -> bool:
+    """Return whether a part of a condition has columns, and all are of one side."""
+    columns = columns_in(part)
+    return bool(columns) and columns <= side
 
 
 def _native(node: Join, pair: Pair | None, context: PassContext) -> Node:
