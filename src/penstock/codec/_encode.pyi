@@ -52,5 +52,6 @@ class RecordBatchBuilder:
     ) -> bytes | memoryview:
         """Do the same, but return a batch that is not compressed as a view of the builder's own memory.
 
-        The builder takes new memory for the next batch, so the view does not change.
+        The builder takes new memory for the next batch, so the view does not change. The view keeps a
+        block of at most twice its size. A batch that fills less of the builder's memory is copied.
         """

@@ -5,7 +5,8 @@ skipped; a batch never passes `batch_size_bytes` unless it is one record; the lo
 Python object per record.
 
 `RecordColumns` looks at the Arrow types once. `RecordBatchBuilder` counts the bytes of a record before it
-writes it, so that its buffer always has room. A batch that is not compressed is not copied: it takes the buffer.
+writes it, so that its buffer always has room. A batch that is not compressed takes the
+buffer and is not copied, unless it fills less than half of the buffer.
 """
 
 cimport cython
@@ -144,6 +145,8 @@ cdef class RecordBatchBuilder:
             batch = self._with_compressed_records()
             p = <uint8_t*>PyBytes_AsString(batch)
         else:
+            if self.capacity > 2 * self.size:  # while it waits, `buffer.memory` counts its size only
+                self._move(self.size)
             batch = memoryview(self.block)[:self.size]
             p = self.data
         self._write_header(p, len(batch), producer_id, producer_epoch, base_sequence)
@@ -247,7 +250,11 @@ cdef class RecordBatchBuilder:
         cdef int64_t record_size = self.refused_size - BATCH_HEADER_BYTES
         cdef int64_t foreseen = self.size + min(rows_left * record_size, MOST_FORESIGHT)
         cdef int64_t grown = min(max(2 * self.capacity, foreseen), self.batch_size_bytes)
-        cdef Block block = Block(max(self.size + record_size, grown, LEAST_CAPACITY))
+        return self._move(max(self.size + record_size, grown, LEAST_CAPACITY))
+
+    cdef int _move(self, int64_t capacity) except -1:
+        """Move the open batch into memory of `capacity` bytes."""
+        cdef Block block = Block(capacity)
         if self.record_count > 0:
             memcpy(block.data, self.data, self.size)
         self.block = block

@@ -2,8 +2,8 @@
 
 Runs on the executor. One thread works; the connections' IO threads only hand it answers. Memory is bounded by
 `max_transaction_bytes`, which the filling transaction may pass by what one answer holds of one topic
-partition, for each lane and one more. In addition one answer of each broker waits, not decoded, and what one
-more answer holds of one topic partition.
+partition, for each lane and one more. In addition one answer of each broker waits, not decoded, and one more
+answer until the last of its topic partitions is decoded.
 
 The offsets that were read are committed in the transaction of what was written, so each record takes effect
 once, even if this process is killed, or stands still while another attempt takes its place (see `loop`).

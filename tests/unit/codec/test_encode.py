@@ -326,6 +326,21 @@ def test_a_batch_that_is_handed_over_is_not_changed_by_the_next_ones() -> None:
         builder.hand_over()
 
 
+@pytest.mark.parametrize(
+    "values", [[b"x" * 20_000, *[b"y" * 100] * 99], [b"small"]], ids=["a large first record", "one record"]
+)
+def test_a_batch_that_waits_takes_about_the_memory_that_is_counted(values: list[bytes]) -> None:
+    """`buffer.memory` counts the bytes of a batch, not the room that was foreseen for more records."""
+    columns = RecordColumns(batch_of(value=values))
+    builder, plain = (RecordBatchBuilder("t", 3, batch_size_bytes=262_144) for _ in range(2))
+    for each in (builder, plain):
+        each.append(columns, rows(*range(len(values))), default_timestamp_ms=NOW)
+    batch = builder.hand_over()
+    assert isinstance(batch, memoryview)
+    assert batch == plain.build()
+    assert memoryview(batch.obj).nbytes <= 2 * len(batch)
+
+
 def test_a_compressed_batch_that_is_handed_over_is_bytes() -> None:
     builder = RecordBatchBuilder("t", 3, compression_type="lz4")
     columns = RecordColumns(batch_of(value=[b"a" * 500]))
