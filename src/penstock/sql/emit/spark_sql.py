@@ -42,7 +42,8 @@ _NO_CHANGED_TIME = (
 )
 _EARLY = (
     "The event time {name} is not after the beginning of 1970, where Spark's watermark begins. A window or a "
-    "join of times would lose the row. Leave such rows out by a condition on {name} in WHERE, or run a batch."
+    "join of times would lose the row. Make {name} a computed column, and leave such rows out in WHERE by a "
+    "condition on the column that it is computed from. Or run a batch."
 )
 _WORDS = {
     JoinKind.INNER: "JOIN",
