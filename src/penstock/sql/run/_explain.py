@@ -32,7 +32,7 @@ _GUARANTEES = {
     "read_committed.",
     DeliveryGuarantee.AT_LEAST_ONCE: "No row is lost. After a failure the rows of a micro-batch may be "
     "written twice.",
-    DeliveryGuarantee.NONE: "RowTraits may be lost, and may be written twice.",
+    DeliveryGuarantee.NONE: "Rows may be lost, and may be written twice.",
 }
 _STATES = {
     "StateStoreSave": "an aggregation keeps one entry for each group",
