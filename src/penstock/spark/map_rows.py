@@ -6,6 +6,7 @@ the query with penstock's message, and without the files above it; each task pre
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -42,6 +43,7 @@ def map_rows(rows: DataFrame, function: Function, columns: StructType | str) -> 
 def _in_task(function: Function) -> Function:
     """Return the same function, which first prepares the process of its task."""
 
+    @functools.wraps(function)
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         begin_task()
         return function(batches)

@@ -247,7 +247,7 @@ def test_the_changes_of_a_query_from_its_tables_to_its_rows() -> None:
     ("options", "columns", "promised", "expected"),
     [
         (EXACTLY_ONCE, "id INT", "kafka, exactly-once", "Each row is written once"),
-        (f"{KAFKA}, 'sink.delivery-guarantee' = 'none'", "id INT", "kafka, none", "RowTraits may be lost"),
+        (f"{KAFKA}, 'sink.delivery-guarantee' = 'none'", "id INT", "kafka, none", "Rows may be lost"),
         (KAFKA, "id INT", "kafka, at-least-once", "No row is lost. After a failure the rows of a micro-batch may be written twice."),
         (UPSERT, KEYED, "upsert-kafka, at-least-once", "The last record of each key is right."),
         (JDBC, KEYED, "jdbc, at-least-once; exactly-once if", "one transaction has its rows and its marker"),

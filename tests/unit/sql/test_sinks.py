@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import replace
 from unittest.mock import MagicMock
 
@@ -117,7 +118,7 @@ def test_rows_of_one_key_of_a_database_need_an_order(rows: RowTraits, function: 
     together = frame.repartition.return_value.mapInArrow
     assert together.called is (function is not None)
     if function is not None:
-        assert isinstance(together.call_args.args[0].__wrapped__.__self__, function)
+        assert isinstance(inspect.unwrap(together.call_args.args[0]).__self__, function)
 
 
 def test_rows_of_a_database_without_a_key_are_added() -> None:
