@@ -16,9 +16,14 @@ from penstock.spark.process import begin
 TASKS = 6
 
 
-def test_a_workers_connection_to_the_jvm_sends_at_once_and_is_watched(spark: SparkSession) -> None:
+def need_tcp(spark: SparkSession) -> None:
+    """Skip a test that looks at the connection of a worker, if Spark has been told to use no TCP for it."""
     if spark.conf.get("spark.python.unix.domain.socket.enabled", "false") == "true":
         pytest.skip("there is no TCP connection to the JVM")
+
+
+def test_a_workers_connection_to_the_jvm_sends_at_once_and_is_watched(spark: SparkSession) -> None:
+    need_tcp(spark)
 
     def state(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -50,8 +55,7 @@ def test_a_workers_connection_to_the_jvm_sends_at_once_and_is_watched(spark: Spa
 
 
 def test_a_worker_that_never_reads_topics_is_prepared_too(spark: SparkSession) -> None:
-    if spark.conf.get("spark.python.unix.domain.socket.enabled", "false") == "true":
-        pytest.skip("there is no TCP connection to the JVM")
+    need_tcp(spark)
 
     def state(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:

@@ -2,7 +2,7 @@
 
 Runs on the IO thread of a connection. Invariants: the pieces of a request together are the bytes that
 kafka-python would send; a response differs from kafka-python's only in that `records` is a view of the frame,
-which stays in memory as long as the view (tests/contract/test_kafka_python.py compares both).
+which stays in memory as long as the view (tests/contract/test_frames.py compares both).
 """
 
 from __future__ import annotations
