@@ -170,6 +170,7 @@ class IcebergTable:
     def _apply(self, batch: Changes, changes_of: Callable[[Any], FileChanges]) -> bool:
         conflict = library("exceptions").CommitFailedException
         with library("catalog").load_catalog(self.catalog, **(self.properties or {})) as catalog:
+            _metadata().load_quickly(catalog)
             is_changed = not batch.change
             for _ in range(_ATTEMPTS):
                 table = self._open(catalog, batch)
@@ -206,7 +207,9 @@ class IcebergTable:
         """Return the table as it is now. The first batch creates it if it is missing."""
         errors = library("exceptions")
         with contextlib.suppress(errors.NoSuchTableError):
-            return catalog.load_table(self.identifier)  # to ask before whether it exists loads it twice
+            table = catalog.load_table(self.identifier)  # to ask before whether it exists loads it twice
+            table.metadata = _metadata().with_shared(table.metadata)
+            return table
         if batch.batch_id:
             raise MaterializeError(
                 f"{self} does not exist, and batch {batch.batch_id} is not the first of query "
@@ -259,6 +262,13 @@ def _commit(table: Any, changes: FileChanges, new: Marker, properties: Mapping[s
         if properties:
             transaction.set_properties(dict(properties))
         changes.commit(transaction, properties_of(new))
+    _metadata().remember(table)
+
+
+def _metadata() -> Any:
+    from penstock.targets import _iceberg_metadata  # noqa: PLC0415 - imports pyiceberg
+
+    return _iceberg_metadata
 
 
 def _check_column(column: pa.Field) -> None:
