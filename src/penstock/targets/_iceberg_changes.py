@@ -31,6 +31,12 @@ SMALL_BYTES = 8 << 20
 _DELETED_AT_MOST = 0.5
 """A data file in which more of the rows are deleted is written again."""
 _WRITTEN_AT_ONCE_BYTES = 256 << 20
+_DICTIONARY = "write.parquet.dict-size-bytes"
+"""A property of Iceberg's tables: a column whose dictionary becomes larger is written without one."""
+_DICTIONARY_AT_MOST_BYTES = 2 << 20
+"""As pyiceberg does for a table without the property."""
+_DICTIONARY_SHARE = 32
+"""A larger part of all values is not a dictionary that is worth its time."""
 _WITH_DELETES = 2
 """The version of Iceberg's format from which on a table has position deletes."""
 
@@ -154,6 +160,17 @@ def _range_of(keys: Keys, names: Sequence[str]) -> Any:
     return reduce(found.And, conditions)
 
 
+def _with_dictionaries_for(rows: pa.Table, metadata: Any) -> Any:
+    """Return the metadata of a table, by which pyiceberg gives up a large dictionary of a column.
+
+    A column of values that all differ has no use of a dictionary, and half of the time that it takes to write
+    it went into one. Text of few values keeps its dictionary. What the table says itself counts.
+    """
+    limit_bytes = min(_DICTIONARY_AT_MOST_BYTES, rows.nbytes // _DICTIONARY_SHARE)
+    properties = {_DICTIONARY: str(limit_bytes), **metadata.properties}
+    return metadata.model_copy(update={"properties": properties})
+
+
 class Work:
     """What becomes of the files of a table.
 
@@ -196,9 +213,9 @@ class Work:
         """Write the rows that were added."""
         if self._rows:
             write = library("io.pyarrow")._dataframe_to_data_files  # noqa: SLF001 - the version is bounded
-            self.changes.added.extend(
-                write(table_metadata=self._table.metadata, df=pa.concat_tables(self._rows), io=self._table.io)
-            )
+            rows = pa.concat_tables(self._rows)
+            metadata = _with_dictionaries_for(rows, self._table.metadata)
+            self.changes.added.extend(write(table_metadata=metadata, df=rows, io=self._table.io))
             self._rows.clear()
 
     def _has_deletes(self) -> bool:
