@@ -80,7 +80,7 @@ def state_extension(name: str) -> Extension:
     return Extension(
         f"penstock.state.{name}",
         [f"{STATE}/{name}.pyx"],
-        depends=[f"{STATE}/native/murmur3.h"],
+        depends=[f"{STATE}/native/{header}.h" for header in ("murmur3", "murmur3_32")],
         include_dirs=[f"{STATE}/native"],
         extra_compile_args=COMPILE_ARGS,
         extra_link_args=LINK_ARGS,

@@ -24,6 +24,7 @@ from penstock.spark._clocks import Clocks
 from penstock.spark._keyed_task import NOW_MS, PARTITION, KeyedTask, identity_of
 from penstock.spark._planning import CallPlan, PlanWriter
 from penstock.spark.connect import functions_for, is_connect
+from penstock.spark.exchange import offered, packages, without_counted
 from penstock.spark.map_rows import map_rows
 from penstock.spark.native import WAITS, WATERMARK, watermark_behind
 from penstock.spark.one_thread import plan_in_one_thread
@@ -90,17 +91,19 @@ def apply(
         plan.folder_id,
         _has_one_machine(df),
     )
-    rows = df.selectExpr(
-        "*",
-        f"{partition_expression(operator.keys, count)} AS {quoted(PARTITION)}",
-        f"unix_millis(current_timestamp()) AS {quoted(NOW_MS)}",
-    )
+    packed = packages(offered(df), task.columns, operator.keys, count) if times is None else None
+    added = [f"unix_millis(current_timestamp()) AS {quoted(NOW_MS)}"]
+    if packed is None:
+        added.insert(0, f"{partition_expression(operator.keys, count)} AS {quoted(PARTITION)}")
+    rows = (df if packed is None else packed.frame).selectExpr("*", *added)
     if times is not None:
         rows = map_rows(rows, Clocks(times, count).run, _nullable(rows.schema))
     if state is not None:
         rows = _never_left_out(rows, f"penstock {operator.name} {without_secrets(state)}")
+    if packed is not None:
+        rows = without_counted(rows)
     rows = repartition_by_id(rows, count, quoted(PARTITION))
-    return map_rows(rows, task.run, out)
+    return map_rows(rows, task.run if packed is None else packed.opened_for(task.run), out)
 
 
 def by_keys(df: DataFrame, keys: Sequence[str]) -> DataFrame:

@@ -45,12 +45,19 @@ if TYPE_CHECKING:  # the driver's half, and a task without a table loads nothing
     from penstock.source.one_reader import OneReader
     from penstock.source.rights import ReadRights
     from penstock.spark._tables import TableSource
+    from penstock.spark.exchange import Packing
 
 _log = logging.getLogger(__name__)
 
 
 class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans the micro-batches of a query and reads their splits."""
+    """Plans the micro-batches of a query and reads their splits.
+
+    Attributes:
+        packing: makes packages of the rows; None for rows.
+    """
+
+    packing: Packing | None = None
 
     def __init__(self, config: SourceConfig, schema: StructType, table: TableSource | None = None) -> None:
         if table is None:
@@ -162,7 +169,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [SplitPartition(split, report_to) for split in splits]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        return read_rows(self._config, self._schema, partition, self._table)
+        return read_rows(self._config, self._schema, partition, self._table, self.packing)
 
     @short_errors
     def stop(self) -> None:

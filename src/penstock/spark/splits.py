@@ -23,6 +23,7 @@ from penstock.spark.schema import RowSchema
 if TYPE_CHECKING:  # a task without a table loads nothing of tables, and without metrics nothing of them
     from penstock.observe.task_reports import ReportAddress
     from penstock.spark._tables import TableSource
+    from penstock.spark.exchange import Packing
     from penstock.table.read import RecordsToRows
 
 
@@ -46,9 +47,16 @@ class SplitPartition(InputPartition):
 
 @short_errors_of_rows
 def read_rows(
-    config: SourceConfig, schema: StructType, partition: InputPartition, table: TableSource | None = None
+    config: SourceConfig,
+    schema: StructType,
+    partition: InputPartition,
+    table: TableSource | None = None,
+    packing: Packing | None = None,
 ) -> Generator[Any, None, None]:
-    """Return the rows of one split as Arrow batches for Spark; decoded if there is a table."""
+    """Return the rows of one split as Arrow batches for Spark; decoded if there is a table.
+
+    With `packing` these are packages of the rows.
+    """
     if not isinstance(partition, SplitPartition):
         return  # Spark passes another, empty partition to a batch read without splits
     from penstock.source.split_reader import read_split  # noqa: PLC0415 - planners do not read
@@ -57,17 +65,19 @@ def read_rows(
     row_maker: RecordsToRows = RowSchema(schema) if table is None else table.open()
     batches = read_split(config, partition.split, row_maker.columns)
     if partition.report_to is None:
-        yield from _rows(batches, row_maker)
+        yield from _rows(batches, row_maker, packing)
         return
     with closing(_counted(batches, partition, partition.report_to, row_maker)) as counted:
-        yield from _rows(counted, row_maker)
+        yield from _rows(counted, row_maker, packing)
 
 
-def _rows(batches: Iterator[pa.RecordBatch], row_maker: RecordsToRows) -> Iterator[pa.RecordBatch]:
+def _rows(
+    batches: Iterator[pa.RecordBatch], row_maker: RecordsToRows, packing: Packing | None
+) -> Iterator[pa.RecordBatch]:
     for records in batches:
         rows = row_maker.rows(records)
         if rows.num_rows:
-            yield rows
+            yield from [rows] if packing is None else packing.of(rows)
 
 
 def _counted(

@@ -1,11 +1,11 @@
-"""Hashes of rows: 128 bits of some columns of each row.
+"""Hashes of rows: 128 bits of some columns of each row, and the 32 bits of Spark's `hash`.
 
-Runs on executors. Invariant: two rows have the same bytes under the hash if and only if their columns are
+Runs on executors. Invariant: two rows have the same bytes under the 128 bits if and only if their columns are
 equal, because each value carries a mark for null and each text its length; state files hold the hashes, so
 neither these bytes nor the hash ever change. The loop holds no GIL and makes no Python object per row.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int16_t, int32_t, int64_t, int8_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy
 
@@ -13,6 +13,11 @@ import pyarrow as pa
 
 cdef extern from "murmur3.h":
     void murmur3_128(const uint8_t* p, int64_t size, uint64_t* high, uint64_t* low) noexcept nogil
+
+cdef extern from "murmur3_32.h":
+    uint32_t murmur3_32_int(uint32_t value, uint32_t seed) noexcept nogil
+    uint32_t murmur3_32_long(uint64_t value, uint32_t seed) noexcept nogil
+    uint32_t murmur3_32_bytes(const uint8_t* data, int64_t size, uint32_t seed) noexcept nogil
 
 cdef struct Column:
     const uint8_t* validity
@@ -56,6 +61,54 @@ def hash_rows(list arrays not None, uint64_t[::1] high not None, uint64_t[::1] l
         free(columns)
     if is_out_of_memory:
         raise MemoryError
+
+
+def mix_as_spark(array not None, uint32_t[::1] hashes not None):
+    """Mix a column into the hashes of rows, as Spark's `hash` does with its next argument. Null mixes nothing.
+
+    The array is binary (either width of offsets), or has a fixed width of 1, 2, 4 or 8 bytes. Spark hashes
+    the first three as an INT.
+    """
+    cdef Column column
+    cdef int64_t row_count = hashes.shape[0]
+    if len(array) != row_count:
+        raise ValueError("the column and the hashes differ in length")
+    column = _column(array)
+    if column.width not in (0, 1, 2, 4, 8):
+        raise TypeError(f"cannot hash {array.type} as Spark does")
+    if row_count:
+        with nogil:
+            _mix_as_spark(&column, row_count, &hashes[0])
+
+
+cdef void _mix_as_spark(Column* column, int64_t rows, uint32_t* hashes) noexcept nogil:
+    cdef const uint8_t* data
+    cdef int64_t row, cell, start
+    cdef uint64_t word
+    cdef uint32_t half
+    cdef int16_t quarter
+    for row in range(rows):
+        cell = row + column.offset
+        if column.validity != NULL and not (column.validity[cell >> 3] >> (cell & 7)) & 1:
+            continue
+        data = column.data + cell * column.width
+        if column.offsets != NULL:
+            start = column.offsets[cell]
+            hashes[row] = murmur3_32_bytes(data + start, column.offsets[cell + 1] - start, hashes[row])
+        elif column.large_offsets != NULL:
+            start = column.large_offsets[cell]
+            hashes[row] = murmur3_32_bytes(data + start, column.large_offsets[cell + 1] - start, hashes[row])
+        elif column.width == 8:
+            memcpy(&word, data, 8)
+            hashes[row] = murmur3_32_long(word, hashes[row])
+        elif column.width == 4:
+            memcpy(&half, data, 4)
+            hashes[row] = murmur3_32_int(half, hashes[row])
+        elif column.width == 2:
+            memcpy(&quarter, data, 2)
+            hashes[row] = murmur3_32_int(<uint32_t><int32_t>quarter, hashes[row])
+        else:
+            hashes[row] = murmur3_32_int(<uint32_t><int32_t>(<int8_t>data[0]), hashes[row])
 
 
 cdef size_t _address(buffer):

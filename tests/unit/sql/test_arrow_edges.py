@@ -102,7 +102,7 @@ def test_a_day_that_begins_before_all_times_is_an_error() -> None:
     ("text", "kind", "array"),
     [
         ("CAST(x AS STRING)", "TIMESTAMP(6)", times(253_402_300_800_000_000)),
-        ("DATE_FORMAT(x, 'yyyy')", "TIMESTAMP(6)", times(-62_135_596_800_000_001)),
+        ("DATE_FORMAT(x, 'yyyy HH')", "TIMESTAMP(6)", times(-62_135_596_800_000_001)),
         ("CAST(x AS STRING)", "DATE", dates(2_932_897)),
     ],
 )
@@ -111,6 +111,18 @@ def test_a_text_of_a_time_outside_of_the_years_1_to_9999_is_an_error(
 ) -> None:
     with pytest.raises(RowError, match="Filter such rows, or run the INSERT in micro-batches"):
         values_of(text, kind, array)
+
+
+def test_a_text_of_a_day_is_that_of_spark_in_all_years() -> None:
+    """The texts are those of `CAST(x AS STRING)` in Spark; `tests/spark/test_exchange.py` asks it."""
+    given = times(0, None, -1, 253_402_300_800_000_000, -62_135_596_800_000_001, -62_198_755_200_000_000)
+    found = values_of("DATE_FORMAT(x, 'yyyy-MM-dd')", "TIMESTAMP(6)", given)
+    assert found == ["1970-01-01", None, "1969-12-31", "+100-0--1-", "0000-12-31", "-000--0--0"]
+    assert values_of("DATE_FORMAT(x, 'dd/MM')", "TIMESTAMP(6)", times(None, 86_400_000_000)) == [
+        None,
+        "02/01",
+    ]
+    assert values_of("DATE_FORMAT(x, 'dd')", "TIMESTAMP(6)", times()) == []
 
 
 def test_a_float_after_the_largest_int_is_an_error() -> None:

@@ -109,7 +109,7 @@ def test_an_option_of_files_that_has_no_effect_is_refused(
 def test_a_wrong_value_in_a_file_stops_the_query(
     monkeypatch: pytest.MonkeyPatch, name: str, is_strict: bool
 ) -> None:
-    monkeypatch.setattr(tables, "read_schema", lambda _: "schema")
+    monkeypatch.setattr(tables, "read_schema", lambda *_: "schema")
     spark = MagicMock()
     spark.read.option.return_value = spark.read
     tables.open_table(spark, with_options(FILES.replace("csv", name)), streaming=True)

@@ -1,4 +1,4 @@
-"""Stateless plans as functions of Arrow batches, for continuous queries.
+"""Stateless plans as functions of Arrow batches, for continuous queries and for reads in packages.
 
 Runs on the driver. Invariant: only what is listed here is served. A function is recognised by the text of
 Spark's SQL that it becomes, so one that has a name in common with another one is not mistaken for it.
@@ -7,7 +7,7 @@ Spark's SQL that it becomes, so one that has a name in common with another one i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -92,6 +92,12 @@ class ArrowQuery:
                 conditions = "checks that each row has the time of the WATERMARK"
             yield f"computes {', '.join(columns)} over Arrow batches" if columns else conditions
 
+    def values(self) -> Iterator[Value]:
+        """Return all expressions and their parts."""
+        for step in self.steps:
+            for each in step:
+                yield from values.parts_of(each[1] if isinstance(each, tuple) else each)
+
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows that the query makes of those of a batch."""
         # A batch without columns has no number of rows, so one is kept in any case.
@@ -134,8 +140,12 @@ class ArrowPlan:
         Raises:
             NotServedError: a part is not served.
         """
-        self._add(plan.input)
-        return [self.value(each) for each in plan.columns]
+        return self.rows(plan.input, plan.columns)
+
+    def rows(self, node: Node, columns: Sequence[Column]) -> list[Value]:
+        """Return columns of a node, as `columns` does those of a plan."""
+        self._add(node)
+        return [self.value(each) for each in columns]
 
     def query(self, outputs: Mapping[str, Value]) -> ArrowQuery:
         """Return the function: the steps of the plan, and then these columns."""
@@ -158,7 +168,8 @@ class ArrowPlan:
             case Project():
                 self._add(node.input)
                 # Computed where it is used, as in the text for Spark: a CASE may guard it there.
-                self._assigned.update({each.column: each.expression for each in node.outputs})
+                made = ((each.column, each.expression) for each in node.outputs)
+                self._assigned.update((column, value) for column, value in made if column != value)
             case Watermark():
                 self._add(node.input)
                 self._time(node)

@@ -147,7 +147,7 @@ def found_with_constants(call: Call, wanted: pa.DataType) -> Found | None:
         return Found(rows.ToDecimal(wanted), wanted) if digits_of(wanted)[1] == int(digits[1]) else None
     if text.startswith("concat(") and kinds[0] == _TIME:
         parts = _clock_parts(text.removeprefix("concat(").removesuffix(")"))
-        return None if parts is None else Found(rows.ByRow(rows.Clock(parts), pa.string()), pa.string())
+        return None if parts is None else Found(rows.text_of_time(parts), pa.string())
     return None
 
 
@@ -258,8 +258,7 @@ def _of_times(  # noqa: PLR0911 - one for each kind
     if text == "CAST(CAST({0} AS DATE) AS TIMESTAMP_NTZ)" and kinds[0] == _TIME:
         return Found(rows.begin_of_day, TYPES[_TIME])
     if (digits := _TEXT_OF_TIME.fullmatch(text)) is not None and kinds[0] == _TIME:
-        parts = ((0, 20 + int(digits[1])),)
-        return Found(rows.ByRow(rows.Clock(parts), pa.string()), pa.string())
+        return Found(rows.text_of_time(((0, 20 + int(digits[1])),)), pa.string())
     return None
 
 

@@ -318,6 +318,37 @@ class Clock:
         return "".join(each if isinstance(each, str) else text[slice(*each)] for each in self.parts)
 
 
+@dataclass(frozen=True)
+class DayText:
+    """Returns times as text, joined from pieces of their day such as `2026-11-27` and texts between them.
+
+    A year after 9999 has a sign, as in Spark's own text of a time.
+    """
+
+    parts: tuple[str | tuple[int, int], ...]
+
+    def __call__(self, time: pa.Array) -> pa.Array:
+        microseconds = time.view(pa.int64()).fill_null(0).to_numpy()
+        days, indices = np.unique(microseconds // _DAY, return_inverse=True)
+        texts = pa.array(list(map(self._text, days.astype("datetime64[D]"))), pa.string())
+        return texts.take(pa.array(indices, mask=time.is_null().to_numpy(zero_copy_only=False)))
+
+    def _text(self, day: np.datetime64) -> str:
+        year = int(day.astype("datetime64[Y]").astype(np.int64)) + 1970
+        sign = "-" if year < 0 else "+" if year > _LAST_PLAIN_YEAR else ""
+        text = f"{sign}{abs(year):04d}{str(day)[-len('-11-27') :]}"
+        return "".join(each if isinstance(each, str) else text[slice(*each)] for each in self.parts)
+
+
+_DAY_CHARACTERS, _LAST_PLAIN_YEAR = len("2026-11-27"), 9999
+
+
+def text_of_time(parts: tuple[str | tuple[int, int], ...]) -> Callable[[pa.Array], pa.Array]:
+    """Return what makes texts of times from pieces; see `Clock`."""
+    is_of_day = all(isinstance(each, str) or each[1] <= _DAY_CHARACTERS for each in parts)
+    return DayText(parts) if is_of_day else ByRow(Clock(parts), pa.string())
+
+
 def plain_text(value: date | Decimal) -> str:
     """Return a date as 2026-11-27, a decimal with all digits of its scale and without an exponent."""
     return f"{value:f}" if isinstance(value, Decimal) else value.isoformat()

@@ -7,7 +7,7 @@ the rows that need it, so an error in it is an error there, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -162,6 +162,24 @@ class Logic:
         return both.take(pa.array(np.argsort(np.concatenate([known, rest]))))
 
 
+def parts_of(value: Value) -> Iterator[Value]:
+    """Yield an expression and all parts of it."""
+    yield value
+    match value:
+        case FieldOfRow():
+            parts: Iterable[Value] = (value.row,)
+        case Applied():
+            parts = value.args
+        case Choice():
+            parts = (*(each for branch in value.branches for each in branch), value.otherwise)
+        case Logic():
+            parts = (value.first, value.second)
+        case _:
+            parts = ()
+    for each in parts:
+        yield from parts_of(each)
+
+
 def kept(batch: pa.RecordBatch, conditions: Sequence[Value]) -> pa.RecordBatch:
     """Return the rows for which all conditions are true. A later one sees only rows that are still there."""
     for condition in conditions:
@@ -271,8 +289,8 @@ class HasTime:
     def __call__(self, times: pa.Array) -> pa.Array:
         if times.null_count:
             raise RowError(
-                f"The event time {self.column} is NULL. Its row belongs to no window. Nothing of the "
-                "transaction was committed. Declare the table without the WATERMARK, or repair the records."
+                f"The event time {self.column} is NULL. Its row belongs to no window. Nothing that was read "
+                "with it was written. Declare the table without the WATERMARK, or repair the records."
             )
         return pa.repeat(pa.scalar(True), len(times))
 

@@ -24,6 +24,8 @@ from penstock.sql.run._changing import changes_of, has_kind_column
 from penstock.sql.run.catalog import Table
 
 WANTED, KEPT = "scan.filter", "scan.row-filter"
+HIDDEN_OFFSETS = {PARTITION: "partition", OFFSET: "offset"}
+"""The hidden columns of offsets, each with its metadata."""
 _OF_EACH_RECORD = ("offset", "headers", "leader-epoch")
 _WITHOUT_KEYS = ("partition", "topic", "timestamp-type")
 """What may be another one in the records of one row, if the topic has no key for it."""
@@ -96,7 +98,7 @@ def opened(table: Table, spark: Any, *, streaming: bool, has_offsets: bool) -> A
         raise ValueError(OF_SEVERAL_TOPICS)
     hidden = {KIND: "row-kind"} if changes is not Changelog.APPEND else {}
     if is_normalized or has_offsets:
-        hidden.update({PARTITION: "partition", OFFSET: "offset"})
+        hidden.update(HIDDEN_OFFSETS)
     frame = tables.open_table(spark, table, streaming=streaming, hidden=hidden)
     return _rows_of_now(frame, table.definition.primary_key) if is_normalized else frame
 

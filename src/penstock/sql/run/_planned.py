@@ -6,6 +6,7 @@ uses.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,7 @@ from typing import Any
 
 from penstock.errors import OptionError, SchemaError, StateError
 from penstock.spark.connect import is_connect
+from penstock.spark.exchange import offer
 from penstock.spark.native import watermark_count
 from penstock.sql.bind.context import Context, SourceTable, SourceView, UnknownTypeError, UserFunction
 from penstock.sql.bind.statement import bind_query
@@ -29,7 +31,7 @@ from penstock.sql.passes.context import PassContext
 from penstock.sql.passes.engine.inputs import with_offsets
 from penstock.sql.passes.planned import planned
 from penstock.sql.plan.hidden import HIDDEN, OFFSETS
-from penstock.sql.plan.nodes import Output, Scan, Source, Stateful
+from penstock.sql.plan.nodes import Input, Output, Scan, Source, Stateful
 from penstock.sql.plan.rewrite import every_node
 from penstock.sql.plan.texts import quoted
 from penstock.sql.plan.traits import TraitsOf
@@ -40,6 +42,7 @@ from penstock.sql.run._late_rows import check_drift
 from penstock.sql.run._opened import KEPT, WANTED, opened, source_of, with_columns
 from penstock.sql.run._operators import made
 from penstock.sql.run._options import WRONG, is_about, located
+from penstock.sql.run._packed import packed_side, scan_of
 from penstock.sql.run._states import OtherStateError, in_words
 from penstock.sql.run._views import SparkViews
 from penstock.sql.run.catalog import Catalog, Table
@@ -81,6 +84,10 @@ class Planner:
     ones, so that they see the same rows."""
     _wanted: dict[Any, set[str]] = field(default_factory=dict)
     """Which records each scan of a static table wants. Others are left out if all scans want the same."""
+    _scans: Counter[Any] = field(default_factory=Counter)
+    """How many scans Spark reads together."""
+    _packs: bool = False
+    """Whether rows may go from a read to an operator in packages."""
     _kept: dict[Any, set[str]] = field(default_factory=dict)
     """Which rows the scans want that Spark reads once. Others are left out if all of them want the same,
     so that scans that differ in WHERE alone stay one source of a stream, with one offset."""
@@ -218,6 +225,7 @@ class Planner:
             is_insert: whether SQL starts the query, and not the user.
         """
         self._script, self._offset, self._database = script, fragment.offset, self.catalog.database
+        self._packs = is_insert and not self.is_batch and self.foreign_zone is None
         context = Context(self, script)
         bound = bind_query(fragment, script, context)
         for name in bound.names:
@@ -244,6 +252,7 @@ class Planner:
             if isinstance(node, Scan):
                 self._wanted.setdefault(node.source.key, set()).add(node.wanted)
                 self._kept.setdefault(_shared_by(node), set()).add(node.kept)
+                self._scans[_shared_by(node)] += 1
                 types = self._columns.setdefault(node.source.key, {})
                 for each in node.columns:
                     types.setdefault(each.name, []).append(each.type)
@@ -263,12 +272,7 @@ class Planner:
         key: Any = node.source.key
         if not isinstance(key[0], Table):
             return self.views.named(key[1])
-        declared_, options = key
-        own = {each.name: [each.type] for each in node.columns}
-        types = own if node.source.is_stream else self._columns[key]
-        options = (*options, *self._narrowed(node))
-        table = with_columns(declared_.hinted(options), types)
-        has_offsets = isinstance(table.connector, Kafka) and not types.keys().isdisjoint(OFFSETS)
+        table, options, has_offsets = self._read(node)
         wanted = (table, options, has_offsets, node.source.is_stream, self.foreign_zone)
         if wanted not in self.opened:
             frame = self._with_declaration(
@@ -276,6 +280,16 @@ class Planner:
             )
             self.opened[wanted] = self.views.named(frame)
         return self.opened[wanted]
+
+    def _read(self, node: Scan) -> tuple[Table, Options, bool]:
+        """Return a table with the columns that a scan reads, its options, and whether it reads offsets."""
+        key: Any = node.source.key
+        declared_, options = key
+        own = {each.name: [each.type] for each in node.columns}
+        types = own if node.source.is_stream else self._columns[key]
+        options = (*options, *self._narrowed(node))
+        table = with_columns(declared_.hinted(options), types)
+        return table, options, isinstance(table.connector, Kafka) and not types.keys().isdisjoint(OFFSETS)
 
     def _narrowed(self, node: Scan) -> Options:
         """Return the options by which the read of a scan leaves out what all scans of that read leave out."""
@@ -305,6 +319,9 @@ class Planner:
 
     def _made(self, node: FrameNode, queries: Sequence[Query]) -> str:
         frames = list(map(self.views.rows, queries))
+        if isinstance(node, Stateful) and self._packs:
+            for each, frame in zip(node.inputs, frames, strict=True):
+                self._offer(each, frame)
         state_id = node.state_id if isinstance(node, Stateful) else ""
         state = f"{self.states()}/{state_id}" if state_id else None
         try:
@@ -317,6 +334,17 @@ class Planner:
                 raise found from None
             script = script_of(node.offset, self._script)
             raise script.error(str(found), max(node.offset, 0), state=found.path) from None
+
+    def _offer(self, rows: Input, frame: Any) -> None:
+        """Remember that the rows of an operator's input can come in packages, if they can."""
+        scan = scan_of(rows.node)
+        if scan is None or self._scans[_shared_by(scan)] > 1:  # a stream that is read twice is one source
+            return
+        table, options, has_offsets = self._read(scan)
+        table = self._with_declaration(table, options, lambda hinted: hinted)
+        side = packed_side(rows, frame, table, has_offsets=has_offsets, is_utc=self.zone_is_utc)
+        if side is not None:
+            offer(frame, side)
 
 
 def _shared_by(node: Scan) -> tuple[Any, ...]:

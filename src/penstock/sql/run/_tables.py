@@ -125,8 +125,8 @@ def check_write(spark: Any, table: Table, rows: Any) -> None:
         )
 
 
-def read_schema(table: CreateTable) -> Any:
-    """Return the schema that a read of the table declares: physical and metadata columns.
+def read_schema(table: CreateTable, hidden: Mapping[str, str] = _NOTHING) -> Any:
+    """Return the schema that a read of the table declares: physical and metadata columns, and hidden ones.
 
     Raises:
         ValueError: a type is not served.
@@ -136,6 +136,8 @@ def read_schema(table: CreateTable) -> Any:
     schema = StructType()
     for name, kind, metadata in declared_types(table):
         schema = schema.add(name, parsed_type(kind), nullable=True, metadata=metadata or None)
+    for name, key in hidden.items():
+        schema = schema.add(name, parsed_type(_HIDDEN_TYPES[key]), nullable=True, metadata={MARK: key})
     return schema
 
 
@@ -183,7 +185,7 @@ def open_table(spark: Any, table: Table, *, streaming: bool, hidden: Mapping[str
         OptionError: an option does not fit; nothing was asked for it.
         SchemaError: a column cannot be read.
     """
-    connector, schema = table.connector, read_schema(table.definition)
+    connector, schema = table.connector, read_schema(table.definition, hidden)
     if isinstance(connector, Datagen):
         from penstock.sql.connectors.datagen.source import open_datagen  # noqa: PLC0415 - loads without Spark
 
@@ -191,8 +193,6 @@ def open_table(spark: Any, table: Table, *, streaming: bool, hidden: Mapping[str
     if isinstance(connector, Jdbc):
         return open_jdbc(spark, connector.settings, schema)
     if isinstance(connector, Kafka):
-        for column, key in hidden.items():
-            schema = schema.add(column, parsed_type(_HIDDEN_TYPES[key]), nullable=True, metadata={MARK: key})
         config, options = connector.config.read(streaming=streaming), connector.options
         here = not is_connect(spark)
         check_options.check_read(config, options, schema, streaming=streaming, is_planned_here=here)

@@ -1,0 +1,98 @@
+"""Reads whose rows go to an operator in packages, and not as rows of Spark.
+
+Runs on the driver. Invariant: rows come in packages only if their values are those of the DataFrame for
+which they stand, and if what computes them cannot fail where Spark's SQL does not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow.compute as pc
+
+from penstock.spark._keyed_frame import arrow
+from penstock.spark.exchange import Side, can_pack
+from penstock.spark.packed_source import open_packed
+from penstock.sql.connectors.described import Kafka
+from penstock.sql.emit import arrow_functions as functions
+from penstock.sql.emit import arrow_values as values
+from penstock.sql.emit.arrow import ArrowPlan
+from penstock.sql.emit.arrow_rows import DayText
+from penstock.sql.emit.arrow_types import NotServedError
+from penstock.sql.language.statements import MetadataColumn
+from penstock.sql.plan.nodes import Changelog, Filter, Input, Node, Project, Scan, Watermark
+from penstock.sql.plan.types import spark_text
+from penstock.sql.run import _tables as tables
+from penstock.sql.run._changing import has_kind_column
+from penstock.sql.run._opened import HIDDEN_OFFSETS
+from penstock.sql.run.catalog import Table
+
+_QUICK = frozenset(
+    (
+        *(functions.equal, functions.not_equal, functions.less, functions.less_equal),
+        *(functions.greater, functions.greater_equal, pc.equal, pc.not_equal, pc.less, pc.less_equal),
+        *(pc.greater, pc.greater_equal, pc.invert, pc.is_null, pc.is_valid, values.is_true, values.is_false),
+        *(values.is_same, values.is_distinct, values.is_between, values.is_one_of),
+    )
+)
+"""Functions that take whole arrays, and give a value for each row."""
+
+
+def scan_of(node: Node) -> Scan | None:
+    """Return the one scan below nodes that look at each row by itself; None if there are other nodes."""
+    while isinstance(node, (Project, Filter, Watermark)):
+        if isinstance(node, Watermark) and node.delay_ms is not None:
+            return None  # Spark looks at the time of each row
+        node = node.input
+    return node if isinstance(node, Scan) else None
+
+
+def packed_side(rows: Input, frame: Any, table: Table, *, has_offsets: bool, is_utc: bool) -> Side | None:
+    """Return how the rows of an operator's input come in packages; None if they have to come as rows.
+
+    Args:
+        rows: the input, which reads one table of a stream.
+        frame: its DataFrame.
+        table: the table, with the columns and options of the read.
+        has_offsets: whether it reads offsets.
+        is_utc: whether the session is in UTC.
+    """
+    connector, scan = table.connector, scan_of(rows.node)
+    if scan is None or not isinstance(connector, Kafka) or not can_pack(frame):
+        return None
+    if scan.source.changelog is not Changelog.APPEND or has_kind_column(table):
+        return None
+    labels, columns = [label for label, _ in rows.columns], arrow(frame.schema)
+    if columns.names != labels or any(map(_is_cast, table.definition.columns)):
+        return None
+    plan = ArrowPlan(is_utc=is_utc)
+    try:
+        found = plan.rows(rows.node, [column for _, column in rows.columns])
+    except NotServedError:
+        return None
+    query = plan.query(dict(zip(labels, found, strict=True)))
+    if [each.type for each in found] != columns.types or not all(map(_is_quick, query.values())):
+        return None
+    schema = tables.read_schema(table.definition, HIDDEN_OFFSETS if has_offsets else {})
+    spark, options = frame.sparkSession, connector.options
+    return Side(
+        lambda packing: open_packed(spark, options, schema, packing),
+        query,
+        columns,
+        tuple((label, label) for label in labels),
+    )
+
+
+def _is_quick(value: values.Value) -> bool:
+    """Return whether an expression takes whole arrays and cannot fail, beside a row without its time."""
+    if not isinstance(value, values.Applied):
+        return True
+    return value.function in _QUICK or isinstance(value.function, (values.CastTo, values.HasTime, DayText))
+
+
+def _is_cast(column: object) -> bool:
+    """Return whether a column of metadata is cast to its declared type."""
+    if not isinstance(column, MetadataColumn):
+        return False
+    given = tables.METADATA_TYPES.get(column.metadata_key)
+    return given is not None and tables.parsed_type(given).simpleString() != spark_text(column.type)

@@ -1,0 +1,202 @@
+"""Packages on real Spark: the partitions are Spark's, and a query continues with packages and without."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.spark._keyed_frame import partition_expression
+from penstock.sql.emit.arrow_rows import text_of_time
+from penstock.state.partition_hash import partitions_of
+from tests import judge
+from tests.fix_broker import MakeTopic
+from tests.spark.sql_changes import table
+from tests.spark.test_sql import Script, kafka
+from tests.spark.test_sql import script as script  # noqa: PLC0414 - a fixture
+
+COUNT = 97
+TYPES = {
+    "flag": "BOOLEAN",
+    "tiny": "TINYINT",
+    "small": "SMALLINT",
+    "number": "INT",
+    "large": "BIGINT",
+    "day": "DATE",
+    "time": "TIMESTAMP",
+    "local": "TIMESTAMP_NTZ",
+    "text": "STRING",
+    "data": "BINARY",
+}
+
+BITS = (("tiny", 7), ("small", 15), ("number", 31))
+
+
+def values(made: random.Random) -> dict[str, Any]:
+    """Return a row of random values, some of which are null."""
+    text = "".join(made.choice("aZ\u00e4\u20ac\U0001f600\0") for _ in range(made.randrange(9)))
+    moment = datetime(1970, 1, 1) + timedelta(microseconds=made.randrange(-(10**16), 10**17))  # noqa: DTZ001 - a local time
+    row = {
+        "flag": made.random() < 0.5,
+        **{
+            name: made.randrange(-(2**bits), 2**bits)
+            for name, bits in (("tiny", 7), ("small", 15), ("number", 31))
+        },
+        "large": made.randrange(-(2**63), 2**63),
+        "day": date(1970, 1, 1) + timedelta(days=made.randrange(-9_000, 90_000)),
+        "time": moment.replace(tzinfo=UTC),
+        "local": moment,
+        "text": text,
+        "data": text.encode() + made.randbytes(made.randrange(5)),
+    }
+    return {name: None if made.random() < 0.1 else value for name, value in row.items()}
+
+
+def test_the_partitions_are_those_of_spark(spark: SparkSession) -> None:
+    made = random.Random(11)
+    rows = [values(made) for _ in range(2_000)]
+    schema = ", ".join(f"{name} {kind}" for name, kind in TYPES.items())
+    frame = spark.createDataFrame([tuple(row.values()) for row in rows], schema).coalesce(1)
+    keys = [[name] for name in TYPES] + [list(TYPES), list(reversed(TYPES))]
+    texts = [f"{partition_expression(each, COUNT)} AS p{number}" for number, each in enumerate(keys)]
+    found = frame.selectExpr("*", *texts).toArrow().combine_chunks()
+    [batch] = found.to_batches()
+    for number, each in enumerate(keys):
+        assert partitions_of(batch, each, COUNT).tolist() == batch.column(f"p{number}").to_pylist(), each
+    assert {pa.types.is_timestamp(batch.schema.field(name).type) for name in ("time", "local")} == {True}
+
+
+def test_the_days_of_times_are_texts_as_in_spark(spark: SparkSession) -> None:
+    made = random.Random(12)
+    numbers = [made.randrange(-(10**bits), 10**bits) for bits in (14, 17, 18) for _ in range(700)]
+    times = pa.array([*numbers, None], pa.timestamp("us"))
+    frame = (
+        spark.createDataFrame(pa.table({"x": times})).coalesce(1).selectExpr("x", "CAST(x AS STRING) AS t")
+    )
+    found = frame.selectExpr(
+        "x", "concat(left(t, 4), '/', substring(t, 6, 2), substring(t, 9, 2)) AS t"
+    ).toArrow()
+    given, wanted = (found.column(name).combine_chunks() for name in ("x", "t"))
+    assert text_of_time(((0, 4), "/", (5, 7), (8, 10)))(given).equals(wanted)
+
+
+QUERIES = {
+    "pairs": "SELECT v.id, v.price, b.name FROM v JOIN b ON v.item = b.id WHERE v.kind = 1 AND b.name <> 'x'",
+    "tops": "SELECT item, id, price, n FROM (SELECT item, id, price, ROW_NUMBER() OVER "
+    "(PARTITION BY item ORDER BY price DESC, id) AS n FROM v WHERE kind = 1) WHERE n <= 2",
+    "firsts": "SELECT item, id, price FROM (SELECT item, id, price, ROW_NUMBER() OVER "
+    "(PARTITION BY item ORDER BY ts, id) AS n FROM v) WHERE n = 1",
+    "sums": "SELECT item, COUNT(*) AS n, SUM(price) AS total, MIN(price) AS low FROM v GROUP BY item",
+}
+COLUMNS = {
+    "pairs": "id BIGINT, price BIGINT, name STRING",
+    "tops": "item STRING, id BIGINT, price BIGINT, n BIGINT",
+    "firsts": "item STRING, id BIGINT, price BIGINT",
+    "sums": "item STRING, n BIGINT, total BIGINT, low BIGINT",
+}
+
+
+def wanted(ones: list[dict[str, Any]], others: list[dict[str, Any]]) -> dict[str, Counter[tuple[Any, ...]]]:
+    """Return the tables of QUERIES by plain Python."""
+    names = Counter((each["id"], each["name"]) for each in others if each["name"] not in (None, "x"))
+    pairs: Counter[tuple[Any, ...]] = Counter()
+    groups: dict[Any, list[tuple[Any, ...]]] = {}
+    for row in ones:
+        row_of = row["o"] or {"item": None, "price": None}
+        groups.setdefault(row_of["item"], []).append((row["id"], row_of["price"], row["ts"], row["kind"]))
+        for (item, name), count in names.items():
+            if row["kind"] == 1 and item is not None and item == row_of["item"]:
+                pairs[row["id"], row_of["price"], name] += count
+    tops: Counter[tuple[Any, ...]] = Counter()
+    firsts, sums = Counter[tuple[Any, ...]](), Counter[tuple[Any, ...]]()
+    for item, rows in groups.items():
+        best = sorted(
+            (each for each in rows if each[3] == 1),
+            key=lambda each: (each[1] is None, -(each[1] or 0), each[0]),
+        )
+        tops.update((item, each[0], each[1], rank) for rank, each in enumerate(best[:2], 1))
+        first = min(rows, key=lambda each: (each[2], each[0]))
+        firsts[item, first[0], first[1]] += 1
+        prices = [each[1] for each in rows if each[1] is not None]
+        sums[item, len(rows), sum(prices) if prices else None, min(prices, default=None)] += 1
+    return {"pairs": pairs, "tops": tops, "firsts": firsts, "sums": sums}
+
+
+def made_rows(made: random.Random, start: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    ones, others = [], []
+    for number in range(start, start + 40):
+        item = None if made.random() < 0.1 else f"i{made.randrange(6)}"
+        price = None if made.random() < 0.1 else made.randrange(20)
+        row = None if made.random() < 0.1 else {"item": item, "price": price}
+        second = made.randrange(50)
+        ones.append(
+            {"id": number, "kind": made.randrange(3), "o": row, "ts": f"2026-01-01 00:00:{second:02d}"}
+        )
+        if number % 4 == 0:
+            name = made.choice(["x", "y", "z", None])
+            others.append({"id": f"i{made.randrange(8)}", "name": name})
+    return ones, others
+
+
+def run(script: Script, insert: str) -> tuple[list[Any], str]:
+    """Run an INSERT until all records are read; return its progress reports, and the sources of its plan."""
+    [result] = script(insert)
+    assert result.job is not None
+    [query] = result.job.queries
+    query.processAllAvailable()
+    plan = query._jsq.explainInternal(False)
+    found = query.recentProgress
+    result.job.stop()
+    return found, "\n".join(each for each in plan.splitlines() if "MicroBatchScan" in each)
+
+
+def printed(row: tuple[Any, ...]) -> str:
+    return ", ".join("null" if each is None else str(each) for each in row)
+
+
+@pytest.mark.parametrize("per_batch", [7, 1_000])
+def test_queries_continue_with_packages_and_without(
+    script: Script, bootstrap: str, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch, per_batch: int
+) -> None:
+    """The table is that of plain Python after each of four runs, of which two have packages."""
+    topics = {name: make_topic(2) for name in "ab"}
+    limit = {"scan_max__records__per__batch": str(per_batch)}
+    script(
+        f"""
+        CREATE TABLE a (id BIGINT, kind INT, o ROW<item STRING, price BIGINT>, ts TIMESTAMP(3),
+            WATERMARK FOR ts AS ts - INTERVAL '5' SECOND) {kafka(bootstrap, topics["a"], **limit)};
+        CREATE TABLE b (id STRING, name STRING) {kafka(bootstrap, topics["b"], **limit)};
+        """
+    )
+    script("CREATE VIEW v AS SELECT id, kind, o.item AS item, o.price AS price, ts FROM a")
+    for name in QUERIES:
+        script(f"CREATE TABLE {name} ({COLUMNS[name]}) WITH ('connector' = 'print')")
+    lines: dict[str, list[str]] = {name: [] for name in QUERIES}
+    made = random.Random(per_batch)
+    ones: list[dict[str, Any]] = []
+    others: list[dict[str, Any]] = []
+    for number in range(4):
+        more = made_rows(made, 40 * number)
+        ones += more[0]
+        others += more[1]
+        for name, rows in zip("ab", more, strict=True):
+            records = [judge.Record(json.dumps(each).encode(), partition=made.randrange(2)) for each in rows]
+            judge.produce(bootstrap, topics[name], *records)
+        with monkeypatch.context() as patch:
+            if number % 2:
+                patch.setattr("penstock.sql.run._packed.can_pack", lambda _: False)
+            for name, query in QUERIES.items():
+                before = len(script.lines)
+                progress, plan = run(script, f"INSERT INTO {name} {query}")
+                lines[name] += script.lines[before:]
+                assert ("#package" in plan) is (number % 2 == 0)
+                if name == "sums":
+                    assert sum(each["numInputRows"] for each in progress) == len(more[0])
+        for name, table_of in wanted(ones, others).items():
+            assert table(lines[name]) == sorted(map(printed, table_of.elements())), name
