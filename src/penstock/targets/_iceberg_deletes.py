@@ -25,7 +25,7 @@ from pyiceberg.manifest import (
 from pyiceberg.table import Transaction
 from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.table.update.snapshot import _ManifestMergeManager, _OverwriteFiles
-from pyiceberg.typedef import Record
+from pyiceberg.typedef import KeyDefaultDict, Record
 
 from penstock.targets._iceberg_rows import PATH_ID
 
@@ -92,6 +92,7 @@ class Replaced(_OverwriteFiles):
         self._added_data_files = added
         self._deleted_data_files = set(removed)
         self._deletes = deletes
+        self._before = list[tuple[ManifestFile, list[ManifestEntry]]]()
         self._dropped: list[DataFile] = []
 
     def _summary(self, snapshot_properties: Mapping[str, str] | None = None) -> Summary:
@@ -108,6 +109,46 @@ class Replaced(_OverwriteFiles):
     def _clean_all_uncommitted(self) -> None:
         """Keep the manifests after a conflict: a commit whose first answer was lost may have landed."""
 
+    def _deleted_entries(self) -> list[ManifestEntry]:
+        """Return the removed data files, after a check that the table has each of them. Called first."""
+        self._before = self._manifests_before()
+        removed = [
+            _as_deleted(each, self.snapshot_id)
+            for _, entries in self._before
+            for each in entries
+            if each.data_file in self._deleted_data_files
+        ]
+        self._validate_required_deletes(removed)
+        return removed
+
+    def _existing_manifests(self) -> list[ManifestFile]:
+        """Return the manifests of the snapshot before, without the removed data files."""
+        result = []
+        for manifest, entries in self._before:
+            staying = [each for each in entries if each.data_file not in self._deleted_data_files]
+            if len(staying) == len(entries):
+                result.append(manifest)
+            elif staying:
+                with self.new_manifest_writer(self.spec(manifest.partition_spec_id)) as writer:
+                    for each in staying:
+                        writer.add_entry(_as_existing(each))
+                result.append(writer.to_manifest_file())
+        return result
+
+    def _manifests_before(self) -> list[tuple[ManifestFile, list[ManifestEntry]]]:
+        """Return the manifests of the snapshot before, with the entries of those that may lose a file.
+
+        pyiceberg's own methods read each of them, and their list, twice.
+        """
+        before = self._transaction.table_metadata.snapshot_by_name(self._target_branch)
+        may_have_removed = KeyDefaultDict(self._build_manifest_evaluator)
+        return [
+            (each, self.fetch_manifest_entry(each))
+            if _has_data(each) and may_have_removed[each.partition_spec_id](each)
+            else (each, [])
+            for each in (before.manifests(self._io) if before is not None else ())
+        ]
+
     def _process_manifests(self, manifests: list[ManifestFile]) -> list[ManifestFile]:
         data = _ManifestMergeManager(
             target_size_bytes=_MANIFEST_BYTES,
@@ -120,10 +161,8 @@ class Replaced(_OverwriteFiles):
 
     def _is_of_use(self, manifest: ManifestFile) -> bool:
         """Return whether a manifest has data files, or says which ones leave the table now."""
-        if manifest.content == ManifestContent.DELETES:
-            return False
         is_own = manifest.added_snapshot_id == self.snapshot_id
-        return is_own or manifest.has_added_files() or manifest.has_existing_files()
+        return _has_data(manifest) or (is_own and manifest.content == ManifestContent.DATA)
 
     def _kept(self, manifests: list[ManifestFile]) -> list[ManifestFile]:
         """Return manifests with those deletes of earlier snapshots that still count."""
@@ -181,10 +220,25 @@ def _counted(deletes: DataFile) -> DataFile:
     )
 
 
+def _has_data(manifest: ManifestFile) -> bool:
+    """Return whether a manifest has data files that are in the table."""
+    has_files = manifest.has_added_files() or manifest.has_existing_files()
+    return has_files and manifest.content == ManifestContent.DATA
+
+
 def _as_existing(entry: ManifestEntry) -> ManifestEntry:
+    return _with_status(entry, ManifestEntryStatus.EXISTING, entry.snapshot_id)
+
+
+def _as_deleted(entry: ManifestEntry, snapshot_id: int) -> ManifestEntry:
+    """Return the entry of a data file that leaves the table with a snapshot."""
+    return _with_status(entry, ManifestEntryStatus.DELETED, snapshot_id)
+
+
+def _with_status(entry: ManifestEntry, status: ManifestEntryStatus, snapshot_id: int | None) -> ManifestEntry:
     return ManifestEntry.from_args(
-        status=ManifestEntryStatus.EXISTING,
-        snapshot_id=entry.snapshot_id,
+        status=status,
+        snapshot_id=snapshot_id,
         sequence_number=entry.sequence_number,
         file_sequence_number=entry.file_sequence_number,
         data_file=entry.data_file,

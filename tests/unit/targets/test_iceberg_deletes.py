@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -78,6 +79,12 @@ def numbered(number: int, keys: Any, text: str | None) -> Batch:
     return Batch(QUERY, number, ("id",), rows.append_column(pa.field(DELETED, pa.bool_(), False), deleted))
 
 
+def stored_text(folder: Path) -> dict[int, str]:
+    with opened(folder) as table:
+        rows = table.scan().to_arrow().to_pylist()
+    return {row["id"]: row["text"] for row in rows}
+
+
 @pytest.mark.usefixtures("no_file_is_small")
 def test_a_large_file_stays_until_half_of_its_rows_are_deleted(tmp_path: Path) -> None:
     target = target_in(tmp_path)
@@ -125,6 +132,30 @@ def test_manifests_stay_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         with opened(tmp_path) as table:
             assert len(table.current_snapshot().manifests(table.io)) <= 11
     assert stored(tmp_path) == true
+
+
+def test_a_commit_reads_each_manifest_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search for the keys reads it too. pyiceberg's own commit reads it twice, which costs requests."""
+    target, avro = target_in(tmp_path), pytest.importorskip("pyiceberg.avro.file")
+    for number in range(3):
+        target.apply(numbered(number, [number, 100 + number], "first"))
+    read, enter = Counter[str](), avro.AvroFile.__enter__
+
+    def noted(file: Any) -> Any:
+        read[file.input_file.location] += 1
+        return enter(file)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(avro.AvroFile, "__enter__", noted)
+        target.apply(numbered(3, [0, 1], "second"))
+    assert len(read) >= 4, "a list and three manifests"
+    assert set(read.values()) == {2}
+    assert stored_text(tmp_path) == {
+        0: "second",
+        1: "second",
+        2: "first",
+        **dict.fromkeys((100, 101, 102), "first"),
+    }
 
 
 @pytest.mark.usefixtures("no_file_is_small")
