@@ -18,7 +18,7 @@ from penstock.targets._iceberg_nulls import check_nulls
 from penstock.targets._iceberg_snapshots import BATCH, last_marker, owner_of, properties_of
 from penstock.targets._iceberg_snapshots import QUERY as OF_SNAPSHOT
 from penstock.targets._table_properties import (
-    NO_RETRIES,
+    OF_ICEBERG,
     QUERY,
     check_made_by_penstock,
     check_no_retries,
@@ -98,7 +98,7 @@ class KeptIceberg:
     def copy(self, batch_id: int, to: KeptIceberg, query_id: str) -> None:
         """Make a new table with the rows of the snapshot of a batch, in one commit."""
         rows = self.rows(batch_id)
-        properties = {**properties_for(query_id, rows.keys), **NO_RETRIES}
+        properties = {**properties_for(query_id, rows.keys), **OF_ICEBERG}
         marker = properties_of(Marker(query_id, BEGUN, NO_DIGEST))
         with to._catalog() as catalog:
             if catalog.table_exists(to.target.identifier):

@@ -25,7 +25,7 @@ from penstock.targets._iceberg_columns import change_columns
 from penstock.targets._iceberg_snapshots import last_marker, owner_of, properties_of
 from penstock.targets._iceberg_staged import staged_changes, staged_over
 from penstock.targets._table_properties import (
-    NO_RETRIES,
+    OF_ICEBERG,
     QUERY,
     check_made_by_penstock,
     check_no_retries,
@@ -216,7 +216,7 @@ class IcebergTable:
                 f"{batch.query_id}: the rows of the batches before it would be missing. Nothing was "
                 "written. Restore the table, or start with a new checkpoint."
             )
-        properties = {**new_properties(batch), **NO_RETRIES}
+        properties = {**new_properties(batch), **OF_ICEBERG}
         try:
             # Another driver may create it at the same time, with the same properties.
             catalog.create_table_if_not_exists(self.identifier, batch.columns, properties=properties)

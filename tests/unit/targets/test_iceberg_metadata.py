@@ -76,6 +76,18 @@ def test_a_batch_finds_what_another_client_has_changed(tmp_path: Path) -> None:
         target.apply(batch(2, [(3, "d", "+I")]))
 
 
+def test_old_files_of_metadata_are_deleted(tmp_path: Path) -> None:
+    """Each names all snapshots, so all of them together would fill a disk within hours."""
+    target = target_in(tmp_path)
+    target.apply(batch(0, [(1, "a", "+I")]))
+    with opened(tmp_path) as table, table.transaction() as transaction:
+        transaction.set_properties({"write.metadata.previous-versions-max": "3"})
+    for number in range(1, 8):
+        target.apply(batch(number, [(number, "b", "+U")]))
+    assert len(list(tmp_path.rglob("*.metadata.json"))) == 1 + 3
+    assert stored(tmp_path) == dict.fromkeys(range(1, 8), "b")
+
+
 def test_a_table_that_was_dropped_and_made_again_is_not_the_known_one(tmp_path: Path) -> None:
     target = target_in(tmp_path)
     target.apply(batch(0, [(1, "a", "+I")]))
