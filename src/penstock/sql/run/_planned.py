@@ -6,7 +6,6 @@ uses.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -84,8 +83,8 @@ class Planner:
     ones, so that they see the same rows."""
     _wanted: dict[Any, set[str]] = field(default_factory=dict)
     """Which records each scan of a static table wants. Others are left out if all scans want the same."""
-    _scans: Counter[Any] = field(default_factory=Counter)
-    """How many scans Spark reads together."""
+    _scans: list[Scan] = field(default_factory=list)
+    """The scans of the query."""
     _packs: bool = False
     """Whether rows may go from a read to an operator in packages."""
     _kept: dict[Any, set[str]] = field(default_factory=dict)
@@ -252,7 +251,7 @@ class Planner:
             if isinstance(node, Scan):
                 self._wanted.setdefault(node.source.key, set()).add(node.wanted)
                 self._kept.setdefault(_shared_by(node), set()).add(node.kept)
-                self._scans[_shared_by(node)] += 1
+                self._scans.append(node)
                 types = self._columns.setdefault(node.source.key, {})
                 for each in node.columns:
                     types.setdefault(each.name, []).append(each.type)
@@ -338,9 +337,13 @@ class Planner:
     def _offer(self, rows: Input, frame: Any) -> None:
         """Remember that the rows of an operator's input can come in packages, if they can."""
         scan = scan_of(rows.node)
-        if scan is None or self._scans[_shared_by(scan)] > 1:  # a stream that is read twice is one source
+        key: Any = None if scan is None else scan.source.key
+        if scan is None or not isinstance(key[0], Table):  # a view of Spark
             return
-        table, options, has_offsets = self._read(scan)
+        read = self._read(scan)
+        if sum(self._read(each) == read for each in self._scans if each.source.key == key) > 1:
+            return  # Spark reads one source for all of these scans
+        table, options, has_offsets = read
         table = self._with_declaration(table, options, lambda hinted: hinted)
         side = packed_side(rows, frame, table, has_offsets=has_offsets, is_utc=self.zone_is_utc)
         if side is not None:
