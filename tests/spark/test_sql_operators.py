@@ -330,3 +330,19 @@ def test_states_forget_what_was_not_written_for_their_time_to_live(
     }
     assert sorted(each["one"] for each in both["p"]) == list(range(12, 20))
     assert both["q"] == []
+
+
+def test_a_row_that_a_top_n_would_keep_is_refused_by_its_name(
+    script: Script, bootstrap: str, make_topic: MakeTopic
+) -> None:
+    script(
+        f"""
+        CREATE TABLE a (id BIGINT, place ROW<city STRING, zip INT>) {kafka(bootstrap, make_topic())};
+        CREATE TABLE target (id BIGINT, place ROW<city STRING, zip INT>) WITH ('connector' = 'print');
+        """
+    )
+    message = script.refusal(
+        "EXPLAIN INSERT INTO target SELECT id, place FROM (SELECT id, place, "
+        "ROW_NUMBER() OVER (PARTITION BY id ORDER BY id) AS n FROM a) WHERE n <= 2"
+    )
+    assert "The column 'place' of type struct<city: string, zip: int32> cannot be a key" in message

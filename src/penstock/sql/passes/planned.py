@@ -28,6 +28,7 @@ from penstock.sql.passes.refuse_in_batch import refuse_in_batch
 from penstock.sql.passes.sets_to_groups import sets_to_groups
 from penstock.sql.passes.share_groups import share_groups
 from penstock.sql.passes.slice_windows import slice_windows
+from penstock.sql.passes.take_fields import take_fields
 from penstock.sql.passes.unnest_queries import unnest_queries
 from penstock.sql.passes.version_times import version_times
 from penstock.sql.plan.nodes import Output
@@ -41,6 +42,7 @@ PASSES: tuple[Callable[[Output, PassContext], Output], ...] = (
     sets_to_groups,
     version_times,
     lambda plan, _: prune_columns(plan),
+    take_fields,
     choose_engine,
     slice_windows,
     keep_varying,

@@ -23,17 +23,17 @@ def prune_fields(plan: Output) -> Output:
     """Return a plan whose scans name, in the types of their columns, the fields that the query uses."""
     paths: dict[Column, set[Path]] = defaultdict(set)
     for node in every_node(plan):
-        for column, path in _taken_by(node):
+        for column, path, _ in taken_by(node):
             paths[column].add(path)
     return transformed_below(
         plan, lambda node: _narrowed_scan(node, paths) if isinstance(node, Scan) else node
     )
 
 
-def _taken_by(node: Node) -> Iterator[tuple[Column, Path]]:
-    """Yield what a node takes of each column. A projection that passes a column on takes nothing of it."""
+def taken_by(node: Node) -> Iterator[tuple[Column, Path, Expression]]:
+    """Yield what a node takes of each column: a path, and its value. A ROW that is passed on is not taken."""
     for column in kept_by(node):
-        yield column, ()
+        yield column, (), column
     if isinstance(node, Project):
         for each in node.outputs:
             if each.expression != each.column:
@@ -43,19 +43,19 @@ def _taken_by(node: Node) -> Iterator[tuple[Column, Path]]:
         yield from _paths_in(expression)
 
 
-def _paths_in(expression: Expression) -> Iterator[tuple[Column, Path]]:
+def _paths_in(expression: Expression) -> Iterator[tuple[Column, Path, Expression]]:
     """Yield what an expression takes of each column."""
-    base, path = _base(expression)
+    base, path = base_of(expression)
     if isinstance(base, Column):
-        yield base, path
+        yield base, path, expression
     for each in children_of(base):
         yield from _paths_in(each)
 
 
-def _base(expression: Expression) -> tuple[Expression, Path]:
+def base_of(expression: Expression) -> tuple[Expression, Path]:
     """Return what a field is taken of, and the path to the field; () for another expression."""
     if isinstance(expression, Call) and isinstance(expression.function, FieldOf):
-        base, path = _base(expression.args[0])
+        base, path = base_of(expression.args[0])
         return base, (*path, expression.function.field.lower())
     return expression, ()
 

@@ -311,7 +311,9 @@ class Planner:
             return self._made(node, queries)
         except UnknownTypeError as error:
             message = f"Spark refuses the query: {error}"
-        except (OptionError, SchemaError) as error:
+        except SchemaError as error:
+            message = _with_its_name(error, node)
+        except OptionError as error:
             message = error.message
         offset = max(node.offset, 0) if isinstance(node, Stateful) else self._offset
         raise script_of(offset, self._script).error(message, offset)
@@ -362,6 +364,13 @@ def _with_offsets(plan: Output, context: PassContext) -> Output:
     if not pair:
         return plan
     return replace(plan, input=rows, columns=(*plan.columns, *pair), names=(*plan.names, *OFFSETS))
+
+
+def _with_its_name(error: SchemaError, node: FrameNode) -> str:
+    """Return the message of an operator, with the user's name of the column in place of the operator's."""
+    label = error.facts.get("column")
+    names = {label: column.name for each in getattr(node, "inputs", ()) for label, column in each.columns}
+    return error.message.replace(f"'{label}'", f"'{names[label]}'") if label in names else error.message
 
 
 def _check_no_hint(name: str, *, exists: bool) -> None:
