@@ -44,7 +44,7 @@ from penstock.sql.plan.nodes import (
 )
 from penstock.sql.plan.rewrite import columns_of
 from penstock.sql.plan.texts import quoted
-from penstock.sql.plan.types import BIGINT, TIMES, from_spark, spark_text, widest
+from penstock.sql.plan.types import INT, TIMES, from_spark, spark_text, widest
 from penstock.sql.plan.windows import COLUMNS, parts_of_window, window_type
 
 _NO_MODEL = "Use a Python function: CREATE FUNCTION ... LANGUAGE PYTHON."
@@ -407,7 +407,7 @@ class RelationBinder:
         if ordinality:
             if not isinstance(ordinality, exp.Expr):
                 self.location.refuse(unnest, "WITH ORDINALITY needs names: AS t (element, number).")
-            number = self.context.column(ordinality.name, BIGINT)
+            number = self.context.column(ordinality.name, INT)
         node = Unnest(left.node, value, tuple(columns), number, is_outer=side == "LEFT")
         return self._beside(left, node, columns, alias, unnest, number)
 
