@@ -14,16 +14,14 @@ types. It also joins in a DataFrame that a user starts: that one has its state i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from penstock.sql.passes.context import PassContext
 from penstock.sql.passes.engine.groups import marked
 from penstock.sql.passes.engine.inputs import ZERO, input_with, labelled
-from penstock.sql.plan.expressions import Call, Column, Expression, Literal, Varies, walk
+from penstock.sql.passes.engine.join_times import Pair, bounding_times, conditions_for_spark
+from penstock.sql.plan.expressions import Call, Column, Expression, Varies, walk
 from penstock.sql.plan.nodes import (
-    PADS_LEFT,
-    PADS_RIGHT,
     Aggregate,
     Changelog,
     Filter,
@@ -39,8 +37,6 @@ from penstock.sql.plan.operators import RegularJoin
 from penstock.sql.plan.rewrite import columns_in, columns_of, nodes_in
 from penstock.sql.plan.types import BOOLEAN, INTEGERS, spark_text
 
-_HARMLESS = ("<", "<=", ">", ">=", "BETWEEN", "<>")
-"""Comparisons that only let Spark keep a row for longer, beside those that bound the watermark columns."""
 _COMPARISONS = ("=", "<", "<=", ">", ">=", "BETWEEN")
 _NESTED = ("array", "map", "struct")
 _KEPT = (
@@ -50,8 +46,6 @@ _KEPT = (
     *("DATE", "TIMESTAMP", "TIMESTAMP_LTZ"),
 )
 """The types of columns and keys that the operator keeps."""
-Pair = tuple[Column, Column]
-"""The watermark columns of the left and of the right side that bound each other."""
 
 
 def join(node: Join, context: PassContext) -> Node:
@@ -137,59 +131,16 @@ def _of_static(node: Join, context: PassContext) -> Node:
     return node
 
 
-_UNBOUNDED = ("=", "<>", "IN", "LIKE", "IS NULL", "IS NOT NULL")
-"""Conditions in which Spark sees no bound."""
-_BOUNDS = ("<", "<=", ">", ">=", "BETWEEN")
-
-
-def _check_kept_sides(node: Join, pair: Pair | None, context: PassContext) -> None:
-    """Refuse a bound of one side alone, if the join keeps the rows of that side.
-
-    Spark takes `a.n > 0` for a bound of the time of `a`. So a row without a partner would never come out. A
-    join whose times are equal forgets rows by them, and not by its other conditions.
-    """
-    if pair is None or any({*pair} == {one, other} for one, other, _ in equal_values(node)):
-        return
-    lefts, rights = {*columns_of(node.left)}, {*columns_of(node.right)}
-    kept = [side for side, kinds in ((lefts, PADS_RIGHT), (rights, PADS_LEFT)) if node.kind in kinds]
-    for each in node.conditions:
-        found = next((part for side in kept for part in _bounds_of(each, side)), None)
-        if found is not None:
-            offset = _offset_of(found, node)
-            context.refuse(
-                _offset_of(each, node) if offset == node.offset else offset,
-                "this outer join of times keeps the rows that this condition in ON is about. Spark would not "
-                "give those without a partner. Make the condition a computed column of the table, such as "
-                "is_wanted AS n > 0, and write is_wanted = TRUE.",
-            )
-
-
-def _bounds_of(condition: Expression, side: set[Column]) -> Iterator[Expression]:
-    """Yield what may be a bound of one side for Spark.
-
-    Spark takes bounds out of other conditions: `NOT (a.n <= 0 OR b.n <= 0)` and `(a.n > 0) = TRUE` have one.
-    """
-    call = condition.args[0] if isinstance(condition, Call) and condition.name == "NOT" else condition
-    is_unbounded = isinstance(call, Column) or (isinstance(call, Call) and call.name in _UNBOUNDED)
-    if not is_unbounded and columns_in(condition) <= side:
-        yield condition
-    for part in walk(condition):
-        if isinstance(part, Call) and part.name in _BOUNDS and _is_of(part, side):
-            yield part
-
-
-def _is_of(part: Expression, side: set[Column]) -> bool:
-    """Return whether a part of a condition has columns, and all are of one side."""
-    columns = columns_in(part)
-    return bool(columns) and columns <= side
-
-
 def _native(node: Join, pair: Pair | None, context: PassContext) -> Node:
-    _check_kept_sides(node, pair, context)
     left = _with_plain_times(node.left, pair[0] if pair else None, context)
     right = _with_plain_times(node.right, pair[1] if pair else None, context)
     more = _present(node, context) if node.kind is not JoinKind.INNER else []
-    return replace(node, left=left, right=right, conditions=(*node.conditions, *more))
+    equal = equal_values(node)
+    is_by_equal_times = any({*(pair or ())} == {one, other} for one, other, _ in equal)
+    shown = node.conditions
+    if pair is not None and not is_by_equal_times:  # equal times alone say when a row goes
+        shown = conditions_for_spark(node, pair, [call for _, _, call in equal], context)
+    return replace(node, left=left, right=right, conditions=(*shown, *more))
 
 
 def _present(node: Join, context: PassContext) -> list[Expression]:
@@ -214,94 +165,6 @@ def _with_plain_times(node: Node, keep: Column | None, context: PassContext) -> 
     if {*known.times} <= {keep} and (is_marked or not known.windows):
         return node
     return PlainTimes(node, keep)
-
-
-# ---- times
-
-
-def bounding_times(node: Join, context: PassContext) -> Pair | None:
-    """Return the watermark columns that bound both sides of a join of two streams; None if none do."""
-    lefts, rights = (
-        frozenset(column for column, mark in context.traits(side).times.items() if not mark.waits)
-        for side in (node.left, node.right)
-    )
-    if not lefts or not rights:
-        return None
-    known = _Watermarks(lefts, rights, frozenset(columns_of(node.left)))
-    bounded: tuple[set[Pair], set[Pair]] = (set(), set())
-    equal: set[Pair] = set()
-    for each in node.conditions:
-        columns = columns_in(each)
-        is_of_both = bool(columns & known.left_columns) and bool(columns - known.left_columns)
-        if not is_of_both or not columns & (lefts | rights):
-            continue
-        if isinstance(each, Call) and each.name == "=" and (found := known.pair(*each.args, most=0)):
-            equal.add(found[0])
-        elif not (isinstance(each, Call) and each.name in _HARMLESS):
-            return None
-        for low, high in _ordered(each):
-            if (found := known.pair(low, high, most=1)) is not None:
-                bounded[found[1]].add(found[0])
-    pairs = (bounded[0] | equal) & (bounded[1] | equal)
-    return next((each for each in sorted(pairs, key=lambda p: (p[0].id, p[1].id)) if equal <= {each}), None)
-
-
-@dataclass(frozen=True)
-class _Watermarks:
-    """The watermark columns of both sides of a join, and all columns of the left side."""
-
-    lefts: frozenset[Column]
-    rights: frozenset[Column]
-    left_columns: frozenset[Column]
-
-    def shifted(self, value: Expression) -> tuple[Column, int] | None:
-        """Return a watermark column plus or minus intervals, and how many; None for anything else.
-
-        Spark adds up two equal intervals only once, so more than one in a comparison are not for it.
-        """
-        if isinstance(value, Column):
-            return (value, 0) if value in self.lefts | self.rights else None
-        if not isinstance(value, Call) or value.name not in ("+", "-") or len(value.args) != 2:
-            return None
-        time, length = value.args
-        if value.name == "+" and isinstance(time, Literal):
-            time, length = length, time
-        found = self.shifted(time) if _is_length(length) else None
-        return None if found is None else (found[0], found[1] + 1)
-
-    def pair(self, one: Expression, other: Expression, *, most: int) -> tuple[Pair, int] | None:
-        """Return two watermark columns of different sides that are compared, and the side of the second."""
-        first, second = self.shifted(one), self.shifted(other)
-        if first is None or second is None or first[1] + second[1] > most:
-            return None
-        sides = [column in self.lefts for column in (first[0], second[0])]
-        if sides[0] == sides[1]:
-            return None
-        return ((first[0], second[0]), 1) if sides[0] else ((second[0], first[0]), 0)
-
-
-def _is_length(value: Expression) -> bool:
-    """Return whether a value is a constant interval that does not go back."""
-    if not isinstance(value, Literal) or value.type.name != "INTERVAL":
-        return False
-    return isinstance(value.value, int) and value.value >= 0
-
-
-def _ordered(condition: Expression) -> list[tuple[Expression, Expression]]:
-    """Return the pairs of which a condition says that the first is not after the second."""
-    if not isinstance(condition, Call):
-        return []
-    if condition.name in ("<", "<="):
-        return [(condition.args[0], condition.args[1])]
-    if condition.name in (">", ">="):
-        return [(condition.args[1], condition.args[0])]
-    if condition.name == "BETWEEN":
-        value, low, high = condition.args
-        return [(low, value), (value, high)]
-    return []
-
-
-# ---- joins by keys
 
 
 def equal_values(node: Join) -> list[tuple[Expression, Expression, Call]]:

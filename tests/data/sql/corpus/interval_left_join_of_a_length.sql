@@ -1,0 +1,5 @@
+-- modes: streaming
+-- open: id >= 11
+SELECT o.id, p.paid FROM orders AS o LEFT JOIN payments AS p
+  ON o.id = p.order_id AND p.`at` BETWEEN o.ts AND o.ts + INTERVAL '1' MINUTE
+  AND TIMESTAMPDIFF(SECOND, o.ts, p.`at`) > 15;

@@ -1,0 +1,2 @@
+SELECT CAST(amount AS INT) AS i, CAST(price AS STRING) AS s, CAST(ts AS DATE) AS d, CAST(ts AS STRING) AS t, COUNT(*) AS n
+FROM orders GROUP BY CAST(amount AS INT), CAST(price AS STRING), CAST(ts AS DATE), CAST(ts AS STRING);

@@ -1,0 +1,2 @@
+-- modes: streaming
+SELECT id, k, ts FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY ts ORDER BY ts) AS rn FROM odd) WHERE rn = 1;

@@ -1,0 +1,4 @@
+-- modes: streaming
+-- open: id >= 11
+SELECT id, SUM(CAST(n AS BIGINT)) OVER w AS s, COUNT(*) OVER w AS c, AVG(e) OVER w AS a, LAST_VALUE(d) OVER w AS l, MIN(ts) OVER w AS t FROM odd
+WINDOW w AS (PARTITION BY n > 0 ORDER BY ts ROWS BETWEEN 1 PRECEDING AND CURRENT ROW);
