@@ -156,9 +156,10 @@ def _never_left_out(rows: DataFrame, name: str) -> DataFrame:
     """Return the same rows, so that Spark runs the tasks after them also in a batch without rows.
 
     Otherwise Spark leaves out a side of a union that has nothing new. The state would miss the mark of the
-    batch, as an old copy of it does. Spark counts the rows, as the observed metric `name`.
+    batch, as an old copy of it does. Spark counts the rows, as the observed metric `name`: those that have a
+    partition, because a read in packages gives Spark a row without one for each row that it leaves out.
     """
-    return rows.observe(name, functions_for(rows).expr("count(*) AS rows"))
+    return rows.observe(name, functions_for(rows).expr(f"count({quoted(PARTITION)}) AS rows"))
 
 
 def arrow(columns: StructType) -> pa.Schema:

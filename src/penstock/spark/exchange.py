@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 PACKAGE = "#package"
-"""The column with the bytes of a package. It is null in the rows that only stand for further rows in it."""
+"""The column with the bytes of a package. It is null in rows that only count: further rows of the package
+before them, and rows that no operator gets, which have no partition."""
 PACKAGES = pa.schema([(PARTITION, pa.int32()), (PACKAGE, pa.binary())])
 _BYTES = 256 << 10
 """What a package has at most, about. Spark's JVM holds a few of them at a time."""
@@ -56,8 +57,11 @@ class Packing:
     count: int
 
     def of(self, read: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Yield the packages of a batch; none if it has no rows for the operator."""
+        """Yield the packages of a batch, in as many rows as it has: so Spark counts what was read."""
         made = self.program(read)
+        if made.num_rows < read.num_rows:
+            missing = [pa.nulls(read.num_rows - made.num_rows, each.type) for each in PACKAGES]
+            yield pa.RecordBatch.from_arrays(missing, schema=PACKAGES)
         if not made.num_rows:
             return
         rows = pa.RecordBatch.from_arrays(
@@ -75,7 +79,7 @@ class Packing:
 
 
 def _package(number: int, rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a package, as many rows as it has: so Spark counts the rows of the input as it always does."""
+    """Return a package, in as many rows as it has."""
     count, data = rows.num_rows, rows.serialize()
     validity, offsets = np.zeros((count + 7) // 8, np.uint8), np.full(count + 1, data.size, np.int32)
     validity[0], offsets[0] = 1, 0

@@ -96,9 +96,15 @@ def test_the_rows_of_two_sides_have_the_columns_of_both() -> None:
     ]
 
 
-def test_a_batch_of_which_no_row_is_wanted_gives_no_package() -> None:
-    packing = Packing(lambda rows: rows.slice(0, 0), NAMES, ("k",), 3)
-    assert list(packing.of(batch([(1, "a", 1)]))) == []
+@pytest.mark.parametrize("kept", [0, 2, 9])
+def test_spark_counts_the_rows_that_a_condition_leaves_out_too(kept: int) -> None:
+    """`numInputRows` is the number of rows that were read, with packages and without."""
+    packing = Packing(lambda rows: rows.slice(0, kept), NAMES, ("k",), 3)
+    packages = list(packing.of(batch([(number, "a", number) for number in range(9)])))
+    found = pa.Table.from_batches(packages, PACKAGES)
+    assert len(found) == 9
+    assert found.column(PARTITION).null_count == 9 - kept, "the observed metric counts what the operator gets"
+    assert len(arrived(packages, Unpacking((COLUMNS,), COLUMNS, as_they_are))) == kept
 
 
 SPARKS = [
