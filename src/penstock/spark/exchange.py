@@ -46,13 +46,15 @@ class Packing:
 
     Attributes:
         program: makes the rows of an operator out of those of a read.
-        names: of their columns.
+        columns: of the packages. Their bytes do not say their types.
+        sources: the columns of `program` that give them.
         keys: the columns in a package by which rows are divided.
         count: of the partitions.
     """
 
     program: Callable[[pa.RecordBatch], pa.RecordBatch]
-    names: Names
+    columns: pa.Schema
+    sources: tuple[str, ...]
     keys: tuple[str, ...]
     count: int
 
@@ -64,9 +66,7 @@ class Packing:
             yield pa.RecordBatch.from_arrays(missing, schema=PACKAGES)
         if not made.num_rows:
             return
-        rows = pa.RecordBatch.from_arrays(
-            [made.column(source) for _, source in self.names], [name for name, _ in self.names]
-        )
+        rows = pa.RecordBatch.from_arrays(list(map(made.column, self.sources)), schema=self.columns)
         numbers = partitions_of(rows, self.keys, self.count)
         order = np.argsort(numbers, kind="stable")
         sorted_numbers = numbers[order]
@@ -146,6 +146,9 @@ class Side:
         columns = pa.schema([self.columns.field(source).with_name(name) for name, source in names])
         return replace(self, columns=columns, names=tuple((name, sources[source]) for name, source in names))
 
+    def packing(self, keys: tuple[str, ...], count: int) -> Packing:
+        return Packing(self.program, self.columns, tuple(source for _, source in self.names), keys, count)
+
 
 _OFFERS: WeakKeyDictionary[DataFrame, tuple[Side, ...]] = WeakKeyDictionary()
 
@@ -200,7 +203,7 @@ def packages(sides: Sequence[Side], columns: pa.Schema, keys: Sequence[str], cou
     if given != {*columns.names} - {SIDE} or not all(has_partitions(columns.field(key).type) for key in keys):
         return None
     frames = [
-        each.read(Packing(each.program, each.names, tuple(keys), count)).selectExpr(
+        each.read(each.packing(tuple(keys), count)).selectExpr(
             "*", f"CAST({number} AS TINYINT) AS {quoted(SIDE)}"
         )
         for number, each in enumerate(sides)

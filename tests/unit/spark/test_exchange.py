@@ -18,7 +18,7 @@ from penstock.spark.exchange import PACKAGE, PACKAGES, Packing, Unpacking
 from penstock.state.partition_hash import has_partitions, partitions_of
 
 COLUMNS = pa.schema([("k", pa.int64()), ("s", pa.string()), ("n", pa.int32())])
-NAMES = tuple((name, name) for name in COLUMNS.names)
+NAMES = tuple(COLUMNS.names)
 ROWS = st.lists(
     st.tuples(
         st.one_of(st.none(), st.integers(-3, 3)),
@@ -60,7 +60,7 @@ def as_they_are(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def test_each_row_arrives_once_in_its_partition_and_in_order(
     batches: list[list[tuple[Any, ...]]], count: int, keys: tuple[str, ...], most: int
 ) -> None:
-    packing = Packing(lambda rows: rows, NAMES, keys, count)
+    packing = Packing(lambda rows: rows, COLUMNS, NAMES, keys, count)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(exchange, "_BYTES", most)
         packages = [each for rows in batches for each in packing.of(batch(rows))]
@@ -85,7 +85,7 @@ def test_the_rows_of_two_sides_have_the_columns_of_both() -> None:
         pa.schema([("k", pa.int64()), ("r", pa.int32())]),
     )
     columns = pa.schema([(SIDE, pa.int8()), ("k", pa.int64()), ("l", pa.string()), ("r", pa.int32())])
-    packing = Packing(lambda rows: rows, (("k", "key"), ("r", "n")), ("k",), 1)
+    packing = Packing(lambda rows: rows, sides[1], ("key", "n"), ("k",), 1)
     read = pa.RecordBatch.from_pydict(
         {"key": [5, None], "n": pa.array([6, 7], pa.int32()), "unused": ["a", "b"]}
     )
@@ -99,12 +99,23 @@ def test_the_rows_of_two_sides_have_the_columns_of_both() -> None:
 @pytest.mark.parametrize("kept", [0, 2, 9])
 def test_spark_counts_the_rows_that_a_condition_leaves_out_too(kept: int) -> None:
     """`numInputRows` is the number of rows that were read, with packages and without."""
-    packing = Packing(lambda rows: rows.slice(0, kept), NAMES, ("k",), 3)
+    packing = Packing(lambda rows: rows.slice(0, kept), COLUMNS, NAMES, ("k",), 3)
     packages = list(packing.of(batch([(number, "a", number) for number in range(9)])))
     found = pa.Table.from_batches(packages, PACKAGES)
     assert len(found) == 9
     assert found.column(PARTITION).null_count == 9 - kept, "the observed metric counts what the operator gets"
     assert len(arrived(packages, Unpacking((COLUMNS,), COLUMNS, as_they_are))) == kept
+
+
+def test_a_package_has_the_types_that_its_reader_expects() -> None:
+    """The bytes of an Arrow batch do not say their types: an INT read as a BIGINT is another number."""
+    packing = Packing(lambda rows: rows, COLUMNS, NAMES, ("k",), 1)
+    other = pa.schema([("k", pa.int32()), ("s", pa.large_string()), ("n", pa.int64())])
+    unpacking = Unpacking((COLUMNS,), COLUMNS, as_they_are)
+    found = arrived(packing.of(batch([(1, "a", 2), (3, "b", 4)], other)), unpacking)
+    assert [(row["k"], row["s"], row["n"]) for row in found] == [(1, "a", 2), (3, "b", 4)]
+    with pytest.raises(pa.ArrowInvalid):
+        list(packing.of(batch([(1, "a", 2**40)], other)))
 
 
 SPARKS = [
