@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame
 
 from penstock.errors import OptionError, SqlError
+from penstock.spark.packed_source import open_packed
+from penstock.sql.run import _packed
 from penstock.sql.run.session import Session
 from penstock.sql.shell.select import Output, show_frame
 from tests import judge
@@ -21,9 +24,20 @@ from tests.fix_broker import MakeTopic
 # PySpark reads types by a classic session, unless `builder.remote` made the other one.
 @pytest.mark.usefixtures("spark")
 def test_a_script_runs_on_spark_connect(
-    connect_spark: Any, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+    connect_spark: Any,
+    bootstrap: str,
+    make_topic: MakeTopic,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    source, target = make_topic(2), make_topic()
+    packed: list[DataFrame] = []
+
+    def noted(*given: Any) -> DataFrame:
+        packed.append(open_packed(*given))
+        return packed[-1]
+
+    monkeypatch.setattr(_packed, "open_packed", noted)
+    source, target, joined = make_topic(2), make_topic(), make_topic()
     judge.produce(bootstrap, source, *(json.dumps({"id": number}).encode() for number in range(20)))
     kafka = f"'connector' = 'kafka', 'properties.bootstrap.servers' = '{bootstrap}', 'format' = 'json'"
     lines: list[str] = []
@@ -34,7 +48,10 @@ def test_a_script_runs_on_spark_connect(
         SET 'table.dml-sync' = 'true';
         CREATE TABLE orders (id BIGINT, twice AS id * 2) WITH ({kafka}, 'topic' = '{source}',
             'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset');
+        CREATE TABLE others (id BIGINT) WITH ({kafka}, 'topic' = '{source}',
+            'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset');
         CREATE TABLE copy (id BIGINT, twice BIGINT) WITH ({kafka}, 'topic' = '{target}');
+        CREATE TABLE pairs (id BIGINT, other BIGINT) WITH ({kafka}, 'topic' = '{joined}');
         CREATE TABLE made (id BIGINT, name STRING) WITH ('connector' = 'datagen', 'fields.id.kind' = 'sequence',
             'fields.id.start' = '1', 'fields.id.end' = '30');
         CREATE TABLE shown (id BIGINT) WITH ('connector' = 'print');
@@ -44,8 +61,13 @@ def test_a_script_runs_on_spark_connect(
         SET 'pipeline.name' = 'second';
         INSERT INTO copy SELECT id, 0 FROM made WHERE id > 28;
         RESET 'pipeline.name';
+        INSERT INTO pairs SELECT a.id, b.id FROM orders AS a JOIN others AS b ON a.id = b.id;
         """
     )
+    found = [json.loads(record.value or b"") for record in judge.consume_all(bootstrap, joined)]
+    assert sorted(each["id"] for each in found) == [*range(20)]
+    assert all(each["id"] == each["other"] for each in found)
+    assert len(packed) == 2, "both sides cross the shuffle in packages on Spark Connect too"
     written = [json.loads(record.value or b"") for record in judge.consume_all(bootstrap, target)]
     expected = [
         *({"id": number, "twice": 2 * number} for number in range(10, 20)),
