@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyspark.errors import PySparkException
 
@@ -32,6 +34,8 @@ before them, and rows that no operator gets, which have no partition."""
 PACKAGES = pa.schema([(PARTITION, pa.int32()), (PACKAGE, pa.binary())])
 _BYTES = 256 << 10
 """What a package has at most, about. Spark's JVM holds a few of them at a time."""
+_BYTES_OF_BATCH, _LARGEST = 64 << 20, 2**31 - 1
+"""What an Arrow batch of packages has, about, and what a column of bytes can have."""
 _LIMIT = "spark.sql.execution.arrow.maxBytesPerBatch"
 """Spark's bound of an Arrow batch. Without it, Spark would join up to 10,000 packages."""
 
@@ -67,28 +71,35 @@ class Packing:
         if not made.num_rows:
             return
         rows = pa.RecordBatch.from_arrays(list(map(made.column, self.sources)), schema=self.columns)
-        numbers = partitions_of(rows, self.keys, self.count)
-        order = np.argsort(numbers, kind="stable")
-        sorted_numbers = numbers[order]
-        rows = rows.take(pa.array(order))
-        starts = np.flatnonzero(np.concatenate([[True], sorted_numbers[1:] != sorted_numbers[:-1]]))
-        most = max(1, rows.num_rows * _BYTES // max(1, rows.nbytes))
-        for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), rows.num_rows], strict=True):
-            for at in range(start, stop, most):
-                yield _package(int(sorted_numbers[start]), rows.slice(at, min(most, stop - at)))
+        size = -(-rows.num_rows // (1 + rows.nbytes // _BYTES_OF_BATCH))
+        for at in range(0, rows.num_rows, size):
+            part = rows.slice(at, size)
+            yield _packages(part, partitions_of(part, self.keys, self.count))
 
 
-def _package(number: int, rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a package, in as many rows as it has."""
-    count, data = rows.num_rows, rows.serialize()
-    validity, offsets = np.zeros((count + 7) // 8, np.uint8), np.full(count + 1, data.size, np.int32)
-    validity[0], offsets[0] = 1, 0
-    buffers = [pa.py_buffer(validity), pa.py_buffer(offsets), data]
-    arrays = [
-        pa.repeat(pa.scalar(number, pa.int32()), count),
-        pa.Array.from_buffers(pa.binary(), count, buffers, null_count=count - 1),
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=PACKAGES)
+def _packages(rows: pa.RecordBatch, numbers: npt.NDArray[np.int32]) -> pa.RecordBatch:
+    """Return rows in packages. The first row of each package has its bytes.
+
+    With many partitions these are many small packages: Spark would take long for an Arrow batch of each.
+
+    Raises:
+        ArrowCapacityError: the rows have more than 2 GB.
+    """
+    order = np.argsort(numbers, kind="stable")
+    numbers, rows = numbers[order], rows.take(pa.array(order))
+    is_first = np.concatenate([[True], numbers[1:] != numbers[:-1]])
+    most = max(1, rows.num_rows * _BYTES // max(1, rows.nbytes))
+    of_partitions = pairwise([*np.flatnonzero(is_first).tolist(), rows.num_rows])
+    starts = [at for start, stop in of_partitions for at in range(start, stop, most)]
+    data = [rows.slice(start, stop - start).serialize() for start, stop in pairwise([*starts, rows.num_rows])]
+    if sum(each.size for each in data) > _LARGEST:
+        raise pa.ArrowCapacityError("the rows of one Arrow batch overflow a column of bytes")
+    sizes, has_bytes = np.zeros(rows.num_rows + 1, np.int32), np.zeros(rows.num_rows, bool)
+    sizes[np.array(starts) + 1], has_bytes[starts] = [each.size for each in data], True
+    validity, offsets = np.packbits(has_bytes, bitorder="little"), np.cumsum(sizes, dtype=np.int32)
+    buffers = [pa.py_buffer(validity), pa.py_buffer(offsets), pa.py_buffer(b"".join(data))]
+    package = pa.Array.from_buffers(pa.binary(), rows.num_rows, buffers)
+    return pa.RecordBatch.from_arrays([pa.array(numbers), package], schema=PACKAGES)
 
 
 @dataclass(frozen=True)

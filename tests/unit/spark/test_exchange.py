@@ -63,6 +63,7 @@ def test_each_row_arrives_once_in_its_partition_and_in_order(
     packing = Packing(lambda rows: rows, COLUMNS, NAMES, keys, count)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(exchange, "_BYTES", most)
+        patch.setattr(exchange, "_BYTES_OF_BATCH", 10 * most)
         packages = [each for rows in batches for each in packing.of(batch(rows))]
     found = arrived(packages, Unpacking((COLUMNS,), COLUMNS, as_they_are))
     wanted = defaultdict(list)
@@ -138,3 +139,11 @@ def test_the_partition_is_that_of_sparks_hash(kind: pa.DataType, value: Any, num
 @pytest.mark.parametrize("kind", [pa.float64(), pa.float32(), pa.decimal128(9, 2), pa.list_(pa.int32())])
 def test_keys_whose_hash_has_rules_of_its_own_do_not_come_in_packages(kind: pa.DataType) -> None:
     assert not has_partitions(kind)
+
+
+def test_packages_that_a_column_of_bytes_cannot_hold_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An offset of 32 bits would begin again, and a package would have the bytes of another one."""
+    monkeypatch.setattr(exchange, "_LARGEST", 500)
+    packing = Packing(lambda rows: rows, COLUMNS, tuple(COLUMNS.names), ("k",), 4)
+    with pytest.raises(pa.ArrowCapacityError, match="overflow a column of bytes"):
+        list(packing.of(batch((number, "a", 1) for number in range(40))))
