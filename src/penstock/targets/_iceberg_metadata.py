@@ -115,13 +115,11 @@ class _QuickLoad:
 
     def _location(self, name: tuple[str, ...]) -> str | None:
         """Return the file with the metadata of a table; None if the catalog has no such table."""
-        from sqlalchemy import select  # noqa: PLC0415 - a catalog in a database needs it
-
         row = self._sql.IcebergTables
         namespace = Catalog.namespace_to_string(Catalog.namespace_from(name))
         wanted = (self._catalog.name, namespace, Catalog.table_name_from(name))
         columns = row.catalog_name, row.table_namespace, row.table_name
-        query = select(row.metadata_location).where(
+        query = self._sql.select(row.metadata_location).where(
             *(column == value for column, value in zip(columns, wanted, strict=True))
         )
         with self._catalog.engine.connect() as connection:

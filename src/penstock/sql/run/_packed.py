@@ -10,9 +10,9 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from penstock.spark._keyed_frame import arrow
 from penstock.spark.exchange import Side, can_pack
 from penstock.spark.packed_source import open_packed
+from penstock.spark.versions import to_arrow_schema
 from penstock.sql.connectors.described import Kafka
 from penstock.sql.emit import arrow_functions as functions
 from penstock.sql.emit import arrow_values as values
@@ -62,7 +62,7 @@ def packed_side(rows: Input, frame: Any, table: Table, *, has_offsets: bool, is_
         return None
     if scan.source.changelog is not Changelog.APPEND or has_kind_column(table):
         return None
-    labels, columns = [label for label, _ in rows.columns], arrow(frame.schema)
+    labels, columns = [label for label, _ in rows.columns], to_arrow_schema(frame.schema)
     if columns.names != labels or any(map(_is_cast, table.definition.columns)):
         return None
     plan = ArrowPlan(is_utc=is_utc)
