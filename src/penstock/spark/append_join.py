@@ -58,6 +58,6 @@ def _sides(left: DataFrame, right: DataFrame, on: Mapping[str, str], columns: li
         for each in offered(df):
             names = [(f"{KEY}{number}", key) for number, key in enumerate(keys)]
             names += [(name, name.removeprefix(prefix)) for name in columns if name.startswith(prefix)]
-            sides.append(each.named(tuple(names)))
+            sides.append(each.named(names))
     kinds = [[side.columns.field(f"{KEY}{number}").type for number in range(len(on))] for side in sides]
     return tuple(sides) if len(sides) == 2 and kinds[0] == kinds[1] else ()

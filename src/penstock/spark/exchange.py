@@ -40,8 +40,6 @@ _LIMIT = "spark.sql.execution.arrow.maxBytesPerBatch"
 """Spark's bound of an Arrow batch. Without it, Spark would join up to 10,000 packages."""
 
 RowsOfTask = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-Names = tuple[tuple[str, str], ...]
-"""The name of each column in a package, and that in the rows."""
 
 
 @dataclass(frozen=True)
@@ -143,22 +141,22 @@ class Side:
         read: opens the source with what makes the packages.
         program: makes the rows out of those that the source reads.
         columns: of the packages.
-        names: of these columns.
+        sources: the columns of `program` that give them.
     """
 
     read: Callable[[Packing], DataFrame]
     program: Callable[[pa.RecordBatch], pa.RecordBatch]
     columns: pa.Schema
-    names: Names
+    sources: tuple[str, ...]
 
-    def named(self, names: Names) -> Side:
+    def named(self, names: Sequence[tuple[str, str]]) -> Side:
         """Return the same rows under other names, each with the present one. A column may come twice."""
-        sources = dict(self.names)
-        columns = pa.schema([self.columns.field(source).with_name(name) for name, source in names])
-        return replace(self, columns=columns, names=tuple((name, sources[source]) for name, source in names))
+        sources = dict(zip(self.columns.names, self.sources, strict=True))
+        columns = pa.schema([self.columns.field(present).with_name(name) for name, present in names])
+        return replace(self, columns=columns, sources=tuple(sources[present] for _, present in names))
 
     def packing(self, keys: tuple[str, ...], count: int) -> Packing:
-        return Packing(self.program, self.columns, tuple(source for _, source in self.names), keys, count)
+        return Packing(self.program, self.columns, self.sources, keys, count)
 
 
 _OFFERS: WeakKeyDictionary[DataFrame, tuple[Side, ...]] = WeakKeyDictionary()

@@ -62,6 +62,13 @@ def nodes_in(node: Node) -> Iterator[Node]:
         yield from nodes_in(each)
 
 
+def scan_below(node: Node) -> nodes.Scan | None:
+    """Return the scan below nodes that look at each row by itself; None if there are other nodes."""
+    while isinstance(node, (nodes.Project, nodes.Filter, nodes.Watermark)):
+        node = node.input
+    return node if isinstance(node, nodes.Scan) else None
+
+
 def every_node(node: Node) -> Iterator[Node]:
     """Yield a node and all nodes below it, also those of queries in expressions."""
     for each in nodes_in(node):

@@ -20,7 +20,8 @@ from penstock.sql.emit.arrow import ArrowPlan
 from penstock.sql.emit.arrow_rows import DayText
 from penstock.sql.emit.arrow_types import NotServedError
 from penstock.sql.language.statements import MetadataColumn
-from penstock.sql.plan.nodes import Changelog, Filter, Input, Node, Project, Scan, Watermark
+from penstock.sql.plan.nodes import Changelog, Input, Node, Scan, Watermark
+from penstock.sql.plan.rewrite import nodes_in, scan_below
 from penstock.sql.plan.types import spark_text
 from penstock.sql.run import _tables as tables
 from penstock.sql.run._changing import has_kind_column
@@ -39,12 +40,9 @@ _QUICK = frozenset(
 
 
 def scan_of(node: Node) -> Scan | None:
-    """Return the one scan below nodes that look at each row by itself; None if there are other nodes."""
-    while isinstance(node, (Project, Filter, Watermark)):
-        if isinstance(node, Watermark) and node.delay_ms is not None:
-            return None  # Spark looks at the time of each row
-        node = node.input
-    return node if isinstance(node, Scan) else None
+    """Return the scan whose rows can come in packages; None if other nodes stand above it."""
+    waits = (isinstance(each, Watermark) and each.delay_ms is not None for each in nodes_in(node))
+    return None if any(waits) else scan_below(node)  # Spark looks at the time of each row
 
 
 def packed_side(rows: Input, frame: Any, table: Table, *, has_offsets: bool, is_utc: bool) -> Side | None:
@@ -76,10 +74,7 @@ def packed_side(rows: Input, frame: Any, table: Table, *, has_offsets: bool, is_
     schema = tables.read_schema(table.definition, HIDDEN_OFFSETS if has_offsets else {})
     spark, options = frame.sparkSession, connector.options
     return Side(
-        lambda packing: open_packed(spark, options, schema, packing),
-        query,
-        columns,
-        tuple((label, label) for label in labels),
+        lambda packing: open_packed(spark, options, schema, packing), query, columns, tuple(columns.names)
     )
 
 

@@ -6,6 +6,7 @@ uses.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -83,8 +84,8 @@ class Planner:
     ones, so that they see the same rows."""
     _wanted: dict[Any, set[str]] = field(default_factory=dict)
     """Which records each scan of a static table wants. Others are left out if all scans want the same."""
-    _scans: list[Scan] = field(default_factory=list)
-    """The scans of the query."""
+    _reads: Counter[tuple[Table, Options, bool]] = field(default_factory=Counter)
+    """How many scans of the query Spark reads by one source, for each read of a table."""
     _packs: bool = False
     """Whether rows may go from a read to an operator in packages."""
     _kept: dict[Any, set[str]] = field(default_factory=dict)
@@ -251,10 +252,12 @@ class Planner:
             if isinstance(node, Scan):
                 self._wanted.setdefault(node.source.key, set()).add(node.wanted)
                 self._kept.setdefault(_shared_by(node), set()).add(node.kept)
-                self._scans.append(node)
                 types = self._columns.setdefault(node.source.key, {})
                 for each in node.columns:
                     types.setdefault(each.name, []).append(each.type)
+        if self._packs:
+            scans = (each for each in every_node(plan) if isinstance(each, Scan))
+            self._reads.update(self._read(each) for each in scans if _is_of_table(each.source))
         return plan
 
     def _accepts_varying(self, message: str) -> bool:
@@ -268,8 +271,8 @@ class Planner:
 
     def scan(self, node: Scan) -> str:
         """Return the name of a view with the columns of a table."""
-        key: Any = node.source.key
-        if not isinstance(key[0], Table):
+        if not _is_of_table(node.source):
+            key: Any = node.source.key
             return self.views.named(key[1])
         table, options, has_offsets = self._read(node)
         wanted = (table, options, has_offsets, node.source.is_stream, self.foreign_zone)
@@ -339,17 +342,22 @@ class Planner:
     def _offer(self, rows: Input, frame: Any) -> None:
         """Remember that the rows of an operator's input can come in packages, if they can."""
         scan = scan_of(rows.node)
-        key: Any = None if scan is None else scan.source.key
-        if scan is None or not isinstance(key[0], Table):  # a view of Spark
+        if scan is None or not _is_of_table(scan.source):
             return
         read = self._read(scan)
-        if sum(self._read(each) == read for each in self._scans if each.source.key == key) > 1:
-            return  # Spark reads one source for all of these scans
+        if self._reads[read] > 1:  # two sources in place of one would have two offsets
+            return
         table, options, has_offsets = read
         table = self._with_declaration(table, options, lambda hinted: hinted)
         side = packed_side(rows, frame, table, has_offsets=has_offsets, is_utc=self.zone_is_utc)
         if side is not None:
             offer(frame, side)
+
+
+def _is_of_table(source: Source) -> bool:
+    """Return whether a source is a table of the session, and not a view of Spark."""
+    key: Any = source.key
+    return isinstance(key[0], Table)
 
 
 def _shared_by(node: Scan) -> tuple[Any, ...]:

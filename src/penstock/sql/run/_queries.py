@@ -23,8 +23,8 @@ from penstock.sql.language.source import Source
 from penstock.sql.language.statements import Fragment, Name
 from penstock.sql.passes.assign_state_ids import states_of
 from penstock.sql.plan.hidden import HIDDEN, OFFSETS
-from penstock.sql.plan.nodes import Filter, Join, Node, Output, Project, Scan, Watermark
-from penstock.sql.plan.rewrite import nodes_in
+from penstock.sql.plan.nodes import Join, Node, Output
+from penstock.sql.plan.rewrite import nodes_in, scan_below
 from penstock.sql.plan.show import shown
 from penstock.sql.plan.texts import quoted
 from penstock.sql.plan.traits import TraitsOf
@@ -218,6 +218,5 @@ def _rows_of(plan: Output, traits: TraitsOf) -> RowTraits:
 
 def _is_read(node: Node) -> bool:
     """Return whether rows are those of one table, in its order."""
-    while isinstance(node, (Project, Filter, Watermark)):
-        node = node.input
-    return isinstance(node, Scan) and node.source.is_read
+    scan = scan_below(node)
+    return scan is not None and scan.source.is_read
