@@ -57,6 +57,12 @@ def opened(folder: Path) -> Iterator[Any]:
         yield found.load_table(NAME)
 
 
+def set_properties(folder: Path, properties: dict[str, str]) -> None:
+    """Change properties of the table as another client does."""
+    with opened(folder) as table, table.transaction() as transaction:
+        transaction.set_properties(properties)
+
+
 def target_in(folder: Path) -> IcebergTable:
     with catalog(folder) as found:
         found.create_namespace_if_not_exists("shop")
@@ -201,8 +207,7 @@ def test_another_writer_may_compact_the_table_and_change_properties(tmp_path: Pa
     for _ in range(3):
         with opened(tmp_path) as table, table.transaction() as transaction:
             add_compaction(transaction, table)
-    with opened(tmp_path) as table, table.transaction() as transaction:
-        transaction.set_properties({"comment": "goods"})
+    set_properties(tmp_path, {"comment": "goods"})
     assert not target.apply(batch(1, [(2, "a", "+I")]))
     assert target.apply(batch(2, [(1, "a", "-D")]))
     assert stored(tmp_path) == {2: "a"}
@@ -302,12 +307,10 @@ def test_a_table_that_was_only_created_and_one_with_retries(tmp_path: Path) -> N
         target._open(found, batch(0, []))
     with pytest.raises(MaterializeError, match="is not the first"):
         target.apply(batch(1, [(1, "a", "+I")]))
-    with opened(tmp_path) as table, table.transaction() as transaction:
-        transaction.set_properties({"commit.retry.num-retries": "4"})
+    set_properties(tmp_path, {"commit.retry.num-retries": "4"})
     with pytest.raises(MaterializeError, match=r"Expected 0 for the property commit.retry.num-retries"):
         target.apply(batch(0, [(1, "a", "+I")]))
-    with opened(tmp_path) as table, table.transaction() as transaction:
-        transaction.set_properties({"commit.retry.num-retries": "0"})
+    set_properties(tmp_path, {"commit.retry.num-retries": "0"})
     assert target.apply(batch(0, [(1, "a", "+I")]))
     assert stored(tmp_path) == {1: "a"}
 

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.targets.batch import DELETED, Batch
 from tests.unit.targets.changes import QUERY
-from tests.unit.targets.test_iceberg import opened, target_in
+from tests.unit.targets.test_iceberg import opened, set_properties, target_in
 
 pytest.importorskip("pyiceberg.catalog.sql")
 
@@ -31,8 +31,7 @@ def apply_many(folder: Path, properties: dict[str, str]) -> dict[str, Any]:
         }
     )
     target.apply(Batch(QUERY, 0, ("id",), empty))
-    with opened(folder) as table, table.transaction() as transaction:
-        transaction.set_properties(properties)
+    set_properties(folder, properties)
     texts = pa.array(numbers).cast(pa.string())
     few = pa.array(numbers % 50).cast(pa.string())
     columns = [pa.array(numbers), texts, few, pa.array(np.zeros(ROWS, bool))]

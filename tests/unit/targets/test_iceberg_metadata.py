@@ -9,7 +9,7 @@ import pytest
 
 from penstock.errors import MaterializeError
 from tests.unit.targets.changes import batch
-from tests.unit.targets.test_iceberg import NAME, catalog, opened, stored, target_in
+from tests.unit.targets.test_iceberg import NAME, catalog, opened, set_properties, stored, target_in
 
 known: Any = pytest.importorskip("penstock.targets._iceberg_metadata")
 serializers: Any = pytest.importorskip("pyiceberg.serializers")
@@ -63,12 +63,10 @@ def test_a_deep_copy_of_a_commit_shares_the_snapshots(
 def test_a_batch_finds_what_another_client_has_changed(tmp_path: Path) -> None:
     target = target_in(tmp_path)
     target.apply(batch(0, [(1, "a", "+I"), (2, "b", "+I")]))
-    with opened(tmp_path) as table, table.transaction() as transaction:
-        transaction.set_properties({"commit.retry.num-retries": "4"})
+    set_properties(tmp_path, {"commit.retry.num-retries": "4"})
     with pytest.raises(MaterializeError, match=r"commit\.retry\.num-retries"):
         target.apply(batch(1, [(2, "c", "+U")]))
-    with opened(tmp_path) as table, table.transaction() as transaction:
-        transaction.set_properties({"commit.retry.num-retries": "0"})
+    set_properties(tmp_path, {"commit.retry.num-retries": "0"})
     assert target.apply(batch(1, [(2, "c", "+U")]))
     with opened(tmp_path) as table:
         table.delete("id = 1")
@@ -80,8 +78,7 @@ def test_old_files_of_metadata_are_deleted(tmp_path: Path) -> None:
     """Each names all snapshots, so all of them together would fill a disk within hours."""
     target = target_in(tmp_path)
     target.apply(batch(0, [(1, "a", "+I")]))
-    with opened(tmp_path) as table, table.transaction() as transaction:
-        transaction.set_properties({"write.metadata.previous-versions-max": "3"})
+    set_properties(tmp_path, {"write.metadata.previous-versions-max": "3"})
     for number in range(1, 8):
         target.apply(batch(number, [(number, "b", "+U")]))
     assert len(list(tmp_path.rglob("*.metadata.json"))) == 1 + 3
