@@ -162,7 +162,7 @@ def _piece(call: Call, index: int, wanted: pa.DataType) -> Found | None:
     return Found(rows.ByRow(rows.Piece(between, index), wanted), wanted)
 
 
-def _clock_parts(text: str) -> tuple[str | tuple[int, int], ...] | None:
+def _clock_parts(text: str) -> rows.Pieces | None:
     """Return the pieces of a time that a pattern of DATE_FORMAT joins; None if one is of another kind."""
     parts: list[str | tuple[int, int]] = []
     at = 0

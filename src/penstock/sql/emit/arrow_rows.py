@@ -307,15 +307,23 @@ class SinceEpoch:
         return made.cast(pa.timestamp("us", tz="UTC"))
 
 
+Pieces = tuple[str | tuple[int, int], ...]
+"""What a text is joined from: texts, and from where to where another text is cut."""
+
+
+def _joined(text: str, pieces: Pieces) -> str:
+    return "".join(each if isinstance(each, str) else text[slice(*each)] for each in pieces)
+
+
 @dataclass(frozen=True)
 class Clock:
     """Returns a time as text, joined from pieces of `2026-11-27 13:05:09.123456` and texts between them."""
 
-    parts: tuple[str | tuple[int, int], ...]
+    parts: Pieces
 
     def __call__(self, time: datetime) -> str:
         text = time.isoformat(sep=" ", timespec="microseconds")
-        return "".join(each if isinstance(each, str) else text[slice(*each)] for each in self.parts)
+        return _joined(text, self.parts)
 
 
 @dataclass(frozen=True)
@@ -325,7 +333,7 @@ class DayText:
     A year after 9999 has a sign, as in Spark's own text of a time.
     """
 
-    parts: tuple[str | tuple[int, int], ...]
+    parts: Pieces
 
     def __call__(self, time: pa.Array) -> pa.Array:
         microseconds = time.view(pa.int64()).fill_null(0).to_numpy()
@@ -337,13 +345,13 @@ class DayText:
         year = int(day.astype("datetime64[Y]").astype(np.int64)) + 1970
         sign = "-" if year < 0 else "+" if year > _LAST_PLAIN_YEAR else ""
         text = f"{sign}{abs(year):04d}{str(day)[-len('-11-27') :]}"
-        return "".join(each if isinstance(each, str) else text[slice(*each)] for each in self.parts)
+        return _joined(text, self.parts)
 
 
 _DAY_CHARACTERS, _LAST_PLAIN_YEAR = len("2026-11-27"), 9999
 
 
-def text_of_time(parts: tuple[str | tuple[int, int], ...]) -> Callable[[pa.Array], pa.Array]:
+def text_of_time(parts: Pieces) -> Callable[[pa.Array], pa.Array]:
     """Return what makes texts of times from pieces; see `Clock`."""
     is_of_day = all(isinstance(each, str) or each[1] <= _DAY_CHARACTERS for each in parts)
     return DayText(parts) if is_of_day else ByRow(Clock(parts), pa.string())
