@@ -189,6 +189,31 @@ def test_an_error_in_foreach_batch_has_one_frame_of_penstock() -> None:
     assert "type: MaterializeError facts: {'table': 't'}" in text
 
 
+OWN_CAUSE = """
+from penstock.errors import MaterializeError
+from penstock.spark.process.short_errors import short_errors_of_batches
+
+@short_errors_of_batches
+def write():
+    error = MaterializeError("a sentence")
+    raise error from error
+
+try:
+    write()
+except MaterializeError as error:
+    print("ended with", error)
+"""
+
+
+def test_an_error_that_is_its_own_cause_ends() -> None:
+    """No function of a user is in its traceback, so nothing else ends the search for one."""
+    program = f"exec({OWN_CAUSE!r}, {{'__name__': 'penstock.writer'}})"
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=PATIENCE_S
+    )
+    assert done.stdout == "ended with a sentence\n"
+
+
 def test_an_error_of_a_task_in_foreach_batch_is_that_of_penstock() -> None:
     text = of_driver(OF_A_TASK)
     assert "\npenstock.errors.StateError: a sentence.\n" in text

@@ -338,7 +338,10 @@ class ReplicatedBatch:
         if not errors:
             return
         if self.plan.on_table_error == "stop" or any(one.stops for one in failures.values()):
-            raise failed(errors, self.batch_id, len(batches)) from next(iter(errors.values()))
+            error, cause = failed(errors, self.batch_id, len(batches)), next(iter(errors.values()))
+            if error is cause:  # an error must not be its own cause
+                raise error
+            raise error from cause
         reasons = {topic: f"{type(error).__name__}: {error}" for topic, error in errors.items()}
         self.plan.journal.leave_out(self.batch_id, reasons)
         for topic, reason in reasons.items():

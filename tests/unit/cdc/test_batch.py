@@ -229,6 +229,17 @@ def test_a_table_that_fails_stops_the_query_and_the_others_have_the_batch(world:
     assert {table.applied for table in world.tables.values()} == {2}
 
 
+def test_the_error_of_the_only_table_of_a_batch_is_not_its_own_cause(world: World) -> None:
+    """Who follows the causes of such an error never comes to an end."""
+    inner = KeyError("inner")
+    world.run(0, [goods(0, id=1, name="a")])
+    world.tables["goods"].error = MaterializeError("disk full")
+    world.tables["goods"].error.__cause__ = inner
+    with pytest.raises(MaterializeError, match="disk full") as error:
+        world.run(1, [goods(1, id=1, name="b")])
+    assert error.value.__cause__ is inner
+
+
 def test_a_table_that_is_left_out_stays_as_it_was(world: World, caplog: pytest.LogCaptureFixture) -> None:
     world.run(0, [goods(0, id=1, name="a"), goods(0, topic="people", id=1, name="x")])
     world.tables["goods"].error = ValueError("disk full")

@@ -177,7 +177,9 @@ def _hide_no_more() -> None:
 
 def _is_of_user_code(cause: BaseException | None) -> bool:
     """Return whether code of the user was running, so that the user needs its traceback."""
-    while cause is not None:
+    seen: set[int] = set()  # an error may be its own cause
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
         for frame, _ in walk_tb(cause.__traceback__):
             if str(frame.f_globals.get("__name__", "")).partition(".")[0] not in _WRITTEN_BY_OTHERS:
                 return True
