@@ -41,19 +41,29 @@ def _now() -> tuple[str, dict[str, str], dict[str, str]]:
     return query, definitions, {}
 
 
-def text(folder: Path) -> str:
+def text(folder: Path, shared: frozenset[str] = frozenset()) -> str:
     """Return the note that this version writes."""
-    checkpoints.note(str(folder), checkpoints.QueryNote(*_now()))
+    checkpoints.note(str(folder), checkpoints.QueryNote(*_now(), shared))
     return (folder / _FILE).read_text()
+
+
+def shared_reads(folder: Path, noted: str) -> frozenset[str] | None:
+    """Return the joins whose sides have one read in a checkpoint with this note."""
+    _restore(folder, noted)
+    return checkpoints.shared_reads(str(folder))
 
 
 def is_same_query(folder: Path, noted: str) -> bool:
     """Return whether the script continues from a checkpoint with this note, as the query that made it."""
-    for file, contents in ((_FILE, noted), ("offsets/0", ""), ("commits/0", "")):
-        (folder / file).parent.mkdir(parents=True, exist_ok=True)
-        (folder / file).write_text(contents)
+    _restore(folder, noted)
     try:
         checkpoints.compare(str(folder), *_now(), may_change=False)
     except ValueError:
         return False
     return True
+
+
+def _restore(folder: Path, noted: str) -> None:
+    for file, contents in ((_FILE, noted), ("offsets/0", ""), ("commits/0", "")):
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / file).write_text(contents)

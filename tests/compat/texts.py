@@ -180,6 +180,7 @@ _TASK_NOTE = TaskNote(7, 2, 1, 3, Totals(1_000, 990, 41, 64_000, 21_000, 6, 3, 1
 _TASK = "note of a continuous task"
 _OF_SPARK, _MERGE = "properties of a table of Spark", "commit of a MERGE"
 _SHADOW = "note of a shadow"
+_SHARED = "query.json with one read for both sides of a join"
 _STEPS = "hand-overs of a table"
 STEPS = (HandOver("live", 41, "heir", "/checkpoints/heir"), HandOver("heir", 3, "back", "/checkpoints/back"))
 _SEAL = Seal(0x10000002A, "0123456789abcdef", 7, frozenset([(5, "aa"), (6, "bb")]))
@@ -218,6 +219,7 @@ def made() -> Texts:
         _SHADOW: SHADOW_NOTE.text(),
         _TASK: _TASK_NOTE.text(_IDS["a"], "0123456789ab"),
         "query.json": _note(),
+        _SHARED: _note(frozenset({"1-join"})),
         "id of a transaction": _NAMES.data_id(3, 1),
         "id of the driver's transactions": _NAMES.committer_id,
         "topic of decisions": _NAMES.default_log_topic,
@@ -229,9 +231,14 @@ def made() -> Texts:
     }
 
 
-def _note() -> str:
+def _note(shared: frozenset[str] = frozenset()) -> str:
     with tempfile.TemporaryDirectory() as folder:
-        return notes.text(Path(folder))
+        return notes.text(Path(folder), shared)
+
+
+def _read_shared(text: str) -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        return notes.shared_reads(Path(folder), text), notes.is_same_query(Path(folder), text)
 
 
 def read(texts: Texts) -> dict[str, Any]:
@@ -279,6 +286,7 @@ def _read_others(texts: Texts) -> dict[str, Any]:
             else {}
         ),
         **({_SHADOW: _read_shadow(texts[_SHADOW])} if _SHADOW in texts else {}),
+        **({_SHARED: _read_shared(texts[_SHARED])} if _SHARED in texts else {}),
         **({_STEPS: steps_of({HANDED_OVER: texts[_STEPS]}, "t")} if _STEPS in texts else {}),
         "seal of a state": parse_seal(value["seal of a state"], "seal"),
         "id of a transaction": _NAMES.parse(texts["id of a transaction"]),

@@ -6,12 +6,14 @@ import json
 import random
 from collections import Counter
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from penstock.errors import SqlError
 from penstock.spark._keyed_frame import partition_expression
 from penstock.sql.emit.arrow_rows import text_of_time
 from penstock.state.partition_hash import partitions_of
@@ -205,3 +207,106 @@ def test_queries_continue_with_packages_and_without(
                     assert counted == len(more[0]), "the rows that WHERE leaves out count too"
         for name, table_of in wanted(ones, others).items():
             assert table(lines[name]) == sorted(map(printed, table_of.elements())), name
+
+
+BOTH = (
+    "SELECT o.id AS one, p.id AS other, o.price AS price, p.kind AS kind FROM v o JOIN v p "
+    "ON o.item = p.item WHERE o.kind >= 1 AND p.kind <= 1"
+)
+"""Both sides want the records of kind 1."""
+
+
+@pytest.mark.parametrize("per_batch", [7, 1_000])
+@pytest.mark.parametrize("begins", ["one read", "rows", "two reads"])
+def test_the_sides_of_a_join_keep_their_reads(
+    script: Script,
+    bootstrap: str,
+    make_topic: MakeTopic,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    begins: str,
+    per_batch: int,
+) -> None:
+    """The table is that of plain Python, and the checkpoint keeps its number of sources."""
+    topic = declared(script, bootstrap, make_topic, per_batch)
+    made, rows = random.Random(per_batch), list[dict[str, Any]]()
+    for number in range(3):
+        more = more_rows(made, bootstrap, topic, 40 * number)
+        rows += more
+        with monkeypatch.context() as patch:
+            if begins == "two reads" and not number:
+                patch.setattr("penstock.sql.run._planned.Planner._shared_read", lambda *_: None)
+            if begins == "rows" and not number:
+                patch.setattr("penstock.sql.run._packed.can_pack", lambda _: False)
+            progress, plan = run(script, f"INSERT INTO pairs {BOTH}")
+        assert plan.count("MicroBatchScan") == (1 if begins == "one read" else 2)
+        if begins == "one read":
+            counted = sum(each["numInputRows"] for each in progress)
+            assert counted == len(more) or (per_batch == 7 and counted > len(more)), (
+                "a batch of some rows may have more packages"
+            )
+        noted = json.loads(next(tmp_path.rglob("query.json")).read_text())
+        assert (noted["version"], len(noted.get("shared", []))) == (
+            (4, 1) if begins == "one read" else (3, 0)
+        )
+        assert table(script.lines) == sorted(map(printed, pairs_of(rows)))
+
+
+def test_a_checkpoint_with_one_read_does_not_continue_with_two(
+    script: Script, bootstrap: str, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = declared(script, bootstrap, make_topic, 1_000)
+    rows = more_rows(random.Random(1), bootstrap, topic, 0)
+    run(script, f"INSERT INTO pairs {BOTH}")
+    with monkeypatch.context() as patch:
+        patch.setattr("penstock.sql.run._packed.can_pack", lambda _: False)
+        with pytest.raises(SqlError, match="one read for both sides of this join"):
+            script(f"INSERT INTO pairs {BOTH}")
+    rows += more_rows(random.Random(2), bootstrap, topic, 40)
+    run(script, f"INSERT INTO pairs {BOTH}")
+    assert table(script.lines) == sorted(map(printed, pairs_of(rows)))
+
+
+def test_a_third_scan_keeps_the_reads_of_a_join_apart(
+    script: Script, bootstrap: str, make_topic: MakeTopic
+) -> None:
+    topic = declared(script, bootstrap, make_topic, 1_000)
+    rows = more_rows(random.Random(1), bootstrap, topic, 0)
+    third = "SELECT id AS one, id AS other, price, kind FROM v"
+    _, plan = run(script, f"INSERT INTO pairs {BOTH} UNION ALL {third}")
+    assert plan.count("MicroBatchScan") == 3
+    more = [(each["id"], each["id"], (each["o"] or {}).get("price"), each["kind"]) for each in rows]
+    assert table(script.lines) == sorted(map(printed, [*pairs_of(rows), *more]))
+
+
+def declared(script: Script, bootstrap: str, make_topic: MakeTopic, per_batch: int) -> str:
+    """Declare the tables of BOTH. Return the topic."""
+    topic = make_topic(2)
+    limit = {"scan_max__records__per__batch": str(per_batch), "scan_trigger": "processing-time"}
+    script(
+        f"""
+        CREATE TABLE a (id BIGINT, kind INT, o ROW<item STRING, price BIGINT>)
+            {kafka(bootstrap, topic, **limit)};
+        CREATE TABLE pairs (one BIGINT, other BIGINT, price BIGINT, kind INT) WITH ('connector' = 'print');
+        """
+    )
+    script("CREATE VIEW v AS SELECT id, kind, o.item AS item, o.price AS price FROM a")
+    return topic
+
+
+def more_rows(made: random.Random, bootstrap: str, topic: str, start: int) -> list[dict[str, Any]]:
+    """Write rows of `made_rows` to both partitions of a topic, and return them."""
+    rows, _ = made_rows(made, start)
+    records = (judge.Record(json.dumps(each).encode(), partition=made.randrange(2)) for each in rows)
+    judge.produce(bootstrap, topic, *records)
+    return rows
+
+
+def pairs_of(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    items = [(row, (row["o"] or {}).get("item")) for row in rows]
+    return [
+        (one["id"], other["id"], one["o"]["price"], other["kind"])
+        for one, item in items
+        for other, same in items
+        if item is not None and item == same and one["kind"] >= 1 and other["kind"] <= 1
+    ]

@@ -24,7 +24,7 @@ from penstock.spark._clocks import Clocks
 from penstock.spark._keyed_task import NOW_MS, PARTITION, KeyedTask, identity_of
 from penstock.spark._planning import CallPlan, PlanWriter
 from penstock.spark.connect import functions_for, is_connect
-from penstock.spark.exchange import offered, packages, without_counted
+from penstock.spark.exchange import offered, packages, row_count, without_counted
 from penstock.spark.map_rows import map_rows
 from penstock.spark.native import WAITS, WATERMARK, watermark_behind
 from penstock.spark.one_thread import plan_in_one_thread
@@ -99,7 +99,8 @@ def apply(
     if times is not None:
         rows = map_rows(rows, Clocks(times, count).run, _nullable(rows.schema))
     if state is not None:
-        rows = _never_left_out(rows, f"penstock {operator.name} {without_secrets(state)}")
+        counted = f"count({quoted(PARTITION)})" if packed is None else row_count()
+        rows = _never_left_out(rows, f"penstock {operator.name} {without_secrets(state)}", counted)
     if packed is not None:
         rows = without_counted(rows)
     rows = repartition_by_id(rows, count, quoted(PARTITION))
@@ -152,14 +153,13 @@ def _has_one_machine(df: DataFrame) -> bool:
     return master == "local" or master.startswith("local[")
 
 
-def _never_left_out(rows: DataFrame, name: str) -> DataFrame:
+def _never_left_out(rows: DataFrame, name: str, count: str) -> DataFrame:
     """Return the same rows, so that Spark runs the tasks after them also in a batch without rows.
 
     Otherwise Spark leaves out a side of a union that has nothing new. The state would miss the mark of the
-    batch, as an old copy of it does. Spark counts the rows, as the observed metric `name`: those that have a
-    partition, because a read in packages gives Spark a row without one for each row that it leaves out.
+    batch, as an old copy of it does. Spark counts the rows by `count`, as the observed metric `name`.
     """
-    return rows.observe(name, functions_for(rows).expr(f"count({quoted(PARTITION)}) AS rows"))
+    return rows.observe(name, functions_for(rows).expr(f"{count} AS rows"))
 
 
 def arrow(columns: StructType) -> pa.Schema:

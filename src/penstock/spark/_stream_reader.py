@@ -45,7 +45,7 @@ if TYPE_CHECKING:  # the driver's half, and a task without a table loads nothing
     from penstock.source.one_reader import OneReader
     from penstock.source.rights import ReadRights
     from penstock.spark._tables import TableSource
-    from penstock.spark.exchange import Packing
+    from penstock.spark.exchange import ReadPacking
 
 _log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         packing: makes packages of the rows; None for rows.
     """
 
-    packing: Packing | None = None
+    packing: ReadPacking | None = None
 
     def __init__(self, config: SourceConfig, schema: StructType, table: TableSource | None = None) -> None:
         if table is None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import pairwise
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
@@ -29,9 +30,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 PACKAGE = "#package"
-"""The column with the bytes of a package. It is null in rows that only count: further rows of the package
-before them, and rows that no operator gets, which have no partition."""
-PACKAGES = pa.schema([(PARTITION, pa.int32()), (PACKAGE, pa.binary())])
+"""The column with the bytes of a package. It is null in rows that only count, which have no partition."""
+ROWS = "#rows"
+"""The column with the number of rows in a package."""
+PACKAGES = pa.schema([(PARTITION, pa.int32()), (PACKAGE, pa.binary()), (SIDE, pa.int8()), (ROWS, pa.int32())])
 _BYTES = 256 << 10
 """What a package has at most, about. Spark's JVM holds a few of them at a time."""
 _BYTES_OF_BATCH, _LARGEST = 64 << 20, 2**31 - 1
@@ -52,6 +54,7 @@ class Packing:
         sources: the columns of `program` that give them.
         keys: the columns in a package by which rows are divided.
         count: of the partitions.
+        side: of the operator's inputs.
     """
 
     program: Callable[[pa.RecordBatch], pa.RecordBatch]
@@ -59,45 +62,64 @@ class Packing:
     sources: tuple[str, ...]
     keys: tuple[str, ...]
     count: int
+    side: int = 0
 
     def of(self, read: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Yield the packages of a batch, in as many rows as it has: so Spark counts what was read."""
+        """Yield the packages of a batch, with those of some rows in one Arrow batch."""
         made = self.program(read)
-        if made.num_rows < read.num_rows:
-            missing = [pa.nulls(read.num_rows - made.num_rows, each.type) for each in PACKAGES]
-            yield pa.RecordBatch.from_arrays(missing, schema=PACKAGES)
         if not made.num_rows:
             return
         rows = pa.RecordBatch.from_arrays(list(map(made.column, self.sources)), schema=self.columns)
         size = -(-rows.num_rows // (1 + rows.nbytes // _BYTES_OF_BATCH))
         for at in range(0, rows.num_rows, size):
             part = rows.slice(at, size)
-            yield _packages(part, partitions_of(part, self.keys, self.count))
+            yield self._packages(part, partitions_of(part, self.keys, self.count))
+
+    def _packages(self, rows: pa.RecordBatch, numbers: npt.NDArray[np.int32]) -> pa.RecordBatch:
+        """Return rows in packages.
+
+        With many partitions these are many small packages: Spark would take long for an Arrow batch of each.
+
+        Raises:
+            ArrowCapacityError: the rows have more than 2 GB.
+        """
+        order = np.argsort(numbers, kind="stable")
+        numbers, rows = numbers[order], rows.take(pa.array(order))
+        firsts = np.flatnonzero(np.concatenate([[True], numbers[1:] != numbers[:-1]])).tolist()
+        most = max(1, rows.num_rows * _BYTES // max(1, rows.nbytes))
+        of_partitions = pairwise([*firsts, rows.num_rows])
+        starts = [at for start, stop in of_partitions for at in range(start, stop, most)]
+        counts = np.diff([*starts, rows.num_rows]).astype(np.int32)
+        data = [rows.slice(*each).serialize() for each in zip(starts, counts.tolist(), strict=True)]
+        ends = np.cumsum([0, *(each.size for each in data)])
+        if ends[-1] > _LARGEST:
+            raise pa.ArrowCapacityError("the rows of one Arrow batch overflow a column of bytes")
+        buffers = [None, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(b"".join(data))]
+        package = pa.Array.from_buffers(pa.binary(), len(data), buffers)
+        sides = pa.repeat(pa.scalar(self.side, pa.int8()), len(data))
+        arrays = [pa.array(numbers[starts]), package, sides, pa.array(counts)]
+        return pa.RecordBatch.from_arrays(arrays, schema=PACKAGES)
 
 
-def _packages(rows: pa.RecordBatch, numbers: npt.NDArray[np.int32]) -> pa.RecordBatch:
-    """Return rows in packages. The first row of each package has its bytes.
+@dataclass(frozen=True)
+class ReadPacking:
+    """Makes the packages of a read, for each input of an operator that it feeds."""
 
-    With many partitions these are many small packages: Spark would take long for an Arrow batch of each.
+    sides: tuple[Packing, ...]
 
-    Raises:
-        ArrowCapacityError: the rows have more than 2 GB.
-    """
-    order = np.argsort(numbers, kind="stable")
-    numbers, rows = numbers[order], rows.take(pa.array(order))
-    is_first = np.concatenate([[True], numbers[1:] != numbers[:-1]])
-    most = max(1, rows.num_rows * _BYTES // max(1, rows.nbytes))
-    of_partitions = pairwise([*np.flatnonzero(is_first).tolist(), rows.num_rows])
-    starts = [at for start, stop in of_partitions for at in range(start, stop, most)]
-    data = [rows.slice(start, stop - start).serialize() for start, stop in pairwise([*starts, rows.num_rows])]
-    if sum(each.size for each in data) > _LARGEST:
-        raise pa.ArrowCapacityError("the rows of one Arrow batch overflow a column of bytes")
-    sizes, has_bytes = np.zeros(rows.num_rows + 1, np.int32), np.zeros(rows.num_rows, bool)
-    sizes[np.array(starts) + 1], has_bytes[starts] = [each.size for each in data], True
-    validity, offsets = np.packbits(has_bytes, bitorder="little"), np.cumsum(sizes, dtype=np.int32)
-    buffers = [pa.py_buffer(validity), pa.py_buffer(offsets), pa.py_buffer(b"".join(data))]
-    package = pa.Array.from_buffers(pa.binary(), rows.num_rows, buffers)
-    return pa.RecordBatch.from_arrays([pa.array(numbers), package], schema=PACKAGES)
+    def of(self, read: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Yield the packages of a batch, in as many rows as it has: so Spark counts what was read.
+
+        A batch with fewer rows than packages has more rows. Both sides of a join may want the same record.
+        """
+        count = 0
+        for side in self.sides:
+            for packages in side.of(read):
+                count += packages.num_rows
+                yield packages
+        if count < read.num_rows:
+            missing = [pa.nulls(read.num_rows - count, each.type) for each in PACKAGES]
+            yield pa.RecordBatch.from_arrays(missing, schema=PACKAGES)
 
 
 @dataclass(frozen=True)
@@ -133,6 +155,19 @@ class Unpacking:
         return pa.nulls(rows.num_rows, field.type)
 
 
+@dataclass
+class SharedRead:
+    """One read of a topic for both sides of a join, in place of a read for each.
+
+    Attributes:
+        open: opens it with what makes the packages of both sides.
+        is_used: whether a query reads so.
+    """
+
+    open: Callable[[ReadPacking], DataFrame]
+    is_used: bool = False
+
+
 @dataclass(frozen=True)
 class Side:
     """Rows of a DataFrame that can come in packages.
@@ -142,12 +177,14 @@ class Side:
         program: makes the rows out of those that the source reads.
         columns: of the packages.
         sources: the columns of `program` that give them.
+        shared: may take the place of `read` if the other side has the same; None if it may not.
     """
 
-    read: Callable[[Packing], DataFrame]
+    read: Callable[[ReadPacking], DataFrame]
     program: Callable[[pa.RecordBatch], pa.RecordBatch]
     columns: pa.Schema
     sources: tuple[str, ...]
+    shared: SharedRead | None = None
 
     def named(self, names: Sequence[tuple[str, str]]) -> Side:
         """Return the same rows under other names, each with the present one. A column may come twice."""
@@ -155,8 +192,8 @@ class Side:
         columns = pa.schema([self.columns.field(present).with_name(name) for name, present in names])
         return replace(self, columns=columns, sources=tuple(sources[present] for _, present in names))
 
-    def packing(self, keys: tuple[str, ...], count: int) -> Packing:
-        return Packing(self.program, self.columns, self.sources, keys, count)
+    def packing(self, keys: tuple[str, ...], count: int, side: int) -> Packing:
+        return Packing(self.program, self.columns, self.sources, keys, count, side)
 
 
 _OFFERS: WeakKeyDictionary[DataFrame, tuple[Side, ...]] = WeakKeyDictionary()
@@ -185,7 +222,7 @@ class Packages:
     """The rows of an operator in packages.
 
     Attributes:
-        frame: the columns PARTITION, PACKAGE and SIDE.
+        frame: the columns of PACKAGES.
         sides: the columns in the packages of each side.
         columns: of the rows.
     """
@@ -211,16 +248,20 @@ def packages(sides: Sequence[Side], columns: pa.Schema, keys: Sequence[str], cou
     given = {name for each in sides for name in each.columns.names}
     if given != {*columns.names} - {SIDE} or not all(has_partitions(columns.field(key).type) for key in keys):
         return None
-    frames = [
-        each.read(each.packing(tuple(keys), count)).selectExpr(
-            "*", f"CAST({number} AS TINYINT) AS {quoted(SIDE)}"
-        )
-        for number, each in enumerate(sides)
-    ]
-    joined = frames[0]
-    for frame in frames[1:]:
-        joined = joined.unionByName(frame)
-    return Packages(joined, tuple(each.columns for each in sides), columns)
+    made = [each.packing(tuple(keys), count, number) for number, each in enumerate(sides)]
+    shared = sides[0].shared if len(sides) > 1 else None
+    if shared is not None and all(each.shared is shared for each in sides):
+        shared.is_used = True
+        frame = shared.open(ReadPacking(tuple(made)))
+    else:
+        frames = (each.read(ReadPacking((packing,))) for each, packing in zip(sides, made, strict=True))
+        frame = reduce(lambda one, other: one.unionByName(other), frames)
+    return Packages(frame, tuple(each.columns for each in sides), columns)
+
+
+def row_count() -> str:
+    """Return the expression for the number of all rows in packages."""
+    return f"coalesce(sum({quoted(ROWS)}), 0L)"
 
 
 def without_counted(df: DataFrame) -> DataFrame:

@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from penstock.spark.datasource import PenstockDataSource
-from penstock.spark.exchange import PACKAGES, Packing
+from penstock.spark.exchange import PACKAGES, ReadPacking
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,7 +27,7 @@ class PackedDataSource(PenstockDataSource):
     """A streaming read of a table. Its subclasses say which."""
 
     table_schema: ClassVar[StructType]
-    packing: ClassVar[Packing]
+    packing: ClassVar[ReadPacking]
 
     def streamReader(self, schema: StructType) -> PenstockStreamReader:
         """Return the read of the table. Spark gives the columns of packages."""
@@ -37,7 +37,7 @@ class PackedDataSource(PenstockDataSource):
 
 
 def open_packed(
-    spark: SparkSession, options: Mapping[str, str], schema: StructType, packing: Packing
+    spark: SparkSession, options: Mapping[str, str], schema: StructType, packing: ReadPacking
 ) -> DataFrame:
     """Return the packages of a stream.
 

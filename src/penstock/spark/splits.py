@@ -23,7 +23,7 @@ from penstock.spark.schema import RowSchema
 if TYPE_CHECKING:  # a task without a table loads nothing of tables, and without metrics nothing of them
     from penstock.observe.task_reports import ReportAddress
     from penstock.spark._tables import TableSource
-    from penstock.spark.exchange import Packing
+    from penstock.spark.exchange import ReadPacking
     from penstock.table.read import RecordsToRows
 
 
@@ -51,7 +51,7 @@ def read_rows(
     schema: StructType,
     partition: InputPartition,
     table: TableSource | None = None,
-    packing: Packing | None = None,
+    packing: ReadPacking | None = None,
 ) -> Generator[Any, None, None]:
     """Return the rows of one split as Arrow batches for Spark; decoded if there is a table.
 
@@ -72,7 +72,7 @@ def read_rows(
 
 
 def _rows(
-    batches: Iterator[pa.RecordBatch], row_maker: RecordsToRows, packing: Packing | None
+    batches: Iterator[pa.RecordBatch], row_maker: RecordsToRows, packing: ReadPacking | None
 ) -> Iterator[pa.RecordBatch]:
     for records in batches:
         rows = row_maker.rows(records)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from penstock.changelog.operators.join import SIDE
 from penstock.spark import exchange
 from penstock.spark._keyed_task import NOW_MS, PARTITION
-from penstock.spark.exchange import PACKAGE, PACKAGES, Packing, Unpacking
+from penstock.spark.exchange import PACKAGE, PACKAGES, Packing, ReadPacking, Unpacking
 from penstock.state.partition_hash import has_partitions, partitions_of
 
 COLUMNS = pa.schema([("k", pa.int64()), ("s", pa.string()), ("n", pa.int32())])
@@ -34,11 +34,10 @@ def batch(rows: Iterable[tuple[Any, ...]], columns: pa.Schema = COLUMNS) -> pa.R
     return pa.RecordBatch.from_pylist(dicts, schema=columns)
 
 
-def arrived(packages: Iterable[pa.RecordBatch], unpacking: Unpacking, side: int = 0) -> list[dict[str, Any]]:
-    """Return the rows that come out of packages, which Spark has given a time and a side."""
+def arrived(packages: Iterable[pa.RecordBatch], unpacking: Unpacking) -> list[dict[str, Any]]:
+    """Return the rows that come out of packages, which Spark has given a time."""
     table = pa.Table.from_batches(packages, PACKAGES)
     table = table.filter(pa.compute.is_valid(table.column(PACKAGE)))
-    table = table.append_column(SIDE, pa.array([side] * len(table), pa.int8()))
     table = table.append_column(NOW_MS, pa.array([77] * len(table), pa.int64()))
     found: list[dict[str, Any]] = pa.Table.from_batches(
         unpacking.run(table.to_batches(max_chunksize=3)),
@@ -64,7 +63,7 @@ def test_each_row_arrives_once_in_its_partition_and_in_order(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(exchange, "_BYTES", most)
         patch.setattr(exchange, "_BYTES_OF_BATCH", 10 * most)
-        packages = [each for rows in batches for each in packing.of(batch(rows))]
+        packages = [each for rows in batches for each in ReadPacking((packing,)).of(batch(rows))]
     found = arrived(packages, Unpacking((COLUMNS,), COLUMNS, as_they_are))
     wanted = defaultdict(list)
     for rows in filter(None, batches):
@@ -80,32 +79,73 @@ def test_each_row_arrives_once_in_its_partition_and_in_order(
     )
 
 
+@given(batches=st.lists(ROWS, max_size=4), count=st.integers(1, 7), most=st.integers(1, 300))
+def test_one_read_gives_both_sides_their_rows(
+    batches: list[list[tuple[Any, ...]]], count: int, most: int
+) -> None:
+    """Some records are of one side, some of both, some of none, and each side has a key of its own."""
+    ones = Packing(lambda rows: kept(rows, lambda n: n < 60), COLUMNS, NAMES, ("k",), count)
+    others = Packing(lambda rows: kept(rows, lambda n: n > 40), COLUMNS, NAMES, ("s",), count, side=1)
+    columns = pa.schema([(SIDE, pa.int8()), *COLUMNS])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exchange, "_BYTES", most)
+        read = [batch(rows) for rows in batches]
+        packages = [list(ReadPacking((ones, others)).of(each)) for each in read]
+    found = arrived(
+        (each for of_read in packages for each in of_read), Unpacking((COLUMNS,) * 2, columns, as_they_are)
+    )
+    for side, packing in enumerate((ones, others)):
+        wanted = [
+            {SIDE: side, **row, PARTITION: number, NOW_MS: 77}
+            for rows in map(packing.program, read)
+            for number, row in zip(
+                partitions_of(rows, packing.keys, count).tolist(), rows.to_pylist(), strict=True
+            )
+        ]
+        of_side = [row for row in found if row[SIDE] == side]
+        for number in range(count):
+            assert [row for row in of_side if row[PARTITION] == number] == [
+                row for row in wanted if row[PARTITION] == number
+            ]
+    for rows, of_read in zip(read, packages, strict=True):
+        counted = sum(each.num_rows for each in of_read)
+        assert counted == max(
+            rows.num_rows, sum(each.num_rows - each.column(PACKAGE).null_count for each in of_read)
+        )
+
+
+def kept(rows: pa.RecordBatch, wanted: Callable[[int], bool]) -> pa.RecordBatch:
+    return rows.filter(pa.array([wanted(each) for each in rows.column("n").to_pylist()], pa.bool_()))
+
+
 def test_the_rows_of_two_sides_have_the_columns_of_both() -> None:
     sides = (
         pa.schema([("k", pa.int64()), ("l", pa.string())]),
         pa.schema([("k", pa.int64()), ("r", pa.int32())]),
     )
     columns = pa.schema([(SIDE, pa.int8()), ("k", pa.int64()), ("l", pa.string()), ("r", pa.int32())])
-    packing = Packing(lambda rows: rows, sides[1], ("key", "n"), ("k",), 1)
+    packing = Packing(lambda rows: rows, sides[1], ("key", "n"), ("k",), 1, side=1)
     read = pa.RecordBatch.from_pydict(
         {"key": [5, None], "n": pa.array([6, 7], pa.int32()), "unused": ["a", "b"]}
     )
-    found = arrived(packing.of(read), Unpacking(sides, columns, as_they_are), side=1)
+    found = arrived(packing.of(read), Unpacking(sides, columns, as_they_are))
     assert [{name: row[name] for name in columns.names} for row in found] == [
         {SIDE: 1, "k": 5, "l": None, "r": 6},
         {SIDE: 1, "k": None, "l": None, "r": 7},
     ]
 
 
-@pytest.mark.parametrize("kept", [0, 2, 9])
-def test_spark_counts_the_rows_that_a_condition_leaves_out_too(kept: int) -> None:
+@pytest.mark.parametrize("left", [0, 2, 9])
+def test_spark_counts_the_rows_that_a_condition_leaves_out_too(left: int) -> None:
     """`numInputRows` is the number of rows that were read, with packages and without."""
-    packing = Packing(lambda rows: rows.slice(0, kept), COLUMNS, NAMES, ("k",), 3)
-    packages = list(packing.of(batch([(number, "a", number) for number in range(9)])))
+    packing = Packing(lambda rows: rows.slice(0, left), COLUMNS, NAMES, ("k",), 3)
+    packages = list(ReadPacking((packing,)).of(batch([(number, "a", number) for number in range(9)])))
     found = pa.Table.from_batches(packages, PACKAGES)
     assert len(found) == 9
-    assert found.column(PARTITION).null_count == 9 - kept, "the observed metric counts what the operator gets"
-    assert len(arrived(packages, Unpacking((COLUMNS,), COLUMNS, as_they_are))) == kept
+    assert sum(found.column(exchange.ROWS).drop_null().to_pylist()) == left, (
+        "the observed metric is what the operator gets"
+    )
+    assert len(arrived(packages, Unpacking((COLUMNS,), COLUMNS, as_they_are))) == left
 
 
 def test_a_package_has_the_types_that_its_reader_expects() -> None:

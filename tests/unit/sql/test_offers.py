@@ -58,36 +58,58 @@ class Offering(PlanOnly):
         return f"v{self.opened_reads}"
 
     def made(self, node: FrameNode, queries: Sequence[Query]) -> str:
-        for each in node.inputs if isinstance(node, Stateful) else ():
-            self._offer(each, "frame")
+        if isinstance(node, Stateful):
+            self._offer_inputs(node, ["frame"] * len(node.inputs))
         return super().made(node, queries)
 
 
+NEW, BEGUN, SHARED = None, frozenset[str](), frozenset(["1-join"])
+JSON, CSV = "'format' = 'json'", "'format' = 'csv'"
+THIRD = f"{JOIN} UNION ALL SELECT a, b FROM t"
+HINTED = "SELECT x.a, y.b FROM t /*+ OPTIONS('scan.idle-timeout' = '5 s') */ AS x JOIN t AS y ON x.k = y.k"
+LEFT = "SELECT x.a, y.b FROM t AS x JOIN u AS y ON x.k = y.k"
+
+
 @pytest.mark.parametrize(
-    ("query", "given", "reads", "offered"),
+    ("query", "given", "known", "reads", "offered"),
     [
-        (JOIN, "'format' = 'json'", 2, 2),
-        (OTHER_ROWS, "'format' = 'json'", 1, 0),
-        (JOIN, "'format' = 'csv'", 1, 0),
-        (TOP.format("t"), "'format' = 'csv'", 1, 1),
-        (TOP.format("of_spark"), "'format' = 'csv'", 0, 0),
+        (JOIN, JSON, NEW, 2, ["shared", "shared"]),
+        (OTHER_ROWS, JSON, NEW, 1, ["shared", "shared"]),
+        (JOIN, CSV, NEW, 1, ["shared", "shared"]),
+        (JOIN, JSON, SHARED, 2, ["shared", "shared"]),
+        (JOIN, JSON, BEGUN, 2, ["own", "own"]),
+        (OTHER_ROWS, JSON, BEGUN, 1, []),
+        (JOIN, CSV, BEGUN, 1, []),
+        (LEFT, JSON, NEW, 2, ["own", "own"]),
+        (HINTED, JSON, NEW, 2, ["own", "own"]),
+        (THIRD, JSON, NEW, 3, ["own", "own"]),
+        (TOP.format("t"), CSV, NEW, 1, ["own"]),
+        (TOP.format("of_spark"), CSV, NEW, 0, []),
     ],
 )
-def test_only_a_read_for_one_scan_comes_in_packages(
-    monkeypatch: pytest.MonkeyPatch, query: str, given: str, reads: int, offered: int
+def test_which_reads_come_in_packages(
+    monkeypatch: pytest.MonkeyPatch,
+    query: str,
+    given: str,
+    known: frozenset[str] | None,
+    reads: int,
+    offered: list[str],
 ) -> None:
-    """Two sources in place of one would have two offsets, and the checkpoint has one."""
-    found: list[Any] = []
-    monkeypatch.setattr(_planned, "packed_side", lambda *_, **__: "side")
-    monkeypatch.setattr(_planned, "offer", lambda *given: found.append(given))
+    """A checkpoint keeps the number of its sources: one in place of two is for new queries."""
+    found: list[str] = []
+
+    def side(*given: Any, **_: Any) -> str:
+        return "own" if given[-1] is None else "shared"
+
+    monkeypatch.setattr(_planned, "packed_side", side)
+    monkeypatch.setattr(_planned, "offer", lambda _, side: found.append(side))
     monkeypatch.setattr(_planned, "watermark_count", lambda _: 0)
-    catalog = catalog_of(
-        f"CREATE TABLE t (k INT, a INT, b INT) WITH ('connector' = 'kafka', {TOPIC}, {given})"
-    )
+    table = f"(k INT, a INT, b INT) WITH ('connector' = 'kafka', {TOPIC}, {given})"
+    catalog = catalog_of(f"CREATE TABLE t {table}; CREATE TABLE u {table}")
     views: Any = Views()
     warnings: list[str] = []
     planner = Offering(catalog, Settings({MODE: "streaming"}), views, lambda: "", warnings.append, {})
-    planner.made_of = []
+    planner.made_of, planner.known_shared = [], known
     traits = TraitsOf()
     planner.query(planner.plan(Fragment(query), Source(query), traits, is_insert=True), traits)
-    assert (planner.opened_reads, len(found)) == (reads, offered)
+    assert (planner.opened_reads, found) == (reads, offered)

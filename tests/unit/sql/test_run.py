@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
@@ -334,6 +335,36 @@ def test_a_checkpoint_without_the_ids_of_its_states_is_for_queries_without_state
     with pytest.raises(ValueError, match="was made by a development version of penstock"):
         claim(str(tmp_path), "query", {}, {"1-join": "join of a"}, may_change=True)
     claim(str(tmp_path), "query", {}, may_change=False)
+
+
+def test_a_checkpoint_keeps_the_joins_whose_sides_have_one_read(tmp_path: Path) -> None:
+    """Two reads would be two sources. Spark refuses a checkpoint with another number of them."""
+    folder, states, ids = str(tmp_path), {"1-join": "join of a"}, frozenset({"1-join"})
+    noted = tmp_path / "penstock-sql" / "query.json"
+
+    def start(shared: frozenset[str]) -> dict[str, Any]:
+        found = _checkpoints.compare(folder, "query", {}, states, may_change=False, shared=shared)
+        if found is not None:
+            _checkpoints.note(folder, found)
+        written: dict[str, Any] = json.loads(noted.read_text())
+        return written
+
+    assert _checkpoints.shared_reads(folder) is None, "a new query chooses"
+    assert start(frozenset())["version"] == 3, "an older version reads it"
+    assert _checkpoints.shared_reads(folder) is None
+    assert start(ids) == {
+        "version": 4,
+        "query": "query",
+        "definitions": {},
+        "states": states,
+        "shared": ["1-join"],
+    }
+    batches(tmp_path, planned=0, done=None)
+    assert _checkpoints.shared_reads(folder) == ids
+    assert start(frozenset())["shared"] == ["1-join"], "Spark has planned a batch"
+    noted.unlink()
+    assert _checkpoints.shared_reads(folder) == frozenset()
+    assert "shared" not in start(ids), "Spark has planned a batch, and no note says how"
 
 
 def definition(text: str) -> str:

@@ -2,9 +2,10 @@
 
 Runs on the driver. Invariant: a query continues from a checkpoint only if the checkpoint was made by the same
 query, or if the user has said that a changed query may continue. The file `penstock-sql/query.json` in the
-folder holds the query, with a version, since version 2 the definitions that it uses, and since version 3 its
-operators with a state. It counts once Spark has planned a batch: before that the folder has neither positions
-nor state, e.g. because Spark refused the query.
+folder holds the query, with a version, since version 2 the definitions that it uses, since version 3 its
+operators with a state, and since version 4 its joins whose sides have one read. A query without such joins
+still has version 3. The file counts once Spark has planned a batch: before that the folder has neither
+positions nor state, e.g. because Spark refused the query.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from penstock.sql.run.catalog import Catalog, Table, View
 from penstock.state.files import Files, open_files
 
 _log = logging.getLogger("penstock.sql")
-_FOLDER, _FILE, _VERSION = "penstock-sql", "query.json", 3
-_WITHOUT_DEFINITIONS, _WITHOUT_STATES = 1, 2
+_FOLDER, _FILE, _VERSION = "penstock-sql", "query.json", 4
+_WITHOUT_DEFINITIONS, _WITHOUT_STATES, _WITHOUT_SHARED = 1, 2, 3
 _HINTS = 3
 """The index of the hints of the target in the list of `described`."""
 
@@ -34,7 +35,8 @@ _HINTS = 3
 class QueryNote:
     """A query, the definitions that it uses, and its operators.
 
-    The definitions have their names. What an operator does has the id of its state.
+    The definitions have their names. What an operator does has the id of its state. `shared` has the joins
+    whose sides have one read, by these ids: two reads would be two sources in the checkpoint.
 
     The definitions, or the operators, are None if the note is of a version without them.
     """
@@ -42,6 +44,7 @@ class QueryNote:
     query: str
     definitions: Mapping[str, str] | None
     states: Mapping[str, str] | None
+    shared: frozenset[str] = frozenset()
 
 
 def described(insert: Insert, key: tuple[str, str]) -> str:
@@ -103,6 +106,21 @@ def check(folder: str, query: str, catalog: Catalog) -> None:
         raise ValueError(_refusal(without_secrets(folder), changed, begun))
 
 
+def shared_reads(folder: str) -> frozenset[str] | None:
+    """Return the joins of a checkpoint whose sides have one read, by the ids of their states.
+
+    Returns:
+        None if no batch was planned: the number of sources may still change.
+
+    Raises:
+        ValueError: the folder cannot be read.
+    """
+    noted, begun = _read(folder)
+    if begun.planned is None:
+        return None
+    return frozenset() if noted is None else noted.shared
+
+
 def compare(
     folder: str,
     query: str,
@@ -110,6 +128,7 @@ def compare(
     states: Mapping[str, str],
     *,
     may_change: bool,
+    shared: frozenset[str] = frozenset(),
 ) -> QueryNote | None:
     """Compare a query with the one that is noted in its folder of checkpoints, and write nothing.
 
@@ -119,6 +138,7 @@ def compare(
         definitions: of the views, tables and functions that it uses, by their names.
         states: what its operators do, by the ids of their states.
         may_change: whether another query may continue from the checkpoint.
+        shared: its joins whose sides have one read. A checkpoint that has begun keeps its own.
 
     Returns:
         What `note` has to write before the query starts; None if that is noted already.
@@ -127,7 +147,9 @@ def compare(
         ValueError: the checkpoint belongs to another query, or the folder cannot be read.
     """
     noted, begun = _read(folder)
-    if noted == QueryNote(query, definitions, states):
+    if begun.planned is not None:
+        shared = frozenset() if noted is None else noted.shared
+    if noted == QueryNote(query, definitions, states, shared):
         return None
     changed = _changed(noted, query, definitions) if noted is not None else None
     if begun.planned is not None and changed is not None:
@@ -143,20 +165,20 @@ def compare(
             )
     if begun.planned is not None and noted is not None:
         _check_states(noted, states, without_secrets(folder))
-    return QueryNote(query, definitions, states)
+    return QueryNote(query, definitions, states, shared)
 
 
 def note(folder: str, noted: QueryNote) -> None:
     """Note a query in its folder of checkpoints."""
     definitions = dict(sorted((noted.definitions or {}).items()))
-    text = json.dumps(
-        {
-            "version": _VERSION,
-            "query": noted.query,
-            "definitions": definitions,
-            "states": dict(noted.states or {}),
-        }
+    states = dict(noted.states or {})
+    made: dict[str, object] = {"query": noted.query, "definitions": definitions, "states": states}
+    made |= (
+        {"version": _VERSION, "shared": sorted(noted.shared)}
+        if noted.shared
+        else {"version": _WITHOUT_SHARED}
     )
+    text = json.dumps(made)
     with open_files(folder).create(f"{_FOLDER}/{_FILE}") as sink:
         sink.write(text.encode())
 
@@ -191,9 +213,12 @@ def _read(folder: str) -> tuple[QueryNote | None, _BatchLogs]:
     """
     try:
         files = open_files(folder)
-        return _noted(json.loads(bytes(files.read(f"{_FOLDER}/{_FILE}"))), folder), _BatchLogs.of(files)
-    except FileNotFoundError:
-        return None, _BatchLogs()
+        begun = _BatchLogs.of(files)
+        try:
+            text = bytes(files.read(f"{_FOLDER}/{_FILE}"))
+        except FileNotFoundError:
+            return None, begun
+        return _noted(json.loads(text), folder), begun
     except (OSError, ValueError) as error:
         shown = without_secrets(folder)
         raise ValueError(
@@ -277,9 +302,15 @@ def _noted(found: dict[str, object], folder: str) -> QueryNote:
         return QueryNote(query, None, None)
     if version == _WITHOUT_STATES and isinstance(definitions, dict):
         return QueryNote(query, definitions, None)
-    if version != _VERSION or not isinstance(definitions, dict) or not isinstance(states, dict):
+    shared = found.get("shared", [])
+    is_known = version in (_WITHOUT_SHARED, _VERSION) and isinstance(shared, list)
+    if not is_known or not isinstance(definitions, dict) or not isinstance(states, dict):
         raise ValueError(f"version {version} of its note in {folder} is not known")
-    return QueryNote(query, definitions, states)
+    return QueryNote(query, definitions, states, _ids(shared))
+
+
+def _ids(listed: object) -> frozenset[str]:
+    return frozenset(map(str, listed)) if isinstance(listed, list) else frozenset()
 
 
 def _check_states(noted: QueryNote, states: Mapping[str, str], folder: str) -> None:

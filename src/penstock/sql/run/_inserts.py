@@ -307,10 +307,15 @@ class Inserts:
         for write, folder in zip(streams, folders, strict=True):
             if folder is None:
                 continue
-            query = _checkpoints.described(write.insert, write.key)
+            query, found = _checkpoints.described(write.insert, write.key), write.found
             try:
                 notes[folder] = _checkpoints.compare(
-                    folder, query, write.found.definitions, write.found.states, may_change=self._may_change
+                    folder,
+                    query,
+                    found.definitions,
+                    found.states,
+                    may_change=self._may_change,
+                    shared=found.shared,
                 )
             except ValueError as error:
                 raise source.error(str(error), write.offset) from None

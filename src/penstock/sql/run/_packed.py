@@ -6,11 +6,13 @@ which they stand, and if what computes them cannot fail where Spark's SQL does n
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow.compute as pc
 
-from penstock.spark.exchange import Side, can_pack
+from penstock.spark.exchange import ReadPacking, SharedRead, Side, can_pack
 from penstock.spark.packed_source import open_packed
 from penstock.spark.versions import to_arrow_schema
 from penstock.sql.connectors.described import Kafka
@@ -45,18 +47,38 @@ def scan_of(node: Node) -> Scan | None:
     return None if any(waits) else scan_below(node)  # Spark looks at the time of each row
 
 
-def packed_side(rows: Input, frame: Any, table: Table, *, has_offsets: bool, is_utc: bool) -> Side | None:
+@dataclass(frozen=True)
+class Read:
+    """A read of a table of a stream.
+
+    Attributes:
+        table: with the columns and options of the read.
+        has_offsets: whether it reads offsets.
+    """
+
+    table: Table
+    has_offsets: bool
+
+    def open(self, spark: Any, packing: ReadPacking) -> Any:
+        """Return packages of its rows."""
+        schema = tables.read_schema(self.table.definition, HIDDEN_OFFSETS if self.has_offsets else {})
+        return open_packed(spark, self.table.connector.options, schema, packing)
+
+
+def packed_side(
+    rows: Input, frame: Any, read: Read, shared: SharedRead | None, *, is_utc: bool
+) -> Side | None:
     """Return how the rows of an operator's input come in packages; None if they have to come as rows.
 
     Args:
         rows: the input, which reads one table of a stream.
         frame: its DataFrame.
-        table: the table, with the columns and options of the read.
-        has_offsets: whether it reads offsets.
+        read: the read of the table.
+        shared: another one, which also has the rows of the other input; None without one.
         is_utc: whether the session is in UTC.
     """
-    connector, scan = table.connector, scan_of(rows.node)
-    if scan is None or not isinstance(connector, Kafka) or not can_pack(frame):
+    table, scan = read.table, scan_of(rows.node)
+    if scan is None or not isinstance(table.connector, Kafka) or not can_pack(frame):
         return None
     if scan.source.changelog is not Changelog.APPEND or has_kind_column(table):
         return None
@@ -71,11 +93,7 @@ def packed_side(rows: Input, frame: Any, table: Table, *, has_offsets: bool, is_
     query = plan.query(dict(zip(labels, found, strict=True)))
     if [each.type for each in found] != columns.types or not all(map(_is_quick, query.values())):
         return None
-    schema = tables.read_schema(table.definition, HIDDEN_OFFSETS if has_offsets else {})
-    spark, options = frame.sparkSession, connector.options
-    return Side(
-        lambda packing: open_packed(spark, options, schema, packing), query, columns, tuple(columns.names)
-    )
+    return Side(partial(read.open, frame.sparkSession), query, columns, tuple(columns.names), shared)
 
 
 def _is_quick(value: values.Value) -> bool:

@@ -7,14 +7,15 @@ uses.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from penstock.errors import OptionError, SchemaError, StateError
 from penstock.spark.connect import is_connect
-from penstock.spark.exchange import offer
+from penstock.spark.exchange import SharedRead, offer
 from penstock.spark.native import watermark_count
 from penstock.sql.bind.context import Context, SourceTable, SourceView, UnknownTypeError, UserFunction
 from penstock.sql.bind.statement import bind_query
@@ -42,12 +43,20 @@ from penstock.sql.run._late_rows import check_drift
 from penstock.sql.run._opened import KEPT, WANTED, opened, source_of, with_columns
 from penstock.sql.run._operators import made
 from penstock.sql.run._options import WRONG, is_about, located
-from penstock.sql.run._packed import packed_side, scan_of
+from penstock.sql.run._packed import Read, packed_side, scan_of
 from penstock.sql.run._states import OtherStateError, in_words
 from penstock.sql.run._views import SparkViews
 from penstock.sql.run.catalog import Catalog, Table
 from penstock.sql.run.settings import Settings
 from penstock.types import ROW_KIND
+
+_TWO_READS = (
+    "the checkpoint has one read for both sides of this join, and the query now needs a read for each side. "
+    "Spark cannot continue so. The query has changed, or the time zone of the session has, or "
+    "spark.sql.execution.arrow.maxBytesPerBatch is 0. Nothing was started. Start the script as it was. Or "
+    "give the job a new name: SET 'pipeline.name' = '...'. docs/change-a-job.md, 'A new name', says how to "
+    "begin where the old script stopped."
+)
 
 
 @dataclass
@@ -64,6 +73,9 @@ class Planner:
         definitions: of the views, tables and functions that the query uses, by their names.
         reads: the tables that the query names, each with the options of its hint, and what is known of it.
         has_interval_join: whether Spark forgets rows of a join in a view of Spark by their times.
+        known_shared: the joins of the query's checkpoint whose sides have one read, by the ids of their
+            states; None if the query is new.
+        shared: those of this query.
     """
 
     catalog: Catalog
@@ -75,6 +87,8 @@ class Planner:
     definitions: dict[str, str] = field(default_factory=dict)
     reads: dict[tuple[tuple[str, ...], Options], Source] = field(default_factory=dict)
     has_interval_join: bool = False
+    known_shared: frozenset[str] | None = None
+    shared: set[str] = field(default_factory=set)
     _script: ScriptSource = field(default_factory=lambda: ScriptSource(""))
     _offset: int = 0
     _database: str = ""
@@ -86,6 +100,8 @@ class Planner:
     """Which records each scan of a static table wants. Others are left out if all scans want the same."""
     _reads: Counter[tuple[Table, Options, bool]] = field(default_factory=Counter)
     """How many scans of the query Spark reads by one source, for each read of a table."""
+    _scans: Counter[Any] = field(default_factory=Counter)
+    """How many scans of the query read a table."""
     _packs: bool = False
     """Whether rows may go from a read to an operator in packages."""
     _kept: dict[Any, set[str]] = field(default_factory=dict)
@@ -248,17 +264,22 @@ class Planner:
         if wants_offsets:
             bound = _with_offsets(bound, passes)
         plan = planned(bound, passes, is_batch=self.is_batch)
-        for node in every_node(plan):
-            if isinstance(node, Scan):
-                self._wanted.setdefault(node.source.key, set()).add(node.wanted)
-                self._kept.setdefault(_shared_by(node), set()).add(node.kept)
-                types = self._columns.setdefault(node.source.key, {})
-                for each in node.columns:
-                    types.setdefault(each.name, []).append(each.type)
-        if self._packs:
-            scans = (each for each in every_node(plan) if isinstance(each, Scan))
-            self._reads.update(self._read(each) for each in scans if _is_of_table(each.source))
+        self._note_scans(plan)
         return plan
+
+    def _note_scans(self, plan: Output) -> None:
+        """Note what the scans of a plan read, so that those which have to be one read are one."""
+        scans = [each for each in every_node(plan) if isinstance(each, Scan)]
+        for scan in scans:
+            self._wanted.setdefault(scan.source.key, set()).add(scan.wanted)
+            self._kept.setdefault(_shared_by(scan), set()).add(scan.kept)
+            types = self._columns.setdefault(scan.source.key, {})
+            for each in scan.columns:
+                types.setdefault(each.name, []).append(each.type)
+        for scan in scans if self._packs else ():
+            if _is_of_table(scan.source):
+                self._reads[self._read(scan)] += 1
+                self._scans[scan.source.key] += 1
 
     def _accepts_varying(self, message: str) -> bool:
         if self.settings.ignores_varying:
@@ -289,7 +310,11 @@ class Planner:
         declared_, options = key
         own = {each.name: [each.type] for each in node.columns}
         types = own if node.source.is_stream else self._columns[key]
-        options = (*options, *self._narrowed(node))
+        return self._read_of(declared_, (*options, *self._narrowed(node)), types)
+
+    def _read_of(
+        self, declared_: Table, options: Options, types: Mapping[str, Sequence[FlinkType]]
+    ) -> tuple[Table, Options, bool]:
         table = with_columns(declared_.hinted(options), types)
         return table, options, isinstance(table.connector, Kafka) and not types.keys().isdisjoint(OFFSETS)
 
@@ -323,13 +348,11 @@ class Planner:
 
     def _made(self, node: FrameNode, queries: Sequence[Query]) -> str:
         frames = list(map(self.views.rows, queries))
-        if isinstance(node, Stateful) and self._packs:
-            for each, frame in zip(node.inputs, frames, strict=True):
-                self._offer(each, frame)
+        shared = self._offer_inputs(node, frames) if isinstance(node, Stateful) and self._packs else None
         state_id = node.state_id if isinstance(node, Stateful) else ""
         state = f"{self.states()}/{state_id}" if state_id else None
         try:
-            return self.views.named(made(node, frames, state, self.settings.ttl))
+            name = self.views.named(made(node, frames, state, self.settings.ttl))
         except StateError as error:
             if not isinstance(node, Stateful):
                 raise
@@ -339,19 +362,54 @@ class Planner:
             script = script_of(node.offset, self._script)
             raise script.error(str(found), max(node.offset, 0), state=found.path) from None
 
-    def _offer(self, rows: Input, frame: Any) -> None:
+        if shared is not None and shared.is_used:
+            self.shared.add(state_id)
+        elif isinstance(node, Stateful) and state_id in (self.known_shared or ()):
+            raise script_of(node.offset, self._script).error(
+                _TWO_READS, max(node.offset, 0), state=str(state)
+            )
+        return name
+
+    def _offer_inputs(self, node: Stateful, frames: Sequence[Any]) -> SharedRead | None:
+        """Offer the rows of an operator in packages. Return the read for both sides, if there is one."""
+        shared = self._shared_read(node)
+        for each, frame in zip(node.inputs, frames, strict=True):
+            self._offer(each, frame, shared)
+        return shared
+
+    def _shared_read(self, node: Stateful) -> SharedRead | None:
+        """Return the read for both sides of a join; None if each side has its own.
+
+        Both are reads of one table, which the query reads nowhere else. A query that has begun keeps the
+        number of its sources.
+        """
+        if self.known_shared is not None and node.state_id not in self.known_shared:
+            return None
+        scans = [scan for scan in (scan_of(each.node) for each in node.inputs) if scan is not None]
+        if len(scans) != 2 or not _is_of_table(scans[0].source):
+            return None
+        key: Any = scans[0].source.key
+        if scans[1].source.key != key or self._scans[key] != 2:
+            return None
+        declared_, options = key
+        both = self._packed_read(self._read_of(declared_, options, self._columns[key]))
+        return SharedRead(partial(both.open, self.views.spark))
+
+    def _offer(self, rows: Input, frame: Any, shared: SharedRead | None) -> None:
         """Remember that the rows of an operator's input can come in packages, if they can."""
         scan = scan_of(rows.node)
         if scan is None or not _is_of_table(scan.source):
             return
         read = self._read(scan)
-        if self._reads[read] > 1:  # two sources in place of one would have two offsets
+        if self._reads[read] > 1 and shared is None:  # two sources in place of one would have two offsets
             return
-        table, options, has_offsets = read
-        table = self._with_declaration(table, options, lambda hinted: hinted)
-        side = packed_side(rows, frame, table, has_offsets=has_offsets, is_utc=self.zone_is_utc)
+        side = packed_side(rows, frame, self._packed_read(read), shared, is_utc=self.zone_is_utc)
         if side is not None:
             offer(frame, side)
+
+    def _packed_read(self, read: tuple[Table, Options, bool]) -> Read:
+        table, options, has_offsets = read
+        return Read(self._with_declaration(table, options, lambda hinted: hinted), has_offsets)
 
 
 def _is_of_table(source: Source) -> bool:

@@ -28,6 +28,7 @@ from penstock.sql.plan.rewrite import nodes_in, scan_below
 from penstock.sql.plan.show import shown
 from penstock.sql.plan.texts import quoted
 from penstock.sql.plan.traits import TraitsOf
+from penstock.sql.run._checkpoints import shared_reads
 from penstock.sql.run._cuts import Notes, note_plan
 from penstock.sql.run._explain import plan_text
 from penstock.sql.run._join_keys import forgets_by_one_side
@@ -56,6 +57,7 @@ class QueryRows:
         states: what each operator with a state does, by its id.
         notes: of its plan, for EXPLAIN and warnings.
         tree: its plan.
+        shared: the joins whose sides have one read, by the ids of their states.
     """
 
     frame: Any
@@ -66,6 +68,7 @@ class QueryRows:
     states: Mapping[str, str]
     notes: Notes
     tree: Output
+    shared: frozenset[str] = frozenset()
 
 
 class Queries:
@@ -126,6 +129,8 @@ class Queries:
         planner = Planner(
             self._catalog, self._settings, self.views, cache(folders), notes.varying.append, self._opened
         )
+        if is_insert and checkpoint is not None and not self._settings.is_batch:
+            planner.known_shared = shared_reads(checkpoint)
         try:
             with left_to_the_start():
                 plan = planner.plan(
@@ -143,7 +148,9 @@ class Queries:
             frame = local_rows(frame)
         states = {} if self._settings.is_batch else states_of(plan, traits)
         text, rows = shown(plan, traits), _rows_of(plan, traits)
-        return QueryRows(frame, rows, query.text, text, planner.definitions, states, notes, plan)
+        return QueryRows(
+            frame, rows, query.text, text, planner.definitions, states, notes, plan, frozenset(planner.shared)
+        )
 
     def fields(self, name: Name) -> list[Any]:
         """Return the fields of a table or view, as Spark has them."""
