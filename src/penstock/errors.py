@@ -373,7 +373,8 @@ class RowError(PenstockError):
     """A row cannot become a Kafka record, does not fit the changelog, or cannot go into a table.
 
     It does not fit the changelog if it deletes a row that was never there, or has the sort key of another
-    row. It cannot go into a table if it has a null in a key or in a NOT NULL column.
+    row. It cannot go into a table if it has a null in a key or in a NOT NULL column, or a text
+    that is not JSON in a VARIANT.
 
     What to do: the message names the rule. Correct the row, or the query that makes it.
     """

@@ -13,9 +13,10 @@ from pyspark.errors import ParseException
 from pyspark.sql import SparkSession
 
 from penstock import changelog
-from penstock.errors import OptionError
+from penstock.errors import OptionError, RowError
 from penstock.spark.merging import binder, own_session
 from penstock.targets import SparkIcebergTable
+from penstock.targets._variants import Variants
 from tests.unit.targets.changes import batch
 
 UNKNOWN = "spark.sql.catalog.prod-lake.uri"
@@ -107,3 +108,70 @@ def test_tables_at_work_have_local_properties_of_their_own_and_those_of_the_quer
             assert list(found) == [True, True]
     finally:
         user.sparkContext.setLocalProperty("of.query", "")
+
+
+VARIANTS = Variants(["it's"], "the table t")
+WHOLE = {
+    '{"a": 1.50, "b": [true, null, "\\u00fc"]}': '{"a":1.5,"b":[true,null,"ü"]}',
+    "null": "null",
+    ' [1 , {"v": 2}] ': '[1,{"v":2}]',
+    '"]}"': '"]}"',
+    r'"\ud83d\ude00\\ud800"': r'"😀\\ud800"',
+    "12345678901234567890.123456789012345678": "12345678901234567890.123456789012345678",
+}
+"""Texts that are JSON, and what Spark writes for their VARIANT."""
+BROKEN = (
+    "",
+    " ",
+    "pen",
+    "{",
+    "NaN",
+    "1 2",
+    "1, 2",
+    '{"a":1}{"b":2}',
+    "1] x",
+    "1} x",
+    '1, "w": 2',
+    '1, "v"',
+    '1], "w": [2',
+    '{"a":1,"a":2}',
+    "1 // x",
+    r'"\ud83d"',
+    r'"\ude00 \ud83d\ude00"',
+    r'"\\ud83d\ude00"',
+    r'"\ud83d\\\ude00"',
+)
+
+
+def _parsed(session: Any, texts: list[str | None]) -> Any:
+    frame = session.createDataFrame(
+        [(number, text) for number, text in enumerate(texts)], "id INT, `it's` STRING"
+    )
+    frame.createOrReplaceTempView("texts")
+    value = VARIANTS.value("it's", 7)
+    return session.sql(f"SELECT s.id, {value} AS v FROM texts AS s ORDER BY s.id")  # noqa: S608 - of this module
+
+
+def test_a_text_becomes_a_variant_with_the_whole_of_it(user: SparkSession) -> None:
+    found = _parsed(user, [*WHOLE, None])
+    assert dict(found.dtypes)["v"] == "variant"
+    rows = found.selectExpr("to_json(v) AS text", "v IS NULL AS is_null").collect()
+    assert [row.text for row in rows] == [*WHOLE.values(), None]
+    assert [row.is_null for row in rows] == [*(False for _ in WHOLE), True]  # null of JSON is a value
+
+
+@pytest.mark.parametrize("text", BROKEN)
+def test_a_text_that_is_not_one_value_of_json_is_an_error(user: SparkSession, text: str) -> None:
+    with (
+        pytest.raises(
+            RowError, match=r"Column 'it's' of the table t is VARIANT, and batch 7 has a text"
+        ) as error,
+        VARIANTS.rows_explained(7),
+    ):
+        _parsed(user, ["{}", text]).collect()
+    assert error.value.facts == {"column": "it's", "batch_id": 7}
+
+
+def test_a_number_that_a_variant_has_no_decimal_for_is_a_double(user: SparkSession) -> None:
+    rows = _parsed(user, ["9" * 38, "9" * 39, "1e2"]).selectExpr("schema_of_variant(v) AS kind").collect()
+    assert [row.kind for row in rows] == ["DECIMAL(38,0)", "DOUBLE", "DOUBLE"]

@@ -137,10 +137,10 @@ def _types_in(kind: DataType) -> Iterator[DataType]:
 
 def _variant(topic: str, name: str) -> OptionError:
     return OptionError(
-        f"Column '{name}' of topic {topic} is declared as VARIANT, which no table of penstock can have: "
-        "deltalake and pyiceberg cannot write it, and PostgreSQL, MySQL and SQLite do not have it. Nothing "
-        "was started. Declare it as STRING, which gets the JSON text of the field, and read it with "
-        "parse_json.",
+        f"Column '{name}' of topic {topic} is declared as VARIANT, and a message gives text for it. Nothing "
+        "was started. Declare it as STRING, which gets the JSON text of the field. A SparkDeltaTable or a "
+        f"SparkIcebergTable keeps it as VARIANT: variants=[{name!r}]. Other tables cannot have that type: "
+        "read the text with parse_json.",
         option="columns",
         topic=topic,
         column=name,

@@ -88,8 +88,8 @@ def replicate(  # noqa: PLR0913 - each is a keyword of its own
             `id BIGINT, name STRING`, by topic. A new column comes into the table at the next start, but not
             with `evolve="ignore"`.
         rest: for the same, the name of a column (STRING) that gets the fields that are not declared, as one
-            JSON object. Read it with `parse_json`. Without it `evolve` has to be `ignore`, because they would
-            be left out.
+            JSON object. Read it with `parse_json`. A table of Spark can keep it as VARIANT (`variants`).
+            Without `rest`, `evolve` has to be `ignore`, because they would be left out.
 
     Returns:
         A `DataStreamWriter` with its `foreachBatch` set.

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -26,6 +26,7 @@ import pyarrow as pa
 from penstock.errors import MaterializeError, PenstockError, SchemaError
 from penstock.targets._merge_log import Commit, Log, said_by
 from penstock.targets._merge_properties import Made, made_in, new_properties
+from penstock.targets._variants import Variants
 from penstock.targets.batch import Batch, Changes, LastRows
 from penstock.targets.change import ColumnChange, refuse
 from penstock.targets.marker import Marker, is_applied, marker_of, other_columns, unless_free
@@ -83,6 +84,14 @@ class TableFormat(Protocol):
     @property
     def properties(self) -> Mapping[str, str]:
         """Of a new table."""
+
+    @property
+    def variant_properties(self) -> Mapping[str, str]:
+        """Of a new table with a column of the type VARIANT, beside the others."""
+
+    @property
+    def variant_advice(self) -> str:
+        """Say what a table with such a column needs."""
 
     @property
     def has_hidden_renames(self) -> bool:
@@ -150,12 +159,14 @@ class MergedTable:
         target: names it in messages.
         format: of the table.
         session: of Spark.
+        variants: the columns that the table keeps as VARIANT.
     """
 
     identifier: str
     target: str
     format: TableFormat
     session: Session
+    variants: Variants = field(default_factory=Variants)
 
     def check_existing(self, columns: pa.Schema, keys: Sequence[str]) -> None:
         """Raise MaterializeError if the table exists and is not that of a query with these columns."""
@@ -170,8 +181,11 @@ class MergedTable:
         Raises:
             MaterializeError: the batch does not follow the last one, has other columns or keys, another
                 writer may have changed rows, or other writers commit all the time.
-            OptionError: a setting sends rows elsewhere.
+            OptionError: a setting sends rows elsewhere, or the table cannot have a VARIANT.
+            RowError: a text for a VARIANT is not JSON.
+            SchemaError: `variants` names a column that cannot be one.
         """
+        self.variants.check(batch.columns, batch.keys)
         self.format.check_session(self.session, self.target)
         new = marker_of(batch)
         failed: Exception | None = None
@@ -217,11 +231,14 @@ class MergedTable:
         types = self._types(batch.columns)
         columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in types.items())
         properties = {**new_properties(batch), **self.format.properties}
+        if self.variants.names:
+            properties |= self.format.variant_properties
         listed = ", ".join(f"{text_of(name)} = {text_of(value)}" for name, value in properties.items())
-        self.session.rows(
-            f"CREATE TABLE IF NOT EXISTS {self.identifier} ({columns}) USING {self.format.name} "
-            f"TBLPROPERTIES ({listed})"
-        )
+        with self.variants.columns_explained(self.format.variant_advice):
+            self.session.rows(
+                f"CREATE TABLE IF NOT EXISTS {self.identifier} ({columns}) USING {self.format.name} "
+                f"TBLPROPERTIES ({listed})"
+            )
 
     def _take(self, log: Log, batch: Batch | Staged, new: Marker) -> bool:
         """Return whether the table was given to the query of a first batch now.
@@ -262,22 +279,27 @@ class MergedTable:
             return False
         types = self._types(pa.schema([one for one in added if one.name in missing]))
         columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in types.items())
-        self.session.rows(f"ALTER TABLE {self.identifier} ADD COLUMNS ({columns})")
+        with self.variants.columns_explained(self.format.variant_advice):
+            self.session.rows(f"ALTER TABLE {self.identifier} ADD COLUMNS ({columns})")
         return True
 
     def _merge(self, batch: Batch | Staged, marker: Marker, version: int) -> None:
         # Each value goes to the column of its name, whatever the order of columns in the table is.
-        names = [quoted(name) for name in batch.columns.names]
+        values = {quoted(name): self.variants.value(name, batch.batch_id) for name in batch.columns.names}
         same = " AND ".join(f"t.{quoted(key)} = s.{quoted(key)}" for key in batch.keys)
-        values = ", ".join(f"t.{name} = s.{name}" for name in names)
+        changed = ", ".join(f"t.{name} = {value}" for name, value in values.items())
         said = self.format.settings(said_by(marker, version))
-        with self.session.view(batch) as view, self.session.set(said):
+        with (
+            self.session.view(batch) as view,
+            self.session.set(said),
+            self.variants.rows_explained(batch.batch_id),
+        ):
             self.session.rows(
                 f"MERGE INTO {self.identifier} AS t USING {view} AS s ON {same} "
                 f"WHEN MATCHED AND s.{STAGED_DELETED} THEN DELETE "
-                f"WHEN MATCHED THEN UPDATE SET {values} "
-                f"WHEN NOT MATCHED AND NOT s.{STAGED_DELETED} THEN INSERT ({', '.join(names)}) "
-                f"VALUES ({', '.join(f's.{name}' for name in names)})"
+                f"WHEN MATCHED THEN UPDATE SET {changed} "
+                f"WHEN NOT MATCHED AND NOT s.{STAGED_DELETED} THEN INSERT ({', '.join(values)}) "
+                f"VALUES ({', '.join(values.values())})"
             )
 
     def _check_done(self, batch: Changes, new: Marker) -> None:
@@ -309,6 +331,7 @@ class MergedTable:
         """Raise MaterializeError unless the table has these keys and columns."""
         made, found = self._made(), self.session.columns(self.identifier)
         wanted = self._types(columns)
+        self.variants.check_types(wanted, found)
         if made.keys != tuple(keys) or any(found.get(name) != kind for name, kind in wanted.items()):
             raise other_columns(self.target, (keys, columns.names), (made.keys, list(found)), made.query_id)
         order = [name for name in found if name in wanted]
@@ -316,7 +339,7 @@ class MergedTable:
             raise _moved(self.target, columns.names, order)
 
     def _types(self, columns: pa.Schema) -> dict[str, str]:
-        return self.session.types(self.format.held(columns))
+        return self.variants.types(self.session.types(self.format.held(columns)))
 
     def _is_empty(self) -> bool:
         return self.format.is_empty(self.session, self.identifier)

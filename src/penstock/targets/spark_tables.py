@@ -16,6 +16,7 @@ import pyarrow as pa
 from penstock.errors import OptionError
 from penstock.targets._delta_log import KEEP_ROWS
 from penstock.targets._merge_log import BATCH, NO_VERSION, QUERY, Commit, said_in
+from penstock.targets._variants import Variants
 from penstock.targets.batch import Batch
 from penstock.targets.change import ColumnChange
 from penstock.targets.merged import (
@@ -47,6 +48,16 @@ class DeltaFormat:
     def properties(self) -> dict[str, str]:
         """None: the platform's own hold."""
         return {}
+
+    @property
+    def variant_properties(self) -> dict[str, str]:
+        """None: Delta adds the feature of the table by itself."""
+        return {}
+
+    @property
+    def variant_advice(self) -> str:
+        """Say what Delta needs."""
+        return "It needs Spark 4.0 with a JAR of Delta that has the table feature variantType, or newer ones."
 
     @property
     def has_hidden_renames(self) -> bool:
@@ -121,6 +132,20 @@ class IcebergFormat:
         }
 
     @property
+    def variant_properties(self) -> dict[str, str]:
+        """The version of the format that has VARIANT."""
+        return {"format-version": "3"}
+
+    @property
+    def variant_advice(self) -> str:
+        """Say what Iceberg needs."""
+        return (
+            "It needs Spark 4.0 with a JAR of Iceberg that writes VARIANT, or newer ones, and version 3 of "
+            "Iceberg's format. An older table gets it by ALTER TABLE ... SET TBLPROPERTIES "
+            "('format-version' = '3'), and each reader has to know it."
+        )
+
+    @property
     def has_hidden_renames(self) -> bool:
         """Return True: a change of columns makes no snapshot."""
         return True
@@ -193,9 +218,12 @@ class _SparkTable:
     Attributes:
         identifier: `schema.table` or `catalog.schema.table`, as it stands in SQL. The table is created if it
             is missing, the schema is not.
+        variants: names of STRING columns with JSON text. The table keeps them as VARIANT, so read them with
+            `variant_get`. A text that is not JSON is an error.
     """
 
     identifier: str
+    variants: Sequence[str] = ()
     format: ClassVar[TableFormat]
     title: ClassVar[str]
 
@@ -207,10 +235,15 @@ class _SparkTable:
 
         Raises:
             OptionError: the identifier does not name a schema and a table.
-            SchemaError: a column has a name of penstock.
+            SchemaError: a column has a name of penstock, or `variants` names a column that cannot be one.
         """
         check_identifier(self.identifier)
         check_names(columns)
+        self._variants.check(columns, keys)
+
+    @property
+    def _variants(self) -> Variants:
+        return Variants(self.variants, str(self))
 
     def check_change(self, change: ColumnChange) -> None:
         """Check that the columns can change so: only new ones are followed.
@@ -245,7 +278,9 @@ class _SparkTable:
 
     def in_session(self, session: Session) -> MergedTable:
         """Return the table in a session of Spark."""
-        return MergedTable(quoted_identifier(self.identifier), str(self), self.format, session)
+        return MergedTable(
+            quoted_identifier(self.identifier), str(self), self.format, session, self._variants
+        )
 
 
 @dataclass(frozen=True)
@@ -258,6 +293,8 @@ class SparkDeltaTable(_SparkTable):
     Attributes:
         identifier: `schema.table` or `catalog.schema.table`, as it stands in SQL. The table is created if it
             is missing, the schema is not.
+        variants: names of STRING columns with JSON text. The table keeps them as VARIANT, so read them with
+            `variant_get`. A text that is not JSON is an error.
     """
 
     format: ClassVar[TableFormat] = DeltaFormat()
@@ -274,6 +311,8 @@ class SparkIcebergTable(_SparkTable):
     Attributes:
         identifier: `catalog.schema.table` or `schema.table`, as it stands in SQL. The table is created if it
             is missing, the schema is not.
+        variants: names of STRING columns with JSON text. The table keeps them as VARIANT, so read them with
+            `variant_get`. A text that is not JSON is an error.
     """
 
     format: ClassVar[TableFormat] = IcebergFormat()

@@ -3,19 +3,15 @@
 A real broker, and a real Spark with the JAR of Delta or Iceberg. `--python` is that of an environment with a
 PySpark that the JAR fits, such as one of `make versions`; `--jars` are paths of JARs with commas. Runs by
 hand: the JARs are fetched. Invariant: the exit status is 0 only if the table was right after each death, each
-batch has one commit, a column that moved under a MERGE has its values, and a foreign commit under a MERGE
-ended the query in this batch and in the next one.
+batch has one commit, a column that moved under a MERGE has its values, a foreign commit under a MERGE ended
+the query in this batch and in the next one, and columns of the type VARIANT had their values (`variants.py`).
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
-import os
 import random
-import signal
-import subprocess
 import tempfile
 from decimal import Decimal
 from pathlib import Path
@@ -24,16 +20,14 @@ from typing import Any
 from penstock.devbroker import DevCluster
 from tests import judge
 from tests.judges.debezium.hunt import say
+from tests.judges.merging import variants
 from tests.judges.merging.job import BACK, BEFORE, COMPACTION, FOREIGN, KEY, MERGE, MOVED
-from tests.waiting import Patience
+from tests.judges.merging.running import ran
 
-ROOT = Path(__file__).parents[3]
 TOPIC = "customers"
 _KEYS, _CHANGES = 150, 300
 _LONG = 12_000
-_SILENCE_S = 420.0
-"""How long a job may write no file. A busy machine makes a job slow, and only a job that hangs is ended."""
-_LOOK_S = 1.0
+_STEPS = ("all", "deaths", "variants")
 
 
 class Scene:
@@ -75,13 +69,7 @@ class Scene:
         command += ["--jars", self._given.jars, "--bootstrap", self._bootstrap, "--topic", TOPIC]
         command += ["--folder", str(self._folder), "--batch", str(batch), *more]
         command += [] if part is None else ["--part", part]
-        status, shown = _ended(command, self._folder)
-        if status == -signal.SIGKILL:
-            return None
-        if status:
-            raise RuntimeError(f"the job ended with {status}: {shown[-500:]}")
-        found: dict[str, Any] = json.loads(shown.splitlines()[-1])
-        return found
+        return ran(command, self._folder)
 
     def next_batch(self, answer: dict[str, Any] | None) -> int:
         """Compare the table with what it has to be, and its commits with the batches.
@@ -112,42 +100,22 @@ class Scene:
         return found[0] + 1
 
 
-def _ended(command: list[str], folder: Path) -> tuple[int, str]:
-    """Run a job to its end, and return its exit status and output. Raises AssertionError if it hangs."""
-    patience = Patience("the job has ended", _SILENCE_S)
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            while True:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    shown, _ = process.communicate(timeout=_LOOK_S)
-                    return process.returncode, shown
-                patience.check(_written(folder))
-        except BaseException:
-            process.kill()
-            raise
-
-
-def _written(folder: Path) -> tuple[int, int, int]:
-    """Return the number of the files of a job, their bytes, and when one was last written."""
-    count, size, newest_ns = 0, 0, 0
-    for at, _, names in os.walk(folder):
-        for name in names:
-            with contextlib.suppress(FileNotFoundError):
-                found = os.lstat(os.path.join(at, name))  # noqa: PTH118 - many files, each second
-                count, size, newest_ns = count + 1, size + found.st_size, max(newest_ns, found.st_mtime_ns)
-    return count, size, newest_ns
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--format", choices=("delta", "iceberg"), required=True)
     parser.add_argument("--python", required=True)
     parser.add_argument("--jars", required=True)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--steps", choices=_STEPS, default="all")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="penstock-merging-") as name, DevCluster() as cluster:
-        judge.create_topic(cluster.bootstrap_servers, TOPIC)
-        _judged(Scene(given, cluster.bootstrap_servers, Path(name)))
+        folder, bootstrap = Path(name), cluster.bootstrap_servers
+        if given.steps != "variants":
+            judge.create_topic(bootstrap, TOPIC)
+            (folder / "deaths").mkdir()
+            _judged(Scene(given, bootstrap, folder / "deaths"))
+        if given.steps != "deaths":
+            variants.judged(given, bootstrap, folder)
 
 
 def _judged(scene: Scene) -> None:
