@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from penstock.formats.decimals import SIGN_DIGITS_MAX
 from penstock.sql.emit import arrow_rows as rows
-from penstock.sql.emit.arrow_types import DIGITS_MAX, INTEGERS, TYPES, NotServedError, digits_of
+from penstock.sql.emit.arrow_types import DIGITS_MAX, INTEGERS, TYPES, digits_of
 from penstock.sql.emit.arrow_values import CastTo, trimmed
 from penstock.sql.plan.expressions import Call, Literal, TypedSql
 from penstock.sql.plan.types import spark_text
@@ -74,9 +74,7 @@ _REPLACED = (
     r"CASE WHEN {1} = '' THEN regexp_replace({0}, '', replace(replace({2}, '\\', '\\\\'), '$', '\\$')) "
     "ELSE replace({0}, {1}, {2}) END"
 )
-_SPLIT = re.compile(
-    r"CASE WHEN \{0\} <> '' AND (\d+) >= 0 THEN get\(split\(\{0\}, '.*'\), \1\) END", re.DOTALL
-)
+_SPLIT = re.compile(r"get\(split\(if\(\{0\} = '', NULL, \{0\}\), '.*'\), (\d+)\)", re.DOTALL)
 _PIECE = r"substring\(CAST\(CAST\(\{0\} AS TIMESTAMP_NTZ\) AS STRING\), (\d+), (\d+)\)"
 _PIECES = re.compile(rf"rpad\({_PIECE}, 3, '0'\)|{_PIECE}|'([^'\\]*)'")
 _EPOCHS = {"timestamp_millis({0})": 1_000, "timestamp_seconds({0})": 1_000_000}
@@ -157,8 +155,6 @@ def _piece(call: Call, index: int, wanted: pa.DataType) -> Found | None:
     between = separator.value
     if not isinstance(between, str) or between == "" or index > _INT_MAX:
         return None
-    if r"\E" in between:  # Spark's text has it between \Q and \E
-        raise NotServedError(r"the query has SPLIT_INDEX with \E in its separator", call.offset)
     return Found(rows.ByRow(rows.Piece(between, index), wanted), wanted)
 
 

@@ -10,8 +10,10 @@ import re
 from penstock.sql.functions.casts import cast
 from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.plan.expressions import MANY, Function, TypedSql
-from penstock.sql.plan.texts import let, literal
+from penstock.sql.plan.texts import let, literal, unquoted
 
+_MEANING_MORE = ".$|()[{^?*+\\"
+"""Characters that mean something else in a pattern, where no backslash stands before them."""
 _WIDE = literal(r"[\x{10000}-\x{10FFFF}]")
 
 
@@ -216,10 +218,16 @@ def _sign(args: list[TypedSql]) -> str:
 
 
 def between_quotes(piece: TypedSql) -> str:
-    """Return a literal as a pattern that stands for its own signs."""
-    if not piece.text.startswith("'") or len(piece.text) <= len("''"):
+    """Return a literal as a pattern that stands for its own signs.
+
+    Java splits a text at one character without a regular expression, also at one behind a backslash.
+    """
+    separator = unquoted(piece.text)
+    if not separator:
         raise ValueError("expected a separator in quotes.")
-    return literal("\\Q" + piece.text[1:-1].replace("\\\\", "\\").replace("\\'", "'") + "\\E")
+    if len(separator) == 1:
+        return literal(f"\\{separator}" if separator in _MEANING_MORE else separator)
+    return literal("\\Q" + separator.replace("\\E", r"\E\\E\Q") + "\\E")
 
 
 def _split(args: list[TypedSql]) -> str:

@@ -14,6 +14,7 @@ from penstock.sql.functions._more import MORE_FUNCTIONS, between_quotes, no_wide
 from penstock.sql.functions.distinct import sum_type
 from penstock.sql.functions.json_texts import json_string
 from penstock.sql.functions.json_values import json_exists, json_query, json_unquote, json_value, sorted_json
+from penstock.sql.functions.patterns import known as known_pattern
 from penstock.sql.functions.read_times import (
     date_guard,
     pattern_parts,
@@ -92,12 +93,23 @@ def _null_if_any_is(name: str) -> Callable[[list[TypedSql]], str]:
 
 def _regexp_extract(args: list[TypedSql]) -> str:
     group = args[2].text if len(args) > 2 else "0"
+    known = known_pattern(args[1].text)
+    if known is not None and group.isdigit() and int(group) < len(known.groups):
+        return let([args[0].text], lambda x: known.first(x[0], int(group)))
 
     def body(texts: list[str]) -> str:
         text, pattern = texts
         return f"CASE WHEN {text} RLIKE {pattern} THEN regexp_extract({text}, {pattern}, {group}) END"
 
     return let(_texts(args[:2]), body)
+
+
+def _regexp(args: list[TypedSql]) -> str:
+    text, pattern = _texts(args)
+    known = known_pattern(pattern)
+    if known is not None and known.text:
+        return let([text], lambda x: f"({known.found(x[0])})")
+    return f"({pattern} <> '' AND {text} RLIKE {pattern})"
 
 
 def _replace(args: list[TypedSql]) -> str:
@@ -135,13 +147,10 @@ def _substring(args: list[TypedSql]) -> str:
 
 
 def _split_index(args: list[TypedSql]) -> str:
+    """Return SPLIT_INDEX. Spark splits a text once for all of its pieces that a SELECT takes."""
     quoted = between_quotes(args[1])
-
-    def body(texts: list[str]) -> str:
-        text, index = texts
-        return f"CASE WHEN {text} <> '' AND {index} >= 0 THEN get(split({text}, {quoted}), {index}) END"
-
-    return let([args[0].text, args[2].text], body)
+    pieces = let([args[0].text], lambda x: f"split(if({x[0]} = '', NULL, {x[0]}), {quoted})")
+    return f"get({pieces}, {args[2].text})"
 
 
 def _whole(name: str) -> Callable[[list[TypedSql]], str]:
@@ -248,7 +257,7 @@ FUNCTIONS: dict[str, Function] = {
     "REPEAT": Function(2, 2, "repeat({all})", "string"),
     "REVERSE": Function(1, 1, "reverse({0})", "string"),
     "SPLIT_INDEX": Function(3, 3, _split_index, "string"),
-    "REGEXP": Function(2, 2, "({1} <> '' AND {0} RLIKE {1})", "boolean"),
+    "REGEXP": Function(2, 2, _regexp, "boolean"),
     "REGEXP_REPLACE": Function(3, 3, _regexp_replace, "string"),
     "REGEXP_EXTRACT": Function(2, 3, _regexp_extract, "string"),
     "MD5": Function(1, 1, "md5({0})", "string"),

@@ -20,6 +20,16 @@ def literal(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
+_LITERAL = re.compile(r"'((?:[^'\\]|\\.)*)'", re.DOTALL)
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+
+
+def unquoted(text: str) -> str | None:
+    """Return the text that a literal of Spark's SQL stands for; None if it is another text."""
+    found = _LITERAL.fullmatch(text)
+    return None if found is None else _ESCAPED.sub(r"\1", found[1])
+
+
 _LENGTH_MAX = 200
 _CHANGING = re.compile(r"\brand\(|\buuid\(|penstock_sql_\w+`?\(")
 
