@@ -13,6 +13,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 
 from penstock.errors import OptionError, SqlError
+from penstock.spark import operator_rows
+from penstock.spark.operator_rows import PackedTask
 from penstock.spark.packed_source import open_packed
 from penstock.sql.run import _packed
 from penstock.sql.run.session import Session
@@ -36,7 +38,14 @@ def test_a_script_runs_on_spark_connect(
         packed.append(open_packed(*given))
         return packed[-1]
 
+    chained: list[PackedTask] = []
+
+    def noted_task(*given: Any) -> PackedTask:
+        chained.append(PackedTask(*given))
+        return chained[-1]
+
     monkeypatch.setattr(_packed, "open_packed", noted)
+    monkeypatch.setattr(operator_rows, "PackedTask", noted_task)
     source, target, joined = make_topic(2), make_topic(), make_topic()
     judge.produce(bootstrap, source, *(json.dumps({"id": number}).encode() for number in range(20)))
     kafka = f"'connector' = 'kafka', 'properties.bootstrap.servers' = '{bootstrap}', 'format' = 'json'"
@@ -50,6 +59,8 @@ def test_a_script_runs_on_spark_connect(
             'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset');
         CREATE TABLE others (id BIGINT) WITH ({kafka}, 'topic' = '{source}',
             'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset');
+        CREATE TABLE thirds (id BIGINT) WITH ({kafka}, 'topic' = '{source}',
+            'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset');
         CREATE TABLE copy (id BIGINT, twice BIGINT) WITH ({kafka}, 'topic' = '{target}');
         CREATE TABLE pairs (id BIGINT, other BIGINT) WITH ({kafka}, 'topic' = '{joined}');
         CREATE TABLE made (id BIGINT, name STRING) WITH ('connector' = 'datagen', 'fields.id.kind' = 'sequence',
@@ -61,13 +72,15 @@ def test_a_script_runs_on_spark_connect(
         SET 'pipeline.name' = 'second';
         INSERT INTO copy SELECT id, 0 FROM made WHERE id > 28;
         RESET 'pipeline.name';
-        INSERT INTO pairs SELECT a.id, b.id FROM orders AS a JOIN others AS b ON a.id = b.id;
+        INSERT INTO pairs SELECT a.id, b.id FROM orders AS a JOIN others AS b ON a.id = b.id
+            JOIN thirds AS c ON b.id = c.id;
         """
     )
     found = [json.loads(record.value or b"") for record in judge.consume_all(bootstrap, joined)]
     assert sorted(each["id"] for each in found) == [*range(20)]
     assert all(each["id"] == each["other"] for each in found)
-    assert len(packed) == 2, "both sides cross the shuffle in packages on Spark Connect too"
+    assert len(packed) == 3, "all sides cross the shuffle in packages on Spark Connect too"
+    assert len(chained) == 1, "and so do the pairs on their way to the other join"
     written = [json.loads(record.value or b"") for record in judge.consume_all(bootstrap, target)]
     expected = [
         *({"id": number, "twice": 2 * number} for number in range(10, 20)),

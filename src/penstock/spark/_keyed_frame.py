@@ -28,6 +28,7 @@ from penstock.spark.exchange import offered, packages, row_count, without_counte
 from penstock.spark.map_rows import map_rows
 from penstock.spark.native import WAITS, WATERMARK, watermark_behind
 from penstock.spark.one_thread import plan_in_one_thread
+from penstock.spark.operator_rows import operator_rows
 from penstock.spark.quoting import quoted
 from penstock.spark.reused_shuffles import keep_watermarks
 from penstock.spark.versions import repartition_by_id, to_arrow_schema
@@ -104,7 +105,7 @@ def apply(
     if packed is not None:
         rows = without_counted(rows)
     rows = repartition_by_id(rows, count, quoted(PARTITION))
-    return map_rows(rows, task.run if packed is None else packed.opened_for(task.run), out)
+    return operator_rows(rows, task.run if packed is None else packed.opened_for(task.run), out)
 
 
 def by_keys(df: DataFrame, keys: Sequence[str]) -> DataFrame:

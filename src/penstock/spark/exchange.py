@@ -1,7 +1,8 @@
-"""Rows in packages: how the rows of a read cross Spark's shuffle to an operator of penstock.
+"""Rows in packages: how rows cross Spark's shuffle to an operator of penstock.
 
 A package has rows of one partition of the state, as the bytes of an Arrow batch. The task that reads the
-topic makes it, and the task of the operator opens it. So Spark moves bytes, and neither makes nor reads rows.
+topic, or that of the operator before, makes it, and the task of the operator opens it. So Spark moves bytes,
+and neither makes nor reads rows.
 `Packing` and `Unpacking` run on executors, the rest in the user's program. Invariants: each row is in one
 package; a row has the partition that `partition_expression` gives it, so a state may be continued with
 packages and without.
@@ -46,10 +47,10 @@ RowsOfTask = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 @dataclass(frozen=True)
 class Packing:
-    """Makes packages of the rows of a read. Travels to the executors.
+    """Makes packages of the rows of a read, or of an operator. Travels to the executors.
 
     Attributes:
-        program: makes the rows of an operator out of those of a read.
+        program: makes the rows of an operator out of these.
         columns: of the packages. Their bytes do not say their types.
         sources: the columns of `program` that give them.
         keys: the columns in a package by which rows are divided.

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.changelog.row_kinds import DELETE, INSERT, NAMES, UPDATE_AFTER
 from penstock.errors import RowError
 from penstock.sql.emit.arrow_functions import equal, greater_equal, less_equal
 
@@ -237,6 +238,12 @@ def is_one_of(value: pa.Array, *others: pa.Array) -> pa.Array:
     for each in others[1:]:
         found = pc.or_kleene(found, equal(value, each))
     return found
+
+
+def without_pairs(kinds: pa.Array) -> pa.Array:
+    """Return row kinds of rows that no longer come in pairs: +I for +U, and -D for -U."""
+    comes = pc.is_in(kinds, pa.array([NAMES[INSERT], NAMES[UPDATE_AFTER]], kinds.type))
+    return pc.if_else(comes, NAMES[INSERT], NAMES[DELETE])
 
 
 def boolean_text(value: pa.Array) -> pa.Array:

@@ -36,6 +36,7 @@ _QUICK = frozenset(
         *(functions.greater, functions.greater_equal, pc.equal, pc.not_equal, pc.less, pc.less_equal),
         *(pc.greater, pc.greater_equal, pc.invert, pc.is_null, pc.is_valid, values.is_true, values.is_false),
         *(values.is_same, values.is_distinct, values.is_between, values.is_one_of),
+        values.without_pairs,
     )
 )
 """Functions that take whole arrays, and give a value for each row."""
@@ -91,12 +92,12 @@ def packed_side(
     except NotServedError:
         return None
     query = plan.query(dict(zip(labels, found, strict=True)))
-    if [each.type for each in found] != columns.types or not all(map(_is_quick, query.values())):
+    if [each.type for each in found] != columns.types or not all(map(is_quick, query.values())):
         return None
     return Side(partial(read.open, frame.sparkSession), query, columns, tuple(columns.names), shared)
 
 
-def _is_quick(value: values.Value) -> bool:
+def is_quick(value: values.Value) -> bool:
     """Return whether an expression takes whole arrays and cannot fail, beside a row without its time."""
     if not isinstance(value, values.Applied):
         return True

@@ -38,6 +38,7 @@ from penstock.sql.plan.texts import quoted
 from penstock.sql.plan.traits import TraitsOf
 from penstock.sql.plan.types import declared, text_of_spark, type_of_column
 from penstock.sql.run import _tables as tables
+from penstock.sql.run._chained import chained_side, operator_below
 from penstock.sql.run._checkpoints import definition_of
 from penstock.sql.run._late_rows import check_drift
 from penstock.sql.run._opened import KEPT, WANTED, opened, source_of, with_columns
@@ -103,7 +104,9 @@ class Planner:
     _scans: Counter[Any] = field(default_factory=Counter)
     """How many scans of the query read a table."""
     _packs: bool = False
-    """Whether rows may go from a read to an operator in packages."""
+    """Whether rows may go to an operator in packages."""
+    _operators: dict[str, Any] = field(default_factory=dict)
+    """The rows that the operators of the query give, by the ids of their states."""
     _kept: dict[Any, set[str]] = field(default_factory=dict)
     """Which rows the scans want that Spark reads once. Others are left out if all of them want the same,
     so that scans that differ in WHERE alone stay one source of a stream, with one offset."""
@@ -352,7 +355,7 @@ class Planner:
         state_id = node.state_id if isinstance(node, Stateful) else ""
         state = f"{self.states()}/{state_id}" if state_id else None
         try:
-            name = self.views.named(made(node, frames, state, self.settings.ttl))
+            rows = made(node, frames, state, self.settings.ttl)
         except StateError as error:
             if not isinstance(node, Stateful):
                 raise
@@ -362,19 +365,21 @@ class Planner:
             script = script_of(node.offset, self._script)
             raise script.error(str(found), max(node.offset, 0), state=found.path) from None
 
+        self._operators[state_id] = rows
         if shared is not None and shared.is_used:
             self.shared.add(state_id)
         elif isinstance(node, Stateful) and state_id in (self.known_shared or ()):
             raise script_of(node.offset, self._script).error(
                 _TWO_READS, max(node.offset, 0), state=str(state)
             )
-        return name
+        return self.views.named(rows)
 
     def _offer_inputs(self, node: Stateful, frames: Sequence[Any]) -> SharedRead | None:
         """Offer the rows of an operator in packages. Return the read for both sides, if there is one."""
         shared = self._shared_read(node)
         for each, frame in zip(node.inputs, frames, strict=True):
             self._offer(each, frame, shared)
+            self._offer_operator(each, frame)
         return shared
 
     def _shared_read(self, node: Stateful) -> SharedRead | None:
@@ -410,6 +415,15 @@ class Planner:
     def _packed_read(self, read: tuple[Table, Options, bool]) -> Read:
         table, options, has_offsets = read
         return Read(self._with_declaration(table, options, lambda hinted: hinted), has_offsets)
+
+    def _offer_operator(self, rows: Input, frame: Any) -> None:
+        """Do the same for an input that is made of the rows of another operator with a state."""
+        below = operator_below(rows.node)
+        if below is None or not below.state_id:
+            return
+        side = chained_side(rows, frame, self._operators[below.state_id], is_utc=self.zone_is_utc)
+        if side is not None:
+            offer(frame, side)
 
 
 def _is_of_table(source: Source) -> bool:
