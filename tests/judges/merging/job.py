@@ -113,6 +113,11 @@ class Interfering:
         return f"CALL `{_CATALOG}`.system.rewrite_data_files(table => '{table}', options => {options})"
 
 
+def refresh(spark: SparkSession, kind: str) -> None:
+    """Let the session forget the table, which an ALTER TABLE of it keeps for 30 seconds."""
+    spark.sql(f"REFRESH TABLE {IN_SQL[kind]}").collect()
+
+
 def batches_of(spark: SparkSession, kind: str) -> list[int]:
     """Return the batches that the commits of the table name, the newest first."""
     name = IN_SQL[kind]
@@ -179,6 +184,7 @@ def _ran(spark: SparkSession, given: argparse.Namespace) -> dict[str, Any]:
     except Exception as error:  # noqa: BLE001 - the judge looks at it
         return {"error": str(error)}
     query.stop()
+    refresh(spark, given.format)
     rows = spark.table(IN_SQL[given.format]).select(KEY, "name", "price", "at", "small", "made").collect()
     return {
         "rows": sorted((list(one) for one in rows), key=lambda one: one[0]),

@@ -25,6 +25,7 @@ from tests.judges.merging.job import (
     TABLES,
     Interfering,
     batches_of,
+    refresh,
     set_catalog,
     settings,
 )
@@ -95,6 +96,7 @@ def _ran(spark: SparkSession, given: argparse.Namespace) -> str | None:
 
 def _found(spark: SparkSession, kind: str) -> dict[str, Any]:
     """Return what a reader finds: texts of the VARIANTs, and values that `variant_get` takes out of them."""
+    refresh(spark, kind)
     table = spark.table(IN_SQL[kind])
     types = dict(table.dtypes)
     read = ["id", "name"]
