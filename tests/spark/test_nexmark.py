@@ -49,6 +49,14 @@ def test_the_tables_do_not_depend_on_the_number_of_micro_batches(
     assert spark.conf.get(REUSE) == before
 
 
+@pytest.mark.parametrize("batches", [1, 5])
+def test_groups_of_days_give_the_tables_of_the_oracle(runs: Nexmark, made: Events, batches: int) -> None:
+    names = ["q15", "q16", "q17"]
+    tables = runs.stream(names, math.ceil(len(made.records) / batches))
+    wanted = {name: decided(name, ORACLES[name](made), is_batch=False) for name in names}
+    assert {name: decided(name, rows, is_batch=False) for name, rows in tables.items()} == wanted
+
+
 @pytest.mark.long
 def test_batches_give_the_tables_of_the_oracle(runs: Nexmark, made: Events) -> None:
     for name, rows in runs.batch([*IN_BATCHES, FILES]).items():

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from penstock.sql.emit.arrow_rows import DayFormat
 from penstock.sql.functions.patterns import known
 from penstock.sql.functions.served import FUNCTIONS
 from penstock.sql.plan.expressions import TypedSql
@@ -114,3 +116,34 @@ def test_a_pattern_in_quotes_finds_what_two_plain_searches_find(spark: SparkSess
     assert len(cheap) > 200
     assert matching > 1_000
     frame.unpersist()
+
+
+def test_a_day_is_that_of_date_format_in_all_years(spark: SparkSession) -> None:
+    chance = random.Random(3)
+    given = [
+        0,
+        -1,
+        86_400_000_000 - 1,
+        253_402_300_800_000_000,
+        -62_135_596_800_000_001,
+        -62_198_755_200_000_000,
+    ]
+    given += [chance.randrange(-(2**61), 2**61) for _ in range(500)]
+    frame = spark.createDataFrame([(each,) for each in given], "micros bigint").coalesce(1)
+    with_zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    try:
+        query = [
+            f"date_format(timestamp_micros(micros), '{each}')"
+            for each in ("yyyy-MM-dd", "dd.MM yyyy", "MM/dd")
+        ]
+        found = frame.selectExpr("micros", *query).collect()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", str(with_zone))
+    times = pa.array([row.micros for row in found], pa.int64()).view(pa.timestamp("us", tz="UTC"))
+    for column, parts in (
+        (1, ("yyyy", "-", "MM", "-", "dd")),
+        (2, ("dd", ".", "MM", " ", "yyyy")),
+        (3, ("MM", "/", "dd")),
+    ):
+        assert DayFormat(parts)(times).to_pylist() == [row[column] for row in found]

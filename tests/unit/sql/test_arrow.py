@@ -59,7 +59,7 @@ def expression_of(text: str) -> Expression | None:
     return node.outputs[0].expression if isinstance(node, Project) else None
 
 
-def query_of_plan(text: str, columns: str = "i INT") -> ArrowQuery:
+def query_of_plan(text: str, columns: str = "i INT", *, is_utc: bool = False) -> ArrowQuery:
     """Return a query over the table t, as a function."""
     options = (
         "'connector' = 'kafka', 'topic' = 't', 'format' = 'json', 'properties.bootstrap.servers' = 'b:1'"
@@ -68,7 +68,7 @@ def query_of_plan(text: str, columns: str = "i INT") -> ArrowQuery:
         views=RecordedViews(knows_all=False),
         catalog=catalog_of(f"CREATE TABLE t ({columns}) WITH ({options});"),
     )
-    plan, arrow = planned(text, how).plan, ArrowPlan()
+    plan, arrow = planned(text, how).plan, ArrowPlan(is_utc=is_utc)
     return arrow.query(dict(zip(plan.names, arrow.columns(plan), strict=True)))
 
 

@@ -10,7 +10,9 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import RowError, SqlError
+from penstock.sql.emit.arrow_rows import DayFormat
 from penstock.sql.emit.arrow_types import NotServedError
+from penstock.sql.emit.arrow_values import Applied
 from tests.unit.sql.test_arrow import query_of_plan
 
 DAY = 86_400_000_000
@@ -123,6 +125,43 @@ def test_a_text_of_a_day_is_that_of_spark_in_all_years() -> None:
         "02/01",
     ]
     assert values_of("DATE_FORMAT(x, 'dd')", "TIMESTAMP(6)", times()) == []
+
+
+def test_a_day_of_a_time_with_a_zone_is_that_of_spark_in_all_years() -> None:
+    """The texts are those of Spark's date_format, which `tests/spark/test_sql_texts.py` asks."""
+    given = times(0, None, -1, 253_402_300_800_000_000, -62_135_596_800_000_001, -62_198_755_200_000_000)
+    found = DayFormat(("yyyy", "-", "MM", "-", "dd"))(given)
+    assert found.to_pylist() == [
+        "1970-01-01",
+        None,
+        "1969-12-31",
+        "+10000-01-01",
+        "0000-12-31",
+        "-0001-01-01",
+    ]
+    assert DayFormat(("dd", "/", "MM"))(times(None, 86_400_000_000)).to_pylist() == [None, "02/01"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "parts"),
+    [
+        ("yyyy-MM-dd", ("yyyy", "-", "MM", "-", "dd")),
+        ("dd.MM yyyy", ("dd", ".", "MM", " ", "yyyy")),
+        ("yyyy", ("yyyy",)),
+    ],
+)
+def test_a_day_of_a_time_with_a_zone_is_served_in_utc_alone(pattern: str, parts: tuple[str, ...]) -> None:
+    text = f"DATE_FORMAT(x, '{pattern}')"
+    with pytest.raises(NotServedError, match="DATE_FORMAT"):
+        query_of_plan(f"SELECT {text} AS y FROM t", "x TIMESTAMP_LTZ(3)")
+    query = query_of_plan(f"SELECT {text} AS y FROM t", "x TIMESTAMP_LTZ(3)", is_utc=True)
+    assert [each.function for each in query.values() if isinstance(each, Applied)] == [DayFormat(parts)]
+
+
+@pytest.mark.parametrize("pattern", ["yyyy-MM-dd HH", "mm", "SSS"])
+def test_a_clock_of_a_time_with_a_zone_is_not_served(pattern: str) -> None:
+    with pytest.raises(NotServedError, match="DATE_FORMAT"):
+        query_of_plan(f"SELECT DATE_FORMAT(x, '{pattern}') AS y FROM t", "x TIMESTAMP_LTZ(3)", is_utc=True)
 
 
 def test_a_float_after_the_largest_int_is_an_error() -> None:

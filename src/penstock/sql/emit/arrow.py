@@ -350,7 +350,7 @@ class ArrowPlan:
         except ValueError:
             return None
         found = None if text is None else more.found(call, text, wanted)
-        found = found or more.found_with_constants(call, wanted)
+        found = found or more.found_with_constants(call, wanted, is_utc=self._is_utc)
         if found is None:
             return None
         args = tuple(self.value(call.args[index]) for index in found.args)

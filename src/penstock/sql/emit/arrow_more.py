@@ -75,6 +75,8 @@ _REPLACED = (
     "ELSE replace({0}, {1}, {2}) END"
 )
 _SPLIT = re.compile(r"get\(split\(if\(\{0\} = '', NULL, \{0\}\), '.*'\), (\d+)\)", re.DOTALL)
+_DAY_PARTS = re.compile(r"yyyy(?!y)|MM(?!M)|dd(?!d)|[-/. ]")
+_DAY = re.compile(rf"date_format\(\{{0\}}, '((?:{_DAY_PARTS.pattern})+)'\)")
 _PIECE = r"substring\(CAST\(CAST\(\{0\} AS TIMESTAMP_NTZ\) AS STRING\), (\d+), (\d+)\)"
 _PIECES = re.compile(rf"rpad\({_PIECE}, 3, '0'\)|{_PIECE}|'([^'\\]*)'")
 _EPOCHS = {"timestamp_millis({0})": 1_000, "timestamp_seconds({0})": 1_000_000}
@@ -122,11 +124,15 @@ def found(  # noqa: PLR0911 - one for each kind
     return _of_numbers(text, kinds, wanted) or _of_times(text, kinds) or _cast(text, kinds, wanted)
 
 
-def found_with_constants(call: Call, wanted: pa.DataType) -> Found | None:
+def found_with_constants(  # noqa: PLR0911 - one for each kind
+    call: Call, wanted: pa.DataType, *, is_utc: bool
+) -> Found | None:
     """Return the function that a call is, whose constants stand in its text; None if it is not served.
 
-    Raises:
-        NotServedError: one of its constants is not served.
+    Args:
+        call: the call.
+        wanted: the type of its result.
+        is_utc: whether the session is in UTC.
     """
     pieces = [
         TypedSql(each.text if isinstance(each, Literal) else f"{{{index}}}", spark_text(each.type))
@@ -143,6 +149,8 @@ def found_with_constants(call: Call, wanted: pa.DataType) -> Found | None:
         return _piece(call, int(split[1]), wanted)
     if (digits := _ROUNDED.fullmatch(text)) is not None and _is_decimal(kinds[0]):
         return Found(rows.ToDecimal(wanted), wanted) if digits_of(wanted)[1] == int(digits[1]) else None
+    if is_utc and (day := _DAY.fullmatch(text)) is not None and kinds[0] == _LOCAL:
+        return Found(rows.DayFormat(tuple(_DAY_PARTS.findall(day[1]))), pa.string())
     if text.startswith("concat(") and kinds[0] == _TIME:
         parts = _clock_parts(text.removeprefix("concat(").removesuffix(")"))
         return None if parts is None else Found(rows.text_of_time(parts), pa.string())

@@ -336,16 +336,42 @@ class DayText:
     parts: Pieces
 
     def __call__(self, time: pa.Array) -> pa.Array:
-        microseconds = time.view(pa.int64()).fill_null(0).to_numpy()
-        days, indices = np.unique(microseconds // _DAY, return_inverse=True)
-        texts = pa.array(list(map(self._text, days.astype("datetime64[D]"))), pa.string())
-        return texts.take(pa.array(indices, mask=time.is_null().to_numpy(zero_copy_only=False)))
+        return text_of_days(time, self._text)
 
     def _text(self, day: np.datetime64) -> str:
-        year = int(day.astype("datetime64[Y]").astype(np.int64)) + 1970
-        sign = "-" if year < 0 else "+" if year > _LAST_PLAIN_YEAR else ""
-        text = f"{sign}{abs(year):04d}{str(day)[-len('-11-27') :]}"
-        return _joined(text, self.parts)
+        return _joined(f"{_year(day)}{str(day)[-len('-11-27') :]}", self.parts)
+
+
+@dataclass(frozen=True)
+class DayFormat:
+    """Returns times in UTC as text of yyyy, MM, dd and signs, as Spark's date_format writes it.
+
+    A year after 9999 has a sign, and so has one before the year 0.
+    """
+
+    parts: tuple[str, ...]
+
+    def __call__(self, time: pa.Array) -> pa.Array:
+        return text_of_days(time, self._text)
+
+    def _text(self, day: np.datetime64) -> str:
+        month, of_month = str(day).split("-")[-2:]
+        found = {"yyyy": _year(day), "MM": month, "dd": of_month}
+        return "".join(found.get(each, each) for each in self.parts)
+
+
+def text_of_days(time: pa.Array, text: Callable[[np.datetime64], str]) -> pa.Array:
+    """Return a text of each time, which is made once for each day."""
+    microseconds = time.view(pa.int64()).fill_null(0).to_numpy()
+    days, indices = np.unique(microseconds // _DAY, return_inverse=True)
+    texts = pa.array(list(map(text, days.astype("datetime64[D]"))), pa.string())
+    return texts.take(pa.array(indices, mask=time.is_null().to_numpy(zero_copy_only=False)))
+
+
+def _year(day: np.datetime64) -> str:
+    year = int(day.astype("datetime64[Y]").astype(np.int64)) + 1970
+    sign = "-" if year < 0 else "+" if year > _LAST_PLAIN_YEAR else ""
+    return f"{sign}{abs(year):04d}"
 
 
 _DAY_CHARACTERS, _LAST_PLAIN_YEAR = len("2026-11-27"), 9999

@@ -19,7 +19,7 @@ from penstock.sql.connectors.described import Kafka
 from penstock.sql.emit import arrow_functions as functions
 from penstock.sql.emit import arrow_values as values
 from penstock.sql.emit.arrow import ArrowPlan
-from penstock.sql.emit.arrow_rows import DayText
+from penstock.sql.emit.arrow_rows import DayFormat, DayText
 from penstock.sql.emit.arrow_types import NotServedError
 from penstock.sql.language.statements import MetadataColumn
 from penstock.sql.plan.nodes import Changelog, Input, Node, Scan, Watermark
@@ -101,7 +101,9 @@ def is_quick(value: values.Value) -> bool:
     """Return whether an expression takes whole arrays and cannot fail, beside a row without its time."""
     if not isinstance(value, values.Applied):
         return True
-    return value.function in _QUICK or isinstance(value.function, (values.CastTo, values.HasTime, DayText))
+    return value.function in _QUICK or isinstance(
+        value.function, (values.CastTo, values.HasTime, DayText, DayFormat)
+    )
 
 
 def _is_cast(column: object) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from penstock.sql.functions.served import check_deviation
 from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.passes.context import PassContext
-from penstock.sql.plan.expressions import AggregateCall, Column, Expression, Literal, TypedSql
+from penstock.sql.plan.expressions import AggregateCall, Call, Case, Column, Expression, Literal, TypedSql
 from penstock.sql.plan.types import BIGINT, DOUBLE, INT, INTEGERS, spark_text
 
 _NOT_NUMBERS = ("string", "boolean", "timestamp", "timestamp_ntz", "date", "binary")
@@ -102,7 +102,8 @@ class Calls:
         """Return a value where the condition of FILTER holds, and NULL elsewhere."""
         if condition is None:
             return value
-        return self.context.call("CASE", "CASE WHEN {0} THEN {1} END", (condition, value), value.type)
+        function = Case(2, 2, "CASE WHEN {0} THEN {1} END", branches=1)
+        return Call("CASE", function, (condition, value), value.type)
 
 
 def _value(calls: Calls, call: AggregateCall, order: Expression | None) -> Expression:
