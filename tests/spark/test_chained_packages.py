@@ -29,19 +29,21 @@ QUERIES = {
     "(SELECT item, COUNT(*) AS n FROM a GROUP BY item) WHERE n <> 3 GROUP BY n",
     "ranks": "SELECT kind, n, COUNT(*) AS items, SUM(price) AS total FROM (SELECT kind, price, ROW_NUMBER() "
     "OVER (PARTITION BY item ORDER BY price DESC, id) AS n FROM a) WHERE n <= 2 GROUP BY kind, n",
+    "counts": "SELECT DISTINCT n FROM (SELECT item, COUNT(*) AS n FROM a GROUP BY item)",
     "totals": "SELECT total, COUNT(*) AS shops, MAX(shop) AS shop FROM "
     "(SELECT shop, SUM(amount) AS total FROM c GROUP BY shop) GROUP BY total",
 }
 """A Top-N behind a join, a GROUP BY behind a GROUP BY behind a join, a condition on rows that change, a
-GROUP BY behind a Top-N, and a GROUP BY of groups that become empty."""
+GROUP BY behind a Top-N, DISTINCT of groups, and a GROUP BY of groups that become empty."""
 COLUMNS = {
     "best": "shop STRING, item STRING, id BIGINT, price BIGINT",
     "tops": "shop STRING, total BIGINT, items BIGINT",
     "sizes": "n BIGINT, items BIGINT, item STRING",
     "ranks": "kind INT, n BIGINT, items BIGINT, total BIGINT",
+    "counts": "n BIGINT",
     "totals": "total BIGINT, shops BIGINT, shop STRING",
 }
-BETWEEN = {"best": 1, "tops": 2, "sizes": 1, "ranks": 1, "totals": 1}
+BETWEEN = {"best": 1, "tops": 2, "sizes": 1, "ranks": 1, "counts": 1, "totals": 1}
 """How often rows go from one operator to the next."""
 
 
@@ -98,6 +100,7 @@ class Wanted:
             "tops": tops(pairs),
             "sizes": sizes(groups),
             "ranks": ranks(groups),
+            "counts": list({(len(rows),) for rows in groups.values()}),
             "totals": self._totals(),
         }
 

@@ -114,6 +114,15 @@ def test_row_kinds_stay_what_they_are_without_a_condition(monkeypatch: pytest.Mo
     assert made.column(ROW_KIND).to_pylist() == list(NAMES)
 
 
+def test_distinct_counts_a_null_of_each_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    side, below = side_of(f"SELECT DISTINCT s, n FROM ({COUNTED})", monkeypatch)
+    assert side is not None
+    arrays = {label: pa.nulls(4, arrow_type(column.type)) for label, column in below.columns}
+    arrays[ROW_KIND] = pa.array(NAMES)
+    made = side.program(pa.RecordBatch.from_arrays(list(arrays.values()), list(arrays)))
+    assert made.column("a0").equals(pa.nulls(4, pa.int32()))
+
+
 def test_row_kinds_become_those_of_the_text_for_spark() -> None:
     assert text_without_pairs("x") == "CASE WHEN x IN ('+I', '+U') THEN '+I' ELSE '-D' END"
     assert without_pairs(pa.array(NAMES)).to_pylist() == ["+I", "-D", "+I", "-D"]

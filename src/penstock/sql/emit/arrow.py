@@ -279,6 +279,8 @@ class ArrowPlan:
             text = call.function.apply(pieces)
         except ValueError:  # it wants a constant, or Spark has no such type
             return self._more(call, None)
+        if text == "CAST(NULL AS INT)":  # DISTINCT without aggregates counts it
+            return Constant(pa.scalar(None, pa.int32()))
         numbered = ", ".join(each.text for each in pieces)
         if (operator := _OPERATOR.fullmatch(text)) is not None:
             if operator[1] in _COMPARISONS:
