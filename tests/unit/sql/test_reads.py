@@ -143,6 +143,12 @@ def test_a_filter_of_the_user_stays() -> None:
     assert reader(BOTH, options=options).kept == ["k > 0", "k > 0"]
 
 
+def test_the_columns_of_a_filter_of_the_user_are_read() -> None:
+    options = "'format' = 'json', 'scan.row-filter' = 'k > 0 AND n IN (1, 2)'"
+    found = read("SELECT a.x FROM t", options=options, columns=f"{COLUMNS}, n INT, s STRING")
+    assert found == ["k INT, a STRUCT<`x`: INT>, n INT"]
+
+
 @pytest.mark.parametrize(
     "options",
     [

@@ -164,6 +164,12 @@ class Kafka(Connector):
         return None if table is None or table.event_time is None else table.event_time.column
 
     @property
+    def filter_columns(self) -> tuple[str, ...]:
+        """Return the columns that `scan.row-filter` compares."""
+        table = self.config.either.table
+        return tuple(each.column for each in table.row_filter) if isinstance(table, TableSpec) else ()
+
+    @property
     def takes_row_filter(self) -> bool:
         """Return whether a read can have `scan.row-filter`, and the user has not set it."""
         table = self.config.either.table

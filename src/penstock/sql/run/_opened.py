@@ -118,7 +118,7 @@ def _rows_of_now(frame: Any, keys: tuple[str, ...]) -> Any:
 def with_columns(table: Table, types: Mapping[str, Sequence[FlinkType]]) -> Table:
     """Return a table with those of its columns that are read, if its format finds them by their names.
 
-    Its primary key and a column for the row kind are always read.
+    Its primary key, a column for the row kind, and those that its options name are always read.
 
     Args:
         table: as it was declared.
@@ -128,7 +128,7 @@ def with_columns(table: Table, types: Mapping[str, Sequence[FlinkType]]) -> Tabl
     if not isinstance(connector, Kafka) or not connector.finds_by_name:
         return table
     stored = [each for each in definition.columns if not isinstance(each, ComputedColumn)]
-    always = (*definition.primary_key, connector.event_time_column)
+    always = (*definition.primary_key, *connector.filter_columns, connector.event_time_column)
     kept: list[Column] = []
     for each in stored:
         is_kind = isinstance(each, MetadataColumn) and each.metadata_key == "row-kind"
