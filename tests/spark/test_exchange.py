@@ -310,3 +310,13 @@ def pairs_of(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
         for other, same in items
         if item is not None and item == same and one["kind"] >= 1 and other["kind"] <= 1
     ]
+
+
+def test_an_insert_without_an_operator_does_not_read_the_folder_of_checkpoints(
+    script: Script, tmp_path: Path
+) -> None:
+    """A batch has no checkpoint, so a folder that cannot be read does not stop it."""
+    (tmp_path / "checkpoints").write_text("no folder")
+    script("CREATE TABLE pairs (one INT) WITH ('connector' = 'print')")
+    script("INSERT INTO pairs VALUES (1)")
+    assert table(script.lines) == ["1"]

@@ -109,7 +109,7 @@ def test_which_reads_come_in_packages(
     views: Any = Views()
     warnings: list[str] = []
     planner = Offering(catalog, Settings({MODE: "streaming"}), views, lambda: "", warnings.append, {})
-    planner.made_of, planner.known_shared = [], known
+    planner.made_of, planner.known_shared = [], lambda: known
     traits = TraitsOf()
     planner.query(planner.plan(Fragment(query), Source(query), traits, is_insert=True), traits)
     assert (planner.opened_reads, found) == (reads, offered)

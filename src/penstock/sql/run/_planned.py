@@ -53,10 +53,10 @@ from penstock.types import ROW_KIND
 
 _TWO_READS = (
     "the checkpoint has one read for both sides of this join, and the query now needs a read for each side. "
-    "Spark cannot continue so. The query has changed, or the time zone of the session has, or "
-    "spark.sql.execution.arrow.maxBytesPerBatch is 0. Nothing was started. Start the script as it was. Or "
-    "give the job a new name: SET 'pipeline.name' = '...'. docs/change-a-job.md, 'A new name', says how to "
-    "begin where the old script stopped."
+    "Spark cannot continue so. The query, an OPTIONS hint or the time zone of the session has changed. "
+    "Nothing was started. Start the script as it was. Or give the job a new name: "
+    "SET 'pipeline.name' = '...'. docs/change-a-job.md, 'A new name', says how to begin where the old script "
+    "stopped."
 )
 
 
@@ -74,8 +74,8 @@ class Planner:
         definitions: of the views, tables and functions that the query uses, by their names.
         reads: the tables that the query names, each with the options of its hint, and what is known of it.
         has_interval_join: whether Spark forgets rows of a join in a view of Spark by their times.
-        known_shared: the joins of the query's checkpoint whose sides have one read, by the ids of their
-            states; None if the query is new.
+        known_shared: gives the joins of the query's checkpoint whose sides have one read, by the ids of their
+            states; None if the query is new. Only operators with a state ask it.
         shared: those of this query.
     """
 
@@ -88,7 +88,7 @@ class Planner:
     definitions: dict[str, str] = field(default_factory=dict)
     reads: dict[tuple[tuple[str, ...], Options], Source] = field(default_factory=dict)
     has_interval_join: bool = False
-    known_shared: frozenset[str] | None = None
+    known_shared: Callable[[], frozenset[str] | None] = lambda: None
     shared: set[str] = field(default_factory=set)
     _script: ScriptSource = field(default_factory=lambda: ScriptSource(""))
     _offset: int = 0
@@ -368,7 +368,7 @@ class Planner:
         self._operators[state_id] = rows
         if shared is not None and shared.is_used:
             self.shared.add(state_id)
-        elif isinstance(node, Stateful) and state_id in (self.known_shared or ()):
+        elif isinstance(node, Stateful) and state_id and state_id in (self.known_shared() or ()):
             raise script_of(node.offset, self._script).error(
                 _TWO_READS, max(node.offset, 0), state=str(state)
             )
@@ -388,13 +388,14 @@ class Planner:
         Both are reads of one table, which the query reads nowhere else. A query that has begun keeps the
         number of its sources.
         """
-        if self.known_shared is not None and node.state_id not in self.known_shared:
-            return None
         scans = [scan for scan in (scan_of(each.node) for each in node.inputs) if scan is not None]
         if len(scans) != 2 or not _is_of_table(scans[0].source):
             return None
         key: Any = scans[0].source.key
         if scans[1].source.key != key or self._scans[key] != 2:
+            return None
+        known = self.known_shared()
+        if known is not None and node.state_id not in known:
             return None
         declared_, options = key
         both = self._packed_read(self._read_of(declared_, options, self._columns[key]))

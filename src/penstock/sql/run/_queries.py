@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeVar
 
 from penstock.errors import OptionError, SchemaError
@@ -130,7 +130,7 @@ class Queries:
             self._catalog, self._settings, self.views, cache(folders), notes.varying.append, self._opened
         )
         if is_insert and checkpoint is not None and not self._settings.is_batch:
-            planner.known_shared = shared_reads(checkpoint)
+            planner.known_shared = cache(partial(shared_reads, checkpoint))
         try:
             with left_to_the_start():
                 plan = planner.plan(
