@@ -106,6 +106,51 @@ def test_a_script_runs_on_spark_connect(
     session.stop()
 
 
+@pytest.mark.usefixtures("spark")
+def test_the_sides_of_a_join_are_one_read_on_spark_connect(
+    connect_spark: Any,
+    bootstrap: str,
+    make_topic: MakeTopic,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each run opens one read, and the second one continues where the first one ended."""
+    opened: list[DataFrame] = []
+
+    def noted(*given: Any) -> DataFrame:
+        opened.append(open_packed(*given))
+        return opened[-1]
+
+    monkeypatch.setattr(_packed, "open_packed", noted)
+    source, target = make_topic(2), make_topic()
+    kafka = f"'connector' = 'kafka', 'properties.bootstrap.servers' = '{bootstrap}', 'format' = 'json'"
+    session = Session(connect_spark)
+    session.execute(
+        f"""
+        SET 'execution.checkpointing.dir' = '{tmp_path}/checkpoints';
+        CREATE TABLE orders (id BIGINT, parent BIGINT) WITH ({kafka}, 'topic' = '{source}',
+            'scan.startup.mode' = 'earliest-offset');
+        CREATE TABLE pairs (id BIGINT, child BIGINT) WITH ({kafka}, 'topic' = '{target}');
+        """
+    )
+    for run in range(2):
+        rows = ({"id": 20 * run + number, "parent": 3 * number} for number in range(20))
+        judge.produce(bootstrap, source, *(json.dumps(each).encode() for each in rows))
+        [result] = session.execute(
+            "INSERT INTO pairs SELECT a.id, b.id AS child FROM orders AS a JOIN orders AS b ON a.id = b.parent"
+        )
+        assert result.job is not None
+        result.job.queries[0].processAllAvailable()
+        result.job.stop()
+        assert len(opened) == run + 1
+        found = [json.loads(record.value or b"") for record in judge.consume_all(bootstrap, target)]
+        parents = [(number, 3 * (number % 20)) for number in range(20 * (run + 1))]
+        ids = range(20 * (run + 1))
+        wanted = [(parent, child) for child, parent in parents if parent in ids]
+        assert sorted((each["id"], each["child"]) for each in found) == sorted(wanted)
+    session.stop()
+
+
 CACHE = "spark.connect.session.planCache.enabled"
 """Without it Spark Connect makes a plan again for each DataFrame. With it, for those that it has forgotten."""
 GROUPS = "SELECT k, COUNT(*) AS n FROM made GROUP BY k"
