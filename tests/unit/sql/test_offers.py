@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -104,12 +104,35 @@ def test_which_reads_come_in_packages(
     monkeypatch.setattr(_planned, "packed_side", side)
     monkeypatch.setattr(_planned, "offer", lambda _, side: found.append(side))
     monkeypatch.setattr(_planned, "watermark_count", lambda _: 0)
+    assert (plan_insert(query, given, lambda: known), found) == (reads, offered)
+
+
+@pytest.mark.parametrize(
+    ("query", "is_asked"), [(JOIN, True), (LEFT, False), (THIRD, False), (TOP.format("t"), False)]
+)
+def test_a_join_asks_the_checkpoint_only_where_one_read_is_possible(
+    monkeypatch: pytest.MonkeyPatch, query: str, is_asked: bool
+) -> None:
+    """Its folder may be one that cannot be read, and that the query does not need."""
+    asked: list[str] = []
+
+    def known() -> None:
+        asked.append(query)
+
+    monkeypatch.setattr(_planned, "packed_side", lambda *_, **__: None)
+    monkeypatch.setattr(_planned, "watermark_count", lambda _: 0)
+    plan_insert(query, JSON, known)
+    assert bool(asked) is is_asked
+
+
+def plan_insert(query: str, given: str, known: Callable[[], frozenset[str] | None]) -> int:
+    """Plan an INSERT. Return how many reads it opens."""
     table = f"(k INT, a INT, b INT) WITH ('connector' = 'kafka', {TOPIC}, {given})"
     catalog = catalog_of(f"CREATE TABLE t {table}; CREATE TABLE u {table}")
     views: Any = Views()
     warnings: list[str] = []
     planner = Offering(catalog, Settings({MODE: "streaming"}), views, lambda: "", warnings.append, {})
-    planner.made_of, planner.known_shared = [], lambda: known
+    planner.made_of, planner.known_shared = [], known
     traits = TraitsOf()
     planner.query(planner.plan(Fragment(query), Source(query), traits, is_insert=True), traits)
-    assert (planner.opened_reads, found) == (reads, offered)
+    return planner.opened_reads
