@@ -308,7 +308,9 @@ class ModelKafka:
     def _end(self, identity: TransactionIdentity) -> Reply:
         it = self.ids[identity.transactional_id]
         me = (identity.producer_id, identity.producer_epoch)
-        if it.open is None and it.before == me:
+        # With V1 a fenced producer may have the epoch of the last commit. It ends nothing any more.
+        is_fenced = self.protocol is V1 and identity.producer_epoch != it.epoch
+        if it.open is None and it.before == me and not is_fenced:
             return self._ended(it, identity)
         if identity.producer_id != it.producer_id:
             return Refused(codes.INVALID_PRODUCER_ID_MAPPING)

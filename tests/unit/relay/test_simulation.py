@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
+from penstock.client.net import error_codes as codes
 from penstock.client.transactions.steps import TransactionProtocol
 from penstock.options.config import DeliveryGuarantee
 from penstock.relay import _pipeline
 from penstock.relay._pipeline import Stage, Transaction
 from penstock.relay.loop import End, Loop
+from penstock.relay.messages import AddGroup, Done, EndTransaction, Refused, TakeId
 from tests.examples import examples
+from tests.unit.relay.model_kafka import ModelKafka
 from tests.unit.relay.simulation import Faults, Simulation
 
 HISTORIES = examples(30)
@@ -44,6 +49,26 @@ def test_producer_ids_that_are_worn_out_are_replaced_on_the_way(
         history = Simulation(seed, lanes=lanes, faults=faults, last_epoch=last_epoch).run(_DURATION_MS)
         rotations += history.kafka.rotations
     assert rotations > HISTORIES
+
+
+@pytest.mark.parametrize("protocol", [V1, V2])
+def test_the_model_commits_nothing_of_a_producer_that_an_old_plan_has_fenced(
+    protocol: TransactionProtocol,
+) -> None:
+    """A TakeId that was on its way for long comes between two transactions with the same epoch (V1)."""
+    kafka = ModelKafka(random.Random(1), protocol, 2_000)
+    taken = kafka.handle(TakeId("query-0-0"), 1, 0)
+    assert isinstance(taken, Done)
+    identity = taken.value
+    for now_ms in (0, 100):
+        assert kafka.handle(AddGroup(identity), 1, now_ms) == Done()
+        if now_ms:
+            kafka.handle(TakeId("query-0-0"), 1, now_ms)
+        ended = kafka.handle(EndTransaction(identity), 1, now_ms)
+        if not now_ms:
+            assert isinstance(ended, Done)
+            identity = ended.value
+    assert ended == Refused(codes.PRODUCER_FENCED)
 
 
 def test_another_producer_id_costs_no_start() -> None:
@@ -125,7 +150,7 @@ def test_the_histories_hold_what_they_are_for() -> None:
     [
         (Stage.PRODUCE, "out of order"),
         (Stage.COMMIT_OFFSETS, "records are doubled|but the group is at"),
-        (Stage.END, "not in order"),  # the loop itself asserts this
+        (Stage.END, "not in order|records are lost"),  # the loop itself asserts the first
     ],
 )
 def test_without_the_order_rule_of_a_stage_two_lanes_go_wrong(
