@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import selectors
 import socket
 import struct
 import threading
@@ -49,6 +50,7 @@ from packaging.requirements import Requirement
 from penstock.client._kerberos import BegunContext, KerberosMechanism
 from penstock.client._logins import TokenId
 from penstock.client.net import error_codes, versions
+from penstock.client.net._selector import EventLoop
 from penstock.client.net._transport import ConnectionManager, FrameParser
 from penstock.client.net.broker_errors import is_retriable_code
 from penstock.client.produce import verdicts as producer_verdicts
@@ -239,9 +241,9 @@ def test_loggers_are_those_that_we_move() -> None:
 # ----- behaviour
 
 
-@pytest.fixture
-def net() -> Iterator[NetworkSelector]:
-    selector = NetworkSelector(client_id="contract")
+@pytest.fixture(params=[NetworkSelector, EventLoop])
+def net(request: pytest.FixtureRequest) -> Iterator[NetworkSelector]:
+    selector = request.param(client_id="contract")
     selector.start()
     yield selector
     selector.stop(timeout_ms=5_000)
@@ -280,6 +282,41 @@ def test_a_time_out_reaches_the_task_that_waits(net: NetworkSelector) -> None:
         ours.setblocking(False)
         with pytest.raises(kafka_errors.KafkaTimeoutError):
             net.run(wait)
+
+
+def test_each_of_many_tasks_runs_though_the_loop_sleeps_between_them(net: NetworkSelector) -> None:
+    for _ in range(2_000):
+        done = threading.Event()
+        net.call_soon_threadsafe(done.set)
+        assert done.wait(PATIENCE_S)
+
+
+def test_a_loop_that_was_woken_is_not_woken_again_until_it_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = EventLoop(client_id="contract")  # without a thread
+    try:
+        seen: list[int] = []
+        for number in range(3):
+            loop.call_soon_threadsafe(lambda number=number: seen.append(number))
+        assert len(loop._wakeup_r.recv(1024)) == 1
+        loop.poll(timeout_ms=0)
+        assert seen == [0, 1, 2]
+        loop.call_soon_threadsafe(lambda: seen.append(3))
+        assert len(loop._wakeup_r.recv(1024)) == 1
+    finally:
+        loop.close()
+
+
+def test_a_socket_that_was_closed_first_is_forgotten(net: NetworkSelector) -> None:
+    ours, theirs = socket.socketpair()
+    selector = net._selector
+    with pytest.raises(KeyError):
+        selector.get_key(ours)
+    net.run(lambda: net.register_event(ours, selectors.EVENT_READ, lambda: None))
+    assert selector.get_key(ours).fileobj is ours
+    ours.close()
+    theirs.close()
+    net.run(lambda: net.unregister_event(ours, selectors.EVENT_READ))
+    assert ours not in [key.fileobj for key in selector.get_map().values()]
 
 
 @pytest.mark.parametrize("partitions", [1, 4_000, 20_000])

@@ -26,11 +26,11 @@ from functools import partial
 from typing import Any
 
 from kafka import errors as kafka_errors
-from kafka.net.selector import NetworkSelector
 from kafka.protocol.metadata import MetadataResponse
 
 from penstock.client.net._kafka_logs import IO_THREAD_MARK, move_kafka_python_logs
 from penstock.client.net._outages import Outages
+from penstock.client.net._selector import EventLoop
 from penstock.client.net._transport import ConnectionManager
 from penstock.client.net.backoff import Backoff
 from penstock.client.net.broker_errors import error_from_exception, is_retriable, reason_of
@@ -145,9 +145,7 @@ class KafkaConnections:
     def __init__(self, settings: ConnectionSettings) -> None:
         move_kafka_python_logs()
         self.settings = settings
-        self._net = NetworkSelector(
-            client_id=f"{IO_THREAD_MARK}-{settings.client_id}", slow_task_threshold_secs=0
-        )
+        self._net = EventLoop(client_id=f"{IO_THREAD_MARK}-{settings.client_id}", slow_task_threshold_secs=0)
         try:
             self._manager = ConnectionManager(self._net, **settings.kafka_python_kwargs())
         except BaseException:
