@@ -18,8 +18,10 @@ _FULL_BYTES = 64 << 10
 """After a smaller answer the broker is asked again a moment later. Otherwise each record costs a Fetch."""
 _EMPTY_PAUSE_MS = 5
 """The longest pause after an answer without records, so that a record after a pause is read when it comes."""
-_ANSWER_MS = 2
+_ANSWER_MS = 1
 """So long before a transaction is to be ended, a broker is asked for the last time. It answers in 1 ms."""
+LATE_MS = 5
+"""So long a transaction waits for this answer at most. A slow broker must not hold back what is there."""
 
 
 class Reader:
@@ -39,9 +41,16 @@ class Reader:
         self._resume_at_ms: dict[TopicPartition, int] = {}
         self._planned_at_ms = -1
 
-    def plan(self, now_ms: int) -> list[Fetch]:
-        """Return a Fetch for each broker that owes no answer. They count as sent."""
+    def plan(self, now_ms: int, wanted_at_ms: int | None = None) -> list[Fetch]:
+        """Return a Fetch for each broker that owes no answer. They count as sent.
+
+        Args:
+            now_ms: the time.
+            wanted_at_ms: when a transaction is to be ended that has not been waiting for a last answer yet;
+                None: there is none.
+        """
         self._planned_at_ms = now_ms
+        is_last = wanted_at_ms is not None and -_ANSWER_MS <= now_ms - wanted_at_ms < LATE_MS
         asked_by_broker: dict[int, dict[TopicPartition, int]] = {}
         for topic_partition, position in self._positions.items():
             if now_ms < self._resume_at_ms.get(topic_partition, 0):
@@ -51,7 +60,7 @@ class Reader:
                 self._resume_at_ms[topic_partition] = now_ms + _RETRY_MS
             elif node_id not in self._busy:
                 asked_by_broker.setdefault(node_id, {})[topic_partition] = position
-        fetches = [Fetch(node_id, asked) for node_id, asked in asked_by_broker.items()]
+        fetches = [Fetch(node_id, asked, is_last) for node_id, asked in asked_by_broker.items()]
         self._busy |= {fetch.node_id: fetch for fetch in fetches}
         return fetches
 
@@ -59,6 +68,10 @@ class Reader:
         """Return whether no answer can come before this moment, because every broker is asked later."""
         resume_at_ms = (self._resume_at_ms.get(each, 0) for each in self._positions)
         return not self._busy and min(resume_at_ms, default=at_ms) >= at_ms
+
+    def late_until_ms(self, at_ms: int) -> int:
+        """Return until when a transaction that is to be ended at this moment waits for its last answers."""
+        return at_ms + LATE_MS if any(fetch.is_last for fetch in self._busy.values()) else at_ms
 
     def answer(self, fetch: Fetch, reply: Reply, now_ms: int, wanted_at_ms: int = 0) -> Iterator[Fetched]:
         """Yield what was read, and move on.
@@ -90,7 +103,9 @@ class Reader:
     def _pause_ms(self, now_ms: int, wanted_at_ms: int) -> int:
         """Return the pause after a small answer: the pace, but so that an answer comes at the wanted time."""
         rest_ms = wanted_at_ms - _ANSWER_MS - now_ms
-        return rest_ms if 0 < rest_ms <= self._pace_ms * 3 // 2 else self._pace_ms
+        if 0 < rest_ms <= self._pace_ms * 3 // 2:
+            return rest_ms
+        return max(1, self._pace_ms - _ANSWER_MS)
 
     def _one(self, fetched: Fetched, now_ms: int) -> Iterator[Fetched]:
         topic_partition, code = fetched.topic_partition, fetched.error_code

@@ -33,6 +33,7 @@ from penstock.client.cluster.rights import Operation, check_topics
 from penstock.client.net import error_codes as codes
 from penstock.client.net.broker_errors import is_retriable
 from penstock.client.net.connection import KafkaConnections
+from penstock.client.transactions.limits import topic_config
 from penstock.client.transactions.steps import TransactionIdentity, TransactionProtocol, Transactions
 from penstock.errors import (
     ClientError,
@@ -58,6 +59,9 @@ _LOOK_MS = 5_000
 _CONFIRMATIONS, _CONFIRMATION_PAUSE_S = 3, 1.0
 """How often, and at what distance, a topic partition has to be missing before it counts as gone."""
 
+_BATCH_LIMIT = "max.message.bytes"
+_BATCH_BYTES = 1 << 20
+"""Of a full record batch before compression, if `batch.size` is not larger."""
 _JOINING_LOOKS = 10
 """How often to ask while a member is joining. A join ends within the rebalance time-out of 5 s."""
 
@@ -134,8 +138,9 @@ class PlanDriver:
         divided_partitions = divided(topic_partitions, tasks_max or len(topic_partitions))
         taken = self._take_ids(len(divided_partitions))
         positions = self._positions(membership, topic_partitions, topic_ids)
+        batch_bytes = self._batch_bytes()
         tasks = tuple(
-            self._task(number, membership, topic_ids, {tp: positions[tp] for tp in mine})
+            self._task(number, membership, topic_ids, {tp: positions[tp] for tp in mine}, batch_bytes)
             for number, mine in enumerate(divided_partitions)
         )
         self._plan = QueryPlan(membership, tasks, topic_ids, taken, _partition_counts(written))
@@ -333,6 +338,7 @@ class PlanDriver:
         membership: Membership,
         topic_ids: Mapping[str, str],
         positions: Mapping[TopicPartition, int],
+        batch_bytes: int | None,
     ) -> ContinuousPlan:
         settings = self.settings
         assert self._protocol is not None  # noqa: S101  # for mypy
@@ -354,7 +360,23 @@ class PlanDriver:
             number=number,
             dead_letter_topic=settings.dead_letter_topic,
             guarantee=settings.guarantee,
+            batch_bytes=batch_bytes,
         )
+
+    def _batch_bytes(self) -> int | None:
+        """Return the size of a full record batch before compression. None: this user may not ask for limits.
+
+        A Produce request holds one batch of each topic partition. So a task needs fewer of them if batches
+        are large.
+        """
+        limits = []
+        for topic in self.settings.written_topics:
+            config = topic_config(self._connections, topic, [_BATCH_LIMIT], timeout_ms=_TIMEOUT_MS) or {}
+            if not (limit := config.get(_BATCH_LIMIT)):
+                return None
+            limits.append(int(limit))
+        # Records that cannot be compressed take a little more than before.
+        return max(1, min(max(_BATCH_BYTES, self.settings.produce.batch_size_bytes), min(limits) * 15 // 16))
 
     # ----- while a plan runs
 

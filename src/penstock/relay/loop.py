@@ -34,7 +34,7 @@ from penstock.client.produce.delivery import DeliveryLimits, LeaderOf
 from penstock.client.transactions.steps import TransactionIdentity, is_fencing
 from penstock.options.config import DeliveryGuarantee
 from penstock.relay._pipeline import Content, Pipeline, Transaction
-from penstock.relay._reader import Reader
+from penstock.relay._reader import LATE_MS, Reader
 from penstock.relay.messages import (
     CheckPlan,
     Done,
@@ -67,6 +67,8 @@ _FIRST_PAUSE_MS = 20
 _LONGEST_PAUSE_MS = 1_000
 _CALLS_SHARE = 8
 """While a transaction is open, a call of the function may take this part of its time-out."""
+_SHORT_PACE_MS = 10
+"""The pause after a small answer, unless the interval is shorter, or a quarter of it longer."""
 _READ_AHEAD = 2
 """Nothing more is asked for while so many pieces of what was read wait. A piece is of one topic partition."""
 
@@ -111,8 +113,8 @@ class LoopSettings:
         transactional_ids: one for each lane.
         positions: the group's offset of every topic partition of this task, when the plan was made. The
             group can only have moved on.
-        commit_interval_ms: the time from the end of filling one transaction to that of the next. It is some
-            milliseconds shorter if nothing more is read until then.
+        commit_interval_ms: the time from the end of filling one transaction to that of the next. It is a
+            moment shorter if nothing more is read until then, and longer if the last answer is late.
         max_transaction_bytes: the size at which it is ended earlier, and nothing more is read into it.
         transaction_timeout_ms: when the broker aborts a transaction.
         faults_max: how many faults in a row, without a committed transaction between them, end the loop.
@@ -182,6 +184,8 @@ class Loop:
         self._filled_since_ms = 0
         self._interval_ends_ms = 0
         """Before that no transaction is ended because of its age."""
+        self._has_looked = False
+        """Whether a last answer was asked for, for the transaction that is filled now."""
 
     @property
     def has_ended(self) -> bool:
@@ -218,18 +222,34 @@ class Loop:
     def _plan_running(self, requests: list[Request], pipeline: Pipeline, now_ms: int) -> None:
         requests += pipeline.plan(now_ms, self._leader_of)
         self._is_late = pipeline.is_late(now_ms)
+        fetches = self._fetches(now_ms)
         if self._filled and self._is_due(now_ms) and pipeline.may_close:
             pipeline.close(self._content, self._filled, now_ms)
-            self._content, self._filled = self._new_content(), {}
-            self._interval_ends_ms = now_ms + self._settings.commit_interval_ms
+            self._begin_interval(now_ms)
             requests += pipeline.plan(now_ms, self._leader_of)
-        if self._may_read:
-            requests += self._reader.plan(now_ms)
+            fetches += self._fetches(now_ms)
+        requests += fetches  # behind the Produce, because readers of the target wait for that
         if self._check_at_ms is not None and now_ms >= self._check_at_ms:
             self._check_at_ms = None
             requests.append(CheckPlan())
         if self._is_stopping and not self._filled and pipeline.is_empty:
             self._finish(Outcome(End.STOPPED))
+
+    def _begin_interval(self, now_ms: int) -> None:
+        waited_ms = now_ms - self._old_at_ms  # for the last answer
+        began_ms = self._old_at_ms if 0 < waited_ms <= LATE_MS else now_ms
+        self._interval_ends_ms = began_ms + self._settings.commit_interval_ms
+        self._content, self._filled = self._new_content(), {}
+        self._has_looked = False
+
+    def _fetches(self, now_ms: int) -> list[Fetch]:
+        """Return what to ask for now. Near its end a transaction waits for a last answer."""
+        if not self._may_read:
+            return []
+        may_wait = (self._filled or self._read) and not (self._has_looked and now_ms >= self._old_at_ms)
+        fetches = self._reader.plan(now_ms, self._old_at_ms if may_wait else None)
+        self._has_looked |= any(fetch.is_last for fetch in fetches)
+        return fetches
 
     @property
     def _may_read(self) -> bool:
@@ -247,7 +267,8 @@ class Loop:
         """Return whether to end the transaction: it is full or old, or nothing more is read until it is."""
         old_at_ms = self._old_at_ms
         is_last = not self._read and self._reader.rests_until(old_at_ms)
-        return self._is_stopping or self._is_full or is_last or (now_ms >= old_at_ms and self._has_all)
+        is_old = now_ms >= self._reader.late_until_ms(old_at_ms) and self._has_all
+        return self._is_stopping or self._is_full or is_last or is_old
 
     @property
     def _old_at_ms(self) -> int:
@@ -288,8 +309,10 @@ class Loop:
 
     def _answer(self, request: Request, reply: Reply, now_ms: int) -> None:
         if isinstance(request, Fetch):
+            # The transaction that waits for this answer takes it, although it is a moment late.
+            at_ms = min(now_ms, self._old_at_ms) if request.is_last and self._filled else now_ms
             found = self._reader.answer(request, reply, now_ms, self._interval_ends_ms)
-            self._read.extend(Read(each, now_ms) for each in found)
+            self._read.extend(Read(each, at_ms) for each in found)
         elif isinstance(request, CheckPlan):
             self._checked(reply, now_ms)
         elif isinstance(request, TakeId):
@@ -317,7 +340,7 @@ class Loop:
         if self._may_read:
             due.append(self._reader.next_wakeup_ms())
         if self._filled and self._pipeline.may_close:
-            due.append(self._old_at_ms)
+            due.append(self._reader.late_until_ms(self._old_at_ms))
         return min((each for each in due if each is not None), default=None)
 
     # ----- a start
@@ -356,7 +379,7 @@ class Loop:
             timeout_ms = settings.delivery.delivery_timeout_ms
         self._pipeline = Pipeline(identities, settings.delivery, timeout_ms, self.totals, settings.guarantee)
         self._check_at_ms = now_ms + settings.plan_check_ms if settings.plan_check_ms else None
-        self._reader = Reader(positions, self._leader_of, settings.commit_interval_ms // 4)
+        self._reader = Reader(positions, self._leader_of, _pace_ms(settings.commit_interval_ms))
         self.phase = Phase.RUNNING
 
     def _positions(self, found: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -434,6 +457,11 @@ class Loop:
         self._pipeline = None
         self._read.clear()
         self._content, self._filled = self._new_content(), {}
+
+
+def _pace_ms(commit_interval_ms: int) -> int:
+    """Return the pause after a small answer. A Fetch costs as much as the work on hundreds of records."""
+    return max(commit_interval_ms // 4, min(commit_interval_ms, _SHORT_PACE_MS))
 
 
 def _value(request: Request, reply: Reply) -> Any:

@@ -72,10 +72,17 @@ class ReadPositions(Request):
 
 @dataclass(eq=False, slots=True)
 class Fetch(Request):
-    """Read from a broker. Done: a list of `Fetched`, at most one for each topic partition."""
+    """Read from a broker. Done: a list of `Fetched`, at most one for each topic partition.
+
+    Attributes:
+        node_id: of the broker.
+        offsets: where to read from.
+        is_last: whether a transaction waits for the answer. So the broker does not wait for records.
+    """
 
     node_id: int
     offsets: Mapping[TopicPartition, int]
+    is_last: bool = False
 
 
 @dataclass(eq=False, slots=True)

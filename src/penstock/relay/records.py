@@ -25,8 +25,9 @@ from penstock.relay.messages import Totals
 from penstock.types import TopicPartition
 
 RECORD_COLUMNS = ("key", "value", "headers", "timestamp")
-_BATCH_BYTES = 256 << 10
-"""Before compression. A transaction lasts milliseconds, so a batch does not grow while it waits."""
+BATCH_BYTES = 256 << 10
+"""Of a record batch before compression, if the limit of the topic is unknown. A transaction lasts
+milliseconds, so a batch does not grow while it waits."""
 
 
 class Writes:
@@ -113,6 +114,8 @@ class TargetRecords:
         maker: None: the records stay as they are.
         dead_letter_topic: where dead letters go; None: the maker has none.
         is_transactional: whether the batches are those of a transaction.
+        batch_bytes: the size of a full batch before compression; None: unless `batch.size` is larger,
+            BATCH_BYTES.
     """
 
     def __init__(
@@ -124,6 +127,7 @@ class TargetRecords:
         dead_letter_topic: str | None = None,
         *,
         is_transactional: bool = True,
+        batch_bytes: int | None = None,
     ) -> None:
         self.size_bytes = 0
         self._records_in = self._records_out = self._bytes_in = self._bytes_out = 0
@@ -133,6 +137,7 @@ class TargetRecords:
         self._maker = maker
         self._dead_letter_topic = dead_letter_topic
         self._is_transactional = is_transactional
+        self._batch_bytes = batch_bytes or max(BATCH_BYTES, settings.batch_size_bytes)
         self._builders: dict[TopicPartition, list[RecordBatchBuilder]] = {}
         self._bad_before = self._bad = BadCounts() if maker is None else maker.bad_records()
 
@@ -236,9 +241,7 @@ class TargetRecords:
             *topic_partition,
             compression_type=settings.compression_type,
             compression_level=settings.compression_level,
-            batch_size_bytes=min(
-                settings.max_request_size_bytes, max(_BATCH_BYTES, settings.batch_size_bytes)
-            ),
+            batch_size_bytes=min(settings.max_request_size_bytes, self._batch_bytes),
             max_record_bytes=settings.max_request_size_bytes,
             is_transactional=self._is_transactional,
         )

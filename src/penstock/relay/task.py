@@ -15,7 +15,7 @@ from __future__ import annotations
 import queue
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.client.cluster.log_offsets import committed_offsets, plain_commit_request
@@ -68,6 +68,7 @@ _POLL_S = 0.05
 """How often a task looks whether it should stop."""
 _START_TIMEOUT_MS = 30_000
 _ABORT_TIMEOUT_MS = 5_000
+_USUAL_REQUEST_BYTES, _REQUEST_BYTES = 1 << 20, 4 << 20
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,7 @@ class ContinuousPlan(Writes):
         dead_letter_topic: where records go that the maker cannot decode; None: nowhere.
         guarantee: of the delivery.
         query: see `QuerySettings`.
+        batch_bytes: see `TargetRecords`.
     """
 
     connection: ConnectionSettings
@@ -108,6 +110,7 @@ class ContinuousPlan(Writes):
     dead_letter_topic: str | None = None
     guarantee: DeliveryGuarantee = DeliveryGuarantee.EXACTLY_ONCE
     query: str | None = None
+    batch_bytes: int | None = None
 
 
 class ContinuousTask:
@@ -121,6 +124,7 @@ class ContinuousTask:
     def __init__(self, plan: ContinuousPlan, attempt: int = 0) -> None:
         self._plan = plan
         self._attempt = attempt
+        self._fetch_at_once = replace(plan.fetch, fetch_max_wait_ms=0)
         self._maker = None if plan.maker is None else plan.maker.open()
         topics = {*plan.written_topics, *(each.topic for each in plan.positions)}
         topic_ids = {topic: plan.topic_ids.get(topic) for topic in topics}
@@ -214,6 +218,7 @@ class ContinuousTask:
             self._maker,
             plan.dead_letter_topic,
             is_transactional=plan.is_transactional,
+            batch_bytes=plan.batch_bytes,
         )
 
     # ----- requests
@@ -297,7 +302,7 @@ class ContinuousTask:
         }
 
     def _fetch_request(self, request: Fetch) -> Any:
-        fetch = self._plan.fetch
+        fetch = self._fetch_at_once if request.is_last else self._plan.fetch
         asked = self._asked(request)
         read_committed = self._plan.read_committed
         return build_fetch(asked, fetch.fetch_max_bytes, fetch, read_committed=read_committed, client_rack="")
@@ -427,11 +432,22 @@ def run_task(plan: ContinuousPlan, attempt: int = 0) -> None:
 def _limits(plan: ContinuousPlan) -> DeliveryLimits:
     return DeliveryLimits(
         max_in_flight=plan.produce.max_in_flight,
+        max_request_size_bytes=_request_bytes(plan.produce.max_request_size_bytes),
         delivery_timeout_ms=plan.produce.delivery_timeout_ms,
         retry_backoff_ms=1,
         retry_backoff_max_ms=100,
         is_idempotent=plan.guarantee is not DeliveryGuarantee.NONE,
     )
+
+
+def _request_bytes(largest_record_bytes: int) -> int:
+    """Return the size of the largest Produce request, for a `max.request.size`.
+
+    A request costs the time of thousands of records. So it may be larger than a record, unless the user has
+    set less than the default: some services that speak Kafka's protocol refuse larger requests.
+    """
+    is_usual = largest_record_bytes >= _USUAL_REQUEST_BYTES
+    return max(largest_record_bytes, _REQUEST_BYTES) if is_usual else largest_record_bytes
 
 
 def _now_ms() -> int:

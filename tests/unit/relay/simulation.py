@@ -370,7 +370,8 @@ class Simulation:
 
 def _found_nothing(request: Request, reply: Reply) -> bool:
     """Return whether a broker would have waited for records before it gave this answer."""
-    return isinstance(request, Fetch) and isinstance(reply, Done) and not any(one.rows for one in reply.value)
+    is_waiting = isinstance(request, Fetch) and not request.is_last
+    return is_waiting and isinstance(reply, Done) and not any(one.rows for one in reply.value)
 
 
 def _channel(request: Request) -> type:

@@ -132,6 +132,34 @@ def epoch(query: Query, transactional_id: str) -> int:
     return found.epoch
 
 
+@pytest.mark.parametrize(
+    ("limits", "wanted"), [((1_048_588, 1_048_588), 983_051), ((100_000, 1_048_588), 93_750), ((1, 1), 1)]
+)
+def test_record_batches_are_as_large_as_each_topic_takes(
+    query: Query, limits: tuple[int, int], wanted: int
+) -> None:
+    query.fake.delete_topic(TARGET)
+    for topic, limit in zip((TARGET, DEAD), limits, strict=True):
+        query.fake.create_topic(topic, config={"max.message.bytes": str(limit)})
+    with query.planning(dead_letter_topic=DEAD) as driver:
+        assert {task.batch_bytes for task in driver.new_plan(None).tasks} == {wanted}
+
+
+def test_record_batches_have_the_usual_size_if_a_user_may_not_ask_for_limits(query: Query) -> None:
+    query.fake.control("DescribeConfigs", Refuse(codes.TOPIC_AUTHORIZATION_FAILED), times=None)
+    with query.planning() as driver:
+        assert {task.batch_bytes for task in driver.new_plan(None).tasks} == {None}
+
+
+def test_a_topic_with_a_low_limit_of_batches_is_written(query: Query) -> None:
+    query.fake.delete_topic(TARGET)
+    query.fake.create_topic(TARGET, 1, config={"max.message.bytes": "2000"})
+    query.write(300)
+    with query.running(commit_interval_ms=200):
+        query.await_all()
+    query.check()
+
+
 @pytest.mark.parametrize("topic", [SOURCE, TARGET, DEAD])
 def test_a_topic_that_was_created_again_is_noticed_though_no_task_asks_for_it(
     query: Query, topic: str

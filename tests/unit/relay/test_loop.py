@@ -367,8 +367,50 @@ def test_a_transaction_does_not_wait_if_nothing_more_is_read_until_the_end_of_it
                     fetch, asked_at_ms = request, [*asked_at_ms, now_ms]
                 else:
                     loop.answer(request, Driver().reply(request, 0), now_ms)
-    assert written_at_ms == [1, 20, 39, 58, 77], "1 ms before its end no answer can come any more"
-    assert asked_at_ms[:8] == [0, 6, 12, 19, 25, 31, 38, 44], "three times in an interval"
+    assert written_at_ms == [1, 21, 41, 61, 81], "with the last answer, and not before the interval is over"
+    assert asked_at_ms[:6] == [0, 10, 20, 30, 40, 50], "twice in an interval"
+
+
+def written(driver: Driver, until_ms: int, answer_ms: Callable[[Fetch], int | None]) -> list[tuple[int, int]]:
+    """Let time pass, with a record in each answer to a Fetch. Return when how many records were written.
+
+    Args:
+        driver: it answers everything else at once.
+        until_ms: how much time passes.
+        answer_ms: how long the broker takes for the answer to a Fetch. None: for ever.
+    """
+    found: list[tuple[int, int]] = []
+    answers: dict[int, Fetch] = {}
+    for now_ms in range(1, until_ms):
+        driver.now_ms = now_ms
+        if (fetch := answers.pop(now_ms, None)) is not None:
+            driver.loop.answer(fetch, driver.reply(fetch, 1), now_ms)
+        while (requests := driver.loop.plan(now_ms)) or driver.loop.work():
+            for request in requests:
+                if isinstance(request, Produce):
+                    batches = request.planned.batches.values()
+                    found.append((now_ms, sum(each.record_count for each in batches)))
+                if not isinstance(request, Fetch):
+                    driver.loop.answer(request, driver.reply(request, 0), now_ms)
+                elif (takes_ms := answer_ms(request)) is not None:
+                    answers[now_ms + takes_ms] = request
+    return found
+
+
+@pytest.mark.parametrize(("last_ms", "wanted"), [(1, (22, 2)), (3, (24, 2)), (8, (27, 1)), (None, (27, 1))])
+def test_a_transaction_waits_for_its_last_answer_but_not_for_long(
+    last_ms: int | None, wanted: tuple[int, int]
+) -> None:
+    """Without this a record that came before the end waits for one more interval."""
+    driver = Driver(commit_interval_ms=20)
+    found = written(driver, 40, lambda fetch: last_ms if fetch.is_last else 1)
+    assert found == [(2, 1), wanted]
+
+
+def test_a_last_answer_that_is_late_makes_no_interval_longer() -> None:
+    found = written(Driver(commit_interval_ms=20), 1_000, lambda _: 3)
+    pauses_ms = [later - earlier for (earlier, _), (later, _) in itertools.pairwise(found)]
+    assert set(pauses_ms[1:]) == {20}
 
 
 def test_a_record_after_a_pause_is_written_at_once_and_the_next_ones_once_an_interval() -> None:

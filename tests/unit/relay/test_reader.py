@@ -46,18 +46,32 @@ def test_a_reader_rests_only_while_every_broker_is_asked_later() -> None:
     list(reader.answer(here, Done([Fetched(HERE, 0, 1, range(1), size_bytes=100)]), 1))
     assert not reader.rests_until(1)  # the other broker may answer
     list(reader.answer(there, Done([Fetched(THERE, 0, 1, range(1), size_bytes=100)]), 3))
-    assert reader.rests_until(6)  # from 1 + 5 on
-    assert not reader.rests_until(7)
+    assert reader.rests_until(5)  # the first broker is asked 5 ms after its answer, less 1 for the next one
+    assert not reader.rests_until(6)
 
 
 def test_a_broker_without_records_is_asked_again_soon_however_long_the_interval_is() -> None:
     reader = Reader({HERE: 0}, {HERE: 1}.get, 15_000)
     (first,) = reader.plan(0)
     list(reader.answer(first, Done([Fetched(HERE, 0, 1, range(1), size_bytes=100)]), 1))
-    assert reader.next_wakeup_ms() == 15_001
-    (second,) = reader.plan(15_001)
+    assert reader.next_wakeup_ms() == 15_000
+    (second,) = reader.plan(15_000)
     list(reader.answer(second, Done([]), 15_500))
     assert reader.next_wakeup_ms() == 15_505
+
+
+@pytest.mark.parametrize(("now_ms", "is_last"), [(18, False), (19, True), (24, True), (25, False)])
+def test_a_broker_is_asked_for_a_last_answer_only_around_the_end_of_a_transaction(
+    now_ms: int, is_last: bool
+) -> None:
+    reader = Reader({HERE: 0}, {HERE: 1}.get, 10)
+    (fetch,) = reader.plan(now_ms, wanted_at_ms=20)
+    assert fetch.is_last is is_last
+    assert reader.late_until_ms(20) == (25 if is_last else 20)
+    list(reader.answer(fetch, Done([]), now_ms + 1))
+    assert reader.late_until_ms(20) == 20
+    (fetch,) = Reader({HERE: 0}, {HERE: 1}.get, 10).plan(now_ms)
+    assert not fetch.is_last, "there is no transaction that waits"
 
 
 @given(st.data())

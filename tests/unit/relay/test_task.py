@@ -32,7 +32,8 @@ from penstock.errors import (
 )
 from penstock.options.config import DeliveryGuarantee
 from penstock.relay import _connections
-from penstock.relay.messages import EndTransaction
+from penstock.relay import task as task_module
+from penstock.relay.messages import EndTransaction, Fetch
 from penstock.relay.records import EachBatch
 from penstock.relay.task import ContinuousPlan, ContinuousTask
 from penstock.testing import FakeKafka
@@ -237,6 +238,26 @@ def test_a_refusal_that_passes_needs_no_new_start(copy: Copy, api: str, code: in
     assert len(control.seen) == 3
     assert running.task.loop.start_count == 1
     copy.check()
+
+
+@pytest.mark.parametrize(
+    ("set_to", "bytes_max"), [(1 << 20, 4 << 20), (8 << 20, 8 << 20), (1_000_000, 1_000_000)]
+)
+def test_a_request_is_larger_than_a_record_unless_the_user_has_set_less(
+    copy: Copy, set_to: int, bytes_max: int
+) -> None:
+    produce = ProduceSettings(max_request_size_bytes=set_to)
+    limits = task_module._limits(replace(copy.plan, produce=produce))
+    assert limits.max_request_size_bytes == bytes_max
+
+
+def test_a_broker_does_not_wait_with_the_last_answer_of_a_transaction(copy: Copy) -> None:
+    task = ContinuousTask(copy.plan)
+    try:
+        asked = [task._fetch_request(Fetch(0, TOPIC_PARTITIONS, is_last)) for is_last in (True, False)]
+    finally:
+        task._connections.close()
+    assert [each.max_wait_ms for each in asked] == [0, 50]
 
 
 def test_a_function_makes_the_records(copy: Copy) -> None:
