@@ -28,6 +28,7 @@ def main() -> None:
     one.add_argument("--rows", type=int, default=5_000_000, help="of the table")
     one.add_argument("--changes", type=int, default=300_000, help="of a batch")
     one.add_argument("--executors", type=int, default=2, help="processes with one core each")
+    one.add_argument("--share", type=float, help="of a core for each executor, e.g. 0.4 (Linux, as root)")
     one.add_argument("--ways", nargs="*", choices=batch.WAYS, default=batch.WAYS)
     one.add_argument("--rounds", type=int, default=2)
     one.add_argument("--folder", type=Path, help="keeps the table for the next run")
@@ -70,7 +71,9 @@ def _asked(given: argparse.Namespace, folder: Path) -> Iterator[dict[str, Any]]:
     if given.case == "batch":
         place = folder if given.folder is None else given.folder.resolve()
         sizes = given.rows, given.changes, given.executors
-        yield from batch.measure(batch.Case(given.kind, given.table, *sizes, place), given.ways, given.rounds)
+        yield from batch.measure(
+            batch.Case(given.kind, given.table, *sizes, place, given.share), given.ways, given.rounds
+        )
     elif given.case == "topics":
         load = given.topics, given.rate, given.seconds, given.trigger, given.patience
         yield topics.measure(given.way, *load, folder)

@@ -13,7 +13,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks import usage
+from benchmarks.cpu_share import limited_executors
 from benchmarks.tables.rows import COLUMNS, PART, Changes, rows_of
 from penstock.spark.materialize import Materializer
 from penstock.targets import ChangeLogTable, DeltaTable, HistoryTable, IcebergTable
@@ -48,6 +49,7 @@ class Case:
         change_count: of a batch.
         executors: processes with one core each.
         folder: keeps the table for the next run.
+        share: of a core, if an executor has less than one.
     """
 
     kind: str
@@ -56,6 +58,7 @@ class Case:
     change_count: int
     executors: int
     folder: Path
+    share: float | None = None
 
     @property
     def place(self) -> Path:
@@ -122,6 +125,11 @@ def session(executors: int) -> Iterator[SparkSession]:
         spark.stop()
 
 
+def shares(case: Case) -> AbstractContextManager[None]:
+    """Return a context in which each executor has its share of a core."""
+    return nullcontext() if case.share is None else limited_executors(case.executors, case.share)
+
+
 def run_here(function: Any, items: Sequence[Any]) -> list[Any]:
     """Run what tasks would do, in this process."""
     return [function(each) for each in items]
@@ -168,7 +176,7 @@ def measure(case: Case, ways: Sequence[str], rounds: int) -> Iterator[dict[str, 
     if built_s:
         yield {"built_s": round(built_s, 1), "rows": case.row_count}
     done = Done.read(case.place)
-    with session(case.executors) as spark:
+    with session(case.executors) as spark, shares(case):
         for way in ways:  # starts the workers, and compiles the plans
             done, _ = _applied(case, spark, done, _WARM_UP, way)
         for number, way in itertools.product(range(rounds), ways):
@@ -194,7 +202,12 @@ def _applied(
         raise AssertionError(f"expected {expected} more rows after batch {done.batches}, got {found}")
     new = Done(done.batches + 1, done.keys + changes.updated + changes.deleted)
     new.write(case.place)
-    return new, {"rows": case.row_count, "changes": count, "executors": case.executors, **figures}
+    return new, {"rows": case.row_count, "changes": count, **_executors(case), **figures}
+
+
+def _executors(case: Case) -> dict[str, float]:
+    share = {} if case.share is None else {"share_of_a_core": case.share}
+    return {"executors": case.executors, **share}
 
 
 def _timed(case: Case, frame: DataFrame, number: int, way: str) -> dict[str, Any]:
