@@ -6,7 +6,7 @@ import random
 import re
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.sql.functions.patterns import Pattern, known
@@ -96,9 +96,12 @@ def check(text: str, value: str) -> None:
             assert other.span() == match.span()
 
 
-@given(st.text(alphabet="ab()|*+?[]{}1,^$\\.=:-&", max_size=10))
-def test_a_pattern_that_is_known_is_right(text: str) -> None:
+@given(st.randoms(use_true_random=False), st.text(alphabet="ab()|*+?[]{}1,^$\\.=:-&", max_size=3))
+def test_a_pattern_that_is_known_is_right(chance: random.Random, more: str) -> None:
+    """Signs somewhere in a pattern make another one of it, or none."""
+    pattern = a_pattern(chance)
+    at = chance.randrange(len(pattern) + 1)
+    text = pattern[:at] + more + pattern[at:]
     found = read(text)
-    assume(found is not None and "||" not in text)  # Python warns of two bars in a class
-    assert found is not None
-    assert re.compile(text).groups == len(found.groups) - 1
+    if found is not None and "||" not in text:  # Python warns of two bars in a class
+        assert re.compile(text).groups == len(found.groups) - 1
