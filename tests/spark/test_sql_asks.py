@@ -18,11 +18,12 @@ from tests.spark.test_sql import script as script  # noqa: PLC0414 - a fixture
 
 SHOPS = "(shop STRING PRIMARY KEY NOT ENFORCED, n BIGINT)"
 QUERY = "SELECT a.n, SUM(b.n) FROM `one` AS a JOIN `other` AS b ON a.shop = b.shop GROUP BY a.n"
-TEXTS, FRAMES = 1, 31
+TEXTS, FRAMES = 1, 33
 """The text is that of the result. Spark analyses the two tables; the inputs of the operators (two of
 ChangelogNormalize, two of the join, one of the groups); what each of the four operators makes of its input (a
-partition, a counter, a shuffle, a function; of the join also the sides and their union); the result and the view
-that it names; and the rows of the table that is written."""
+partition, a counter, a shuffle, a function; of the join also the sides and their union); the rows of the join in
+packages, and those of them that have bytes; the result and the view that it names; and the rows of the table that
+is written."""
 
 
 def test_a_join_of_changing_tables_with_groups_has_spark_read_one_text(
