@@ -12,8 +12,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from benchmarks import usage
+
 _GROUPS, _PERIOD_US = Path("/sys/fs/cgroup/cpu"), 20_000
-_EXECUTOR, _PATIENCE_S = b"CoarseGrainedExecutorBackend", 60
+_EXECUTOR = b"CoarseGrainedExecutorBackend"
+_PATIENCE_S, _POLL_S = 60, 0.1
 
 
 @contextmanager
@@ -48,27 +51,15 @@ def limited_executors(count: int, cores: float) -> Iterator[None]:
 def _executors(count: int) -> list[int]:
     """Return the processes of the executors when all of them have begun."""
     end = time.monotonic() + _PATIENCE_S
-    while len(found := [pid for pid in _below(os.getpid()) if _EXECUTOR in _command(pid)]) < count:
+    while len(found := [pid for pid in usage.snapshot() if _EXECUTOR in _command(pid)]) < count:
         if time.monotonic() > end:
             raise AssertionError(f"expected {count} executors, got {len(found)}")
-        time.sleep(0.1)
+        time.sleep(_POLL_S)
     return found
-
-
-def _below(pid: int) -> Iterator[int]:
-    """Yield the processes that a process has started, and those that they have."""
-    try:
-        children = Path(f"/proc/{pid}/task").glob("*/children")
-        started = [int(each) for listed in children for each in listed.read_text().split()]
-    except OSError:  # it has ended
-        return
-    for child in started:
-        yield child
-        yield from _below(child)
 
 
 def _command(pid: int) -> bytes:
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
+    except OSError:  # it has ended
         return b""

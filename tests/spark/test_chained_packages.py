@@ -13,7 +13,7 @@ import pytest
 from tests import judge
 from tests.fix_broker import MakeTopic
 from tests.spark.sql_changes import table
-from tests.spark.test_exchange import printed
+from tests.spark.test_exchange import printed, run
 from tests.spark.test_sql import Script, kafka
 from tests.spark.test_sql import script as script  # noqa: PLC0414 - a fixture
 
@@ -160,14 +160,8 @@ def total(values: Iterable[int | None]) -> int | None:
     return sum(known) if known else None
 
 
-def run(script: Script, insert: str) -> int:
-    """Run an INSERT until all records are read; return how many operators give their rows in packages."""
-    [result] = script(insert)
-    assert result.job is not None
-    [query] = result.job.queries
-    query.processAllAvailable()
-    plan = query._jsq.explainInternal(False)
-    result.job.stop()
+def operators_with_packages(plan: str) -> int:
+    """Return how many operators of a plan give their rows in packages."""
     outputs = [line.rpartition("[")[2] for line in plan.splitlines() if "MapInArrow" in line]
     return sum("#package" in each for each in outputs)
 
@@ -201,9 +195,9 @@ def test_a_chain_of_operators_continues_with_packages_and_without(
                     patch.setattr(f"penstock.sql.run.{module}.can_pack", lambda _: False)
             for name, query in QUERIES.items():
                 before = len(script.lines)
-                packed = run(script, f"INSERT INTO {name} {query}")
+                _, plan = run(script, f"INSERT INTO {name} {query}")
                 lines[name] += script.lines[before:]
-                assert packed == (0 if number % 2 else BETWEEN[name]), name
+                assert operators_with_packages(plan) == (0 if number % 2 else BETWEEN[name]), name
         for name, rows in wanted.tables().items():
             assert table(lines[name]) == sorted(map(printed, rows)), name
     for name in QUERIES:

@@ -10,17 +10,27 @@ from typing import Any
 
 import pytest
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame
 
 from penstock.errors import OptionError, SqlError
 from penstock.spark import operator_rows
-from penstock.spark.operator_rows import PackedTask
-from penstock.spark.packed_source import open_packed
 from penstock.sql.run import _packed
 from penstock.sql.run.session import Session
 from penstock.sql.shell.select import Output, show_frame
 from tests import judge
 from tests.fix_broker import MakeTopic
+
+
+def noted(patch: pytest.MonkeyPatch, module: Any, name: str) -> list[Any]:
+    """Return what a function of a module gives from now on."""
+    found: list[Any] = []
+    own = getattr(module, name)
+
+    def call(*given: Any) -> Any:
+        found.append(own(*given))
+        return found[-1]
+
+    patch.setattr(module, name, call)
+    return found
 
 
 # PySpark reads types by a classic session, unless `builder.remote` made the other one.
@@ -32,20 +42,8 @@ def test_a_script_runs_on_spark_connect(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    packed: list[DataFrame] = []
-
-    def noted(*given: Any) -> DataFrame:
-        packed.append(open_packed(*given))
-        return packed[-1]
-
-    chained: list[PackedTask] = []
-
-    def noted_task(*given: Any) -> PackedTask:
-        chained.append(PackedTask(*given))
-        return chained[-1]
-
-    monkeypatch.setattr(_packed, "open_packed", noted)
-    monkeypatch.setattr(operator_rows, "PackedTask", noted_task)
+    packed = noted(monkeypatch, _packed, "open_packed")
+    chained = noted(monkeypatch, operator_rows, "PackedTask")
     source, target, joined = make_topic(2), make_topic(), make_topic()
     judge.produce(bootstrap, source, *(json.dumps({"id": number}).encode() for number in range(20)))
     kafka = f"'connector' = 'kafka', 'properties.bootstrap.servers' = '{bootstrap}', 'format' = 'json'"
@@ -115,13 +113,7 @@ def test_the_sides_of_a_join_are_one_read_on_spark_connect(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each run opens one read, and the second one continues where the first one ended."""
-    opened: list[DataFrame] = []
-
-    def noted(*given: Any) -> DataFrame:
-        opened.append(open_packed(*given))
-        return opened[-1]
-
-    monkeypatch.setattr(_packed, "open_packed", noted)
+    opened = noted(monkeypatch, _packed, "open_packed")
     source, target = make_topic(2), make_topic()
     kafka = f"'connector' = 'kafka', 'properties.bootstrap.servers' = '{bootstrap}', 'format' = 'json'"
     session = Session(connect_spark)
