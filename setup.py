@@ -62,7 +62,7 @@ def formats_extension(name: str, *c_files: str) -> Extension:
         depends=[
             f"{FORMATS_NATIVE}/{header}.h"
             for header in (
-                *("columns", "text", "decode", "encode", "json_scan", "csv", "avro"),
+                *("blocks", "columns", "text", "decode", "encode", "json_scan", "csv", "avro"),
                 *("protobuf", "protobuf_wire"),
             )
         ],
@@ -104,6 +104,7 @@ setup(
             extension("_encode", "crc32c.c"),
             formats_extension(
                 "_native",
+                "blocks.c",
                 "columns.c",
                 "text.c",
                 "decode.c",
@@ -115,6 +116,7 @@ setup(
             formats_extension(
                 "_native_encode",
                 "text.c",
+                "blocks.c",
                 "columns.c",
                 "encode.c",
                 "json_encode.c",

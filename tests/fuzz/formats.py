@@ -153,6 +153,7 @@ class Json(FormatHarness):
         *(
             "formats/_native.pyx",
             "formats/_native_encode.pyx",
+            "formats/native/blocks.c",
             "formats/native/columns.c",
             "formats/native/text.c",
         ),

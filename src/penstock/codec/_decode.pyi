@@ -8,7 +8,8 @@ class RecordBatchDecoder:
     Not thread-safe. Every yielded batch has the fields of KAFKA_RECORDS named in `columns`, in schema order,
     and at most `max_rows` rows and `max_bytes` of keys, values and headers (one larger record comes alone).
     No record outside of `[starting_offset, stopping_offset)` is ever yielded. Invalid UTF-8 in header names
-    is replaced as by Java's client; with `raw_headers` the names stay as they are (RAW_HEADERS_TYPE).
+    is replaced as by Java's client; with `raw_headers` the names stay as they are (RAW_HEADERS_TYPE). If
+    `expected_rows` are likely to come, there is room for them from the start, and nothing is moved.
     """
 
     def __init__(
@@ -25,6 +26,7 @@ class RecordBatchDecoder:
         max_rows: int = 32_768,
         max_bytes: int = 8_388_608,
         max_decompressed_bytes: int = 1_073_741_824,
+        expected_rows: int = 0,
     ) -> None: ...
     @property
     def next_offset(self) -> int:

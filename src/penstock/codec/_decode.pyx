@@ -127,6 +127,7 @@ cdef class RecordBatchDecoder:
         int64_t max_rows=32_768,
         int64_t max_bytes=8 << 20,
         int64_t max_decompressed_bytes=1 << 30,
+        int64_t expected_rows=0,
     ):
         if not (0 < max_rows <= ROWS_LIMIT and 0 < max_bytes <= INT32_LIMIT and max_decompressed_bytes > 0):
             raise ValueError(
@@ -143,6 +144,7 @@ cdef class RecordBatchDecoder:
         self.read_committed = read_committed
         self.check_crcs = check_crcs
         self.rows = KafkaRows(topic, partition, set(columns), max_rows, max_bytes, raw_headers)
+        self.rows.taken_rows = expected_rows
         self.decompressor = Decompressor(max_decompressed_bytes)
 
     @property

@@ -17,6 +17,8 @@ _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES = 16
 _LZ4_MAGIC = 0x184D2204
 _LZ4_BLOCK_BYTES = {4: 1 << 16, 5: 1 << 18, 6: 1 << 20, 7: 1 << 22}
+_LZ4_SIZE = struct.Struct("<I")
+_LZ4_SIZE_MASK = 0x7FFFFFFF
 _ZSTD_MAGIC = 0xFD2FB528
 _ZSTD_SKIPPABLE = range(0x184D2A50, 0x184D2A60)
 _ZSTD_BLOCK_BYTES = 128 * 1024
@@ -70,6 +72,23 @@ def _snappy_size(block: memoryview) -> int:
     return size
 
 
+def lz4_blocks(data: memoryview, position: int) -> list[tuple[memoryview, bool]]:
+    """Return the blocks of the one lz4 frame from `position` on, and whether they are not compressed.
+
+    The frame has no checksums.
+    """
+    blocks = []
+    try:
+        while size := _LZ4_SIZE.unpack_from(data, position)[0]:
+            start = position + 4
+            position = start + (size & _LZ4_SIZE_MASK)
+            blocks.append((data[start:position], size > _LZ4_SIZE_MASK))
+    except struct.error as error:
+        raise BadCompressionError("its lz4 frame is truncated") from error
+    _check_lz4_end(data, position + 4)
+    return blocks
+
+
 def lz4_bound(data: memoryview) -> int:
     """Return what the blocks of the one lz4 frame can hold at most."""
     try:
@@ -96,11 +115,14 @@ def _walk_lz4(data: memoryview) -> int:
             break
         blocks += 1
         # The highest bit says that the block is not compressed; it does not belong to the length.
-        position += (size & 0x7FFFFFFF) + (4 if has_block_checksum else 0)
-    position += 4 if has_checksum else 0
+        position += (size & _LZ4_SIZE_MASK) + (4 if has_block_checksum else 0)
+    _check_lz4_end(data, position + (4 if has_checksum else 0))
+    return max(blocks * block_bytes, 1)
+
+
+def _check_lz4_end(data: memoryview, position: int) -> None:
     if position != len(data):
         raise BadCompressionError(f"its lz4 frame takes {position} of {len(data)} bytes")
-    return max(blocks * block_bytes, 1)
 
 
 def zstd_bound(data: memoryview) -> int:

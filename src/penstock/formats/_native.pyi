@@ -65,3 +65,6 @@ def decode_json(
     is_one_object: bool = False,
 ) -> Decoded:
     """Decode JSON; with `is_one_object` an array of several objects, or of none, is a failure."""
+
+def kept_bytes() -> int:
+    """Return the size of the free blocks of memory that are kept for the columns to come."""

@@ -20,6 +20,11 @@ from penstock.formats._decode cimport *
 from penstock.formats._protobuf cimport ProtoField, ProtoMessage, ProtoPlan, set_proto_plan
 
 
+cdef extern from "blocks.h":
+    void block_free(void *block)
+    int64_t blocks_kept_bytes()
+
+
 cdef extern from "text.h":
     int text_start()
 
@@ -225,12 +230,21 @@ cdef class _Memory:
         free(self.block)
 
 
+cdef class _Block:
+    """A block of blocks.h that an Arrow buffer points into."""
+
+    cdef void *block
+
+    def __dealloc__(self):
+        block_free(self.block)
+
+
 cdef object take_buffer(void **block, int64_t size):
     """Hand a block over to an Arrow buffer."""
-    cdef _Memory memory
+    cdef _Block memory
     if block[0] == NULL:
         return pa.py_buffer(b"")
-    memory = _Memory()
+    memory = _Block()
     memory.block = block[0]
     block[0] = NULL
     return pa.foreign_buffer(<uintptr_t>memory.block, size, base=memory)
@@ -529,3 +543,8 @@ def schema_ids(array):
 def check_schema(schema):
     """Raise TypeError for a schema that the native columns cannot hold."""
     _Rows(schema, 0)
+
+
+def kept_bytes():
+    """Return the size of the free blocks that are kept for the columns to come."""
+    return blocks_kept_bytes()

@@ -20,6 +20,10 @@ from penstock.formats._protobuf cimport ProtoField, ProtoMessage, ProtoPlan, set
 from penstock.formats._native import REASONS, kind_of
 
 
+cdef extern from "blocks.h":
+    void block_free(void *block)
+
+
 cdef extern from "encode.h":
     ctypedef struct View:
         int kind
@@ -203,17 +207,17 @@ def column_path(schema, indices):
 
 # -- encoders ------------------------------------------------------------------------------------------------
 
-cdef class _Memory:
-    """A block of memory that an Arrow buffer points into."""
+cdef class _Block:
+    """A block of blocks.h that an Arrow buffer points into."""
 
     cdef void *block
 
     def __dealloc__(self):
-        free(self.block)
+        block_free(self.block)
 
 
 cdef object take_buffer(void **block, int64_t size):
-    cdef _Memory memory = _Memory()
+    cdef _Block memory = _Block()
     memory.block = block[0]
     block[0] = NULL
     return pa.foreign_buffer(<uintptr_t>memory.block, size, base=memory)

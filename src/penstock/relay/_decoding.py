@@ -44,6 +44,7 @@ def scanned(
         read_committed=read_committed,
         check_crcs=settings.check_crcs,
         raw_headers=raw_headers,
+        expected_rows=end - at,
     )
     rows = partial(_decoded, decoder, topic_partition, at, fetched, end)
     if 0 <= fetched.high_watermark < end:

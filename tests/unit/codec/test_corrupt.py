@@ -119,6 +119,21 @@ def test_compressed_data_that_is_none(codec_id: int, payload: bytes) -> None:
         decode_all(decoder(), Batch(attributes=codec_id, payload=payload).encode())
 
 
+LZ4_HEADER = bytes.fromhex("04224d18604082")
+"""Of a frame as Kafka's clients write it: independent blocks of at most 64 KiB, no checksums."""
+STORED = 1 << 31
+
+
+def lz4_frame(*blocks: bytes, stored: bool = False) -> bytes:
+    sizes = [struct.pack("<I", len(block) | (STORED if stored else 0)) for block in blocks]
+    return LZ4_HEADER + b"".join(map(bytes.__add__, sizes, blocks)) + bytes(4)
+
+
+def lz4_blocks(payload: bytes, size: int = 1 << 16) -> list[bytes]:
+    parts = [payload[start : start + size] for start in range(0, len(payload), size)]
+    return [bytes(cramjam.lz4.compress_block(each, store_size=False)) for each in parts]
+
+
 def gzip_lie(size: int) -> bytes:
     return gzip.compress(bytes(1000))[:-4] + struct.pack("<I", size)
 
@@ -134,6 +149,7 @@ def bombs() -> dict[str, tuple[int, bytes]]:
         "snappy": (2, block),
         "snappy in blocks": (2, xerial + (struct.pack(">i", len(block)) + block) * 2),
         "lz4": (3, bytes(cramjam.lz4.compress(bytes(size)))),
+        "lz4 of Kafka's clients": (3, lz4_frame(*lz4_blocks(bytes(size)))),
         "zstd": (4, bytes(cramjam.zstd.compress(bytes(size)))),
         "zstd of repeated bytes": (
             4,
@@ -180,6 +196,42 @@ def test_lz4_frames_of_other_writers() -> None:
         writer.compress(payload)
         data = Batch(attributes=3, payload=bytes(writer.finish()), count=1000, last_delta=999).encode()
         assert len(decode_all(decoder(), data)) == 1000
+
+
+def test_lz4_frames_of_kafkas_clients() -> None:
+    payload = b"".join(Rec(b"%d" % i * 100).encode(i) for i in range(1000))
+    parts = [payload[start : start + (1 << 16)] for start in range(0, len(payload), 1 << 16)]
+    short = lz4_blocks(payload, 10_000)
+    for frame in (lz4_frame(*lz4_blocks(payload)), lz4_frame(*parts, stored=True), lz4_frame(*short)):
+        data = Batch(attributes=3, payload=frame, count=1000, last_delta=999).encode()
+        assert column(decode_all(decoder(), data), "value") == [b"%d" % i * 100 for i in range(1000)]
+
+
+BAD_FRAMES = {
+    "frame is truncated": lz4_frame(*lz4_blocks(bytes(100)))[:-4],
+    r"frame takes 26 of 27 bytes": lz4_frame(*lz4_blocks(bytes(100))) + b"x",
+    r"frame takes 1011 of 26 bytes|truncated": LZ4_HEADER + struct.pack("<I", 1000) + bytes(15),
+    "65537 bytes is where 65536 may be": lz4_frame(bytes((1 << 16) + 1), stored=True),
+    r"cannot be decompressed \(": lz4_frame(*lz4_blocks(bytes((1 << 16) + 1), 1 << 17)),
+    r"cannot be decompressed \(Decomp": lz4_frame(b"\xff" * 10),
+    "claims 1 records in 0 bytes": LZ4_HEADER + bytes(4),
+}
+
+
+@pytest.mark.parametrize("reason", BAD_FRAMES)
+def test_lies_in_an_lz4_frame_are_named(reason: str) -> None:
+    data = Batch(attributes=3, payload=BAD_FRAMES[reason], count=1).encode()
+    with pytest.raises(CorruptBatchError, match=reason):
+        decode_all(decoder(), data)
+
+
+def test_lz4_blocks_are_no_larger_than_allowed() -> None:
+    payload = Rec(b"x" * 5_000).encode(0)
+    for frame in (lz4_frame(*lz4_blocks(payload)), lz4_frame(payload, stored=True)):
+        data = Batch(attributes=3, payload=frame).encode()
+        assert len(decode_all(decoder(max_decompressed_bytes=len(payload)), data)) == 1
+        with pytest.raises(CorruptBatchError, match="larger than the allowed"):
+            decode_all(decoder(max_decompressed_bytes=len(payload) - 1), data)
 
 
 def test_a_batch_may_be_as_large_as_allowed_to_the_byte() -> None:

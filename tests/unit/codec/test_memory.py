@@ -54,6 +54,21 @@ def test_few_rows_take_little_memory() -> None:
     assert batch.get_total_buffer_size() < 8_000
 
 
+def test_there_is_room_for_expected_rows_from_the_start() -> None:
+    data = values(0, *[b"x" * 100] * 10)
+    expecting = [decoder(expected_rows=rows) for rows in (0, 10_000)]
+    taken = []
+    for codec in expecting:
+        before = allocated_bytes()
+        assert list(codec.decode(data)) == []
+        taken.append(allocated_bytes() - before)
+        rest = codec.flush()
+        assert rest is not None
+        assert rest.num_rows == 10
+    assert taken[0] < 100_000
+    assert 10_000 * 100 < taken[1] < 4_000_000
+
+
 def test_one_large_record_does_not_multiply() -> None:
     before = allocated_bytes()
     codec = decoder()

@@ -1,5 +1,7 @@
 #include "columns.h"
 
+#include "blocks.h"
+
 #define CAPACITY_MIN 64
 #define BYTES_MAX INT32_MAX
 
@@ -14,9 +16,9 @@ void column_free(Column *column) {
     if (!column) return;
     for (int i = 0; i < column->child_count; i++) column_free(column->children[i]);
     free(column->children);
-    free(column->validity);
-    free(column->values);
-    free(column->offsets);
+    block_free(column->validity);
+    block_free(column->values);
+    block_free(column->offsets);
     free(column->name_slots);
     free((void *)column->name);
     free(column);
@@ -62,7 +64,7 @@ int column_find(const Column *column, const uint8_t *name, int64_t length) {
 }
 
 static int resize(void **block, int64_t bytes) {
-    void *larger = realloc(*block, (size_t)bytes);
+    void *larger = block_resize(*block, bytes);
     if (!larger) return NO_MEMORY;
     *block = larger;
     return OK;

@@ -1,9 +1,11 @@
 #include "decode.h"
 
+#include "blocks.h"
+
 int output_add_row(Output *output, int64_t value_index) {
     if (output->row_count == output->row_capacity) {
         int64_t capacity = output->row_capacity ? 2 * output->row_capacity : 1024;
-        int32_t *larger = realloc(output->value_indices, (size_t)capacity * sizeof(int32_t));
+        int32_t *larger = block_resize(output->value_indices, capacity * (int64_t)sizeof(int32_t));
         if (!larger) return NO_MEMORY;
         output->value_indices = larger;
         output->row_capacity = capacity;
@@ -30,7 +32,7 @@ int output_add_failure(Output *output, int64_t value_index, int reason) {
 }
 
 void output_free(Output *output) {
-    free(output->value_indices);
+    block_free(output->value_indices);
     free(output->failures);
     memset(output, 0, sizeof(*output));
 }

@@ -3,6 +3,8 @@
 #endif
 #include "encode.h"
 
+#include "blocks.h"
+
 #include <math.h>
 #include <stdio.h>
 
@@ -24,21 +26,23 @@ void view_free(View *view) {
 }
 
 void writer_free(Writer *writer) {
-    free(writer->bytes);
-    free(writer->offsets);
+    block_free(writer->bytes);
+    block_free(writer->offsets);
     memset(writer, 0, sizeof(*writer));
 }
 
 int writer_start(Writer *writer, int64_t row_count) {
-    writer->offsets = calloc((size_t)row_count + 1, sizeof(int32_t));
-    return writer->offsets && writer_grow(writer, 64 * row_count + 64) == OK ? OK : NO_MEMORY;
+    writer->offsets = block_resize(NULL, (row_count + 1) * (int64_t)sizeof(int32_t));
+    if (!writer->offsets) return NO_MEMORY;
+    writer->offsets[0] = 0;
+    return writer_grow(writer, 64 * row_count + 64) == OK ? OK : NO_MEMORY;
 }
 
 int writer_grow(Writer *writer, int64_t count) {
     int64_t needed = writer->used + count;
     if (needed > INT32_MAX) return OUT_OF_RANGE; /* the limit of Arrow's 32-bit offsets */
     int64_t capacity = writer->capacity * 2 > needed ? writer->capacity * 2 : needed;
-    uint8_t *larger = realloc(writer->bytes, (size_t)capacity);
+    uint8_t *larger = block_resize(writer->bytes, capacity);
     if (!larger) return NO_MEMORY;
     writer->bytes = larger;
     writer->capacity = capacity;
