@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from pyspark.errors import PySparkException
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.changelog.operators.join import SIDE
 from penstock.spark._keyed_task import NOW_MS, PARTITION
@@ -29,6 +30,7 @@ from penstock.state.partition_hash import has_partitions, partitions_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 PACKAGE = "#package"
 """The column with the bytes of a package. It is null in rows that only count, which have no partition."""
@@ -258,6 +260,11 @@ def packages(sides: Sequence[Side], columns: pa.Schema, keys: Sequence[str], cou
         frames = (each.read(ReadPacking((packing,))) for each, packing in zip(sides, made, strict=True))
         frame = reduce(lambda one, other: one.unionByName(other), frames)
     return Packages(frame, tuple(each.columns for each in sides), columns)
+
+
+def package_columns() -> StructType:
+    """Return the columns of PACKAGES as Spark has them."""
+    return from_arrow_schema(PACKAGES, prefer_timestamp_ntz=True)
 
 
 def row_count() -> str:

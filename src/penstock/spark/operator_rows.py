@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from penstock.spark.exchange import PACKAGES, ReadPacking, RowsOfTask
+from penstock.spark.exchange import ReadPacking, RowsOfTask, package_columns
 from penstock.spark.map_rows import map_rows
 
 if TYPE_CHECKING:
@@ -53,8 +52,7 @@ def operator_rows(rows: DataFrame, task: RowsOfTask, out: StructType) -> DataFra
     """
 
     def packed(packing: ReadPacking) -> DataFrame:
-        columns = from_arrow_schema(PACKAGES, prefer_timestamp_ntz=True)
-        return map_rows(rows, PackedTask(task, packing).run, columns)
+        return map_rows(rows, PackedTask(task, packing).run, package_columns())
 
     df = map_rows(rows, task, out)
     _PACKED[df] = packed

@@ -11,11 +11,10 @@ import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from penstock.spark.datasource import PenstockDataSource
-from penstock.spark.exchange import PACKAGES, ReadPacking
+from penstock.spark.exchange import ReadPacking, package_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,5 +49,4 @@ def open_packed(
     name = f"penstock-packed-{uuid.uuid4().hex[:12]}"
     members = {"name": classmethod(lambda _: name), "table_schema": schema, "packing": packing}
     spark.dataSource.register(type("PackedRead", (PackedDataSource,), members))
-    columns = from_arrow_schema(PACKAGES, prefer_timestamp_ntz=True)
-    return spark.readStream.format(name).schema(columns).options(**options).load()
+    return spark.readStream.format(name).schema(package_columns()).options(**options).load()

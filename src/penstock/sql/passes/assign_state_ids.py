@@ -23,7 +23,7 @@ from penstock.sql.plan.nodes import (
     Window,
 )
 from penstock.sql.plan.operators import STATELESS, Slices
-from penstock.sql.plan.rewrite import inputs_of, nodes_in, with_inputs
+from penstock.sql.plan.rewrite import inputs_of, node_below, nodes_in, with_inputs
 from penstock.sql.plan.traits import TraitsOf
 
 NAMES = {
@@ -73,9 +73,8 @@ def states_of(plan: Output, traits: TraitsOf) -> dict[str, str]:
 
 def has_slices(node: Node) -> bool:
     """Return whether a window, or groups of it, take rows that were put together by slices."""
-    while isinstance(node, (Aggregate, MarkedWindows, Window)):
-        node = node.input
-    return isinstance(node, Stateful) and isinstance(node.operator, Slices)
+    below = node_below(node, Aggregate, MarkedWindows, Window)
+    return isinstance(below, Stateful) and isinstance(below.operator, Slices)
 
 
 def _is_kept_by_spark(node: Node, traits: TraitsOf) -> bool:

@@ -27,7 +27,7 @@ from penstock.sql.plan.nodes import (
     Watermark,
 )
 from penstock.sql.plan.operators import KeptValues, Operator, VersionJoin
-from penstock.sql.plan.rewrite import columns_of, expressions_of, inputs_of, nodes_in
+from penstock.sql.plan.rewrite import columns_of, expressions_of, inputs_of, node_below, nodes_in
 
 STRATEGY = "table.optimizer.non-deterministic-update.strategy"
 _WHY = "It may give another value when a row is taken back, so old rows would stay in the result."
@@ -99,9 +99,8 @@ def _offsets(plan: Output) -> Mapping[Column, int]:
 
 def _is_copied(node: Node, context: PassContext) -> bool:
     """Return whether rows are those of one table, in the order in which they are written."""
-    while isinstance(node, (Project, Watermark)):
-        node = node.input
-    return isinstance(node, Scan) and (node.source.has_offsets or not context.wants_offsets)
+    scan = node_below(node, Project, Watermark)
+    return isinstance(scan, Scan) and (scan.source.has_offsets or not context.wants_offsets)
 
 
 def _taints(

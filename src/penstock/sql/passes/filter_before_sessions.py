@@ -13,7 +13,7 @@ from penstock.sql.passes.context import PassContext
 from penstock.sql.passes.engine.groups import grouped_window
 from penstock.sql.plan.expressions import Column, Expression, QueryCall, walk
 from penstock.sql.plan.nodes import Aggregate, Filter, Node, Output, Project, Window
-from penstock.sql.plan.rewrite import columns_in, columns_of, transformed_below
+from penstock.sql.plan.rewrite import columns_in, columns_of, node_below, transformed_below
 
 
 def filter_before_sessions(plan: Output, context: PassContext) -> Output:
@@ -47,9 +47,8 @@ def _without_conditions(node: Node, window: Column) -> tuple[Node, tuple[Express
 
 
 def _window_below(node: Node) -> Window | None:
-    while isinstance(node, (Project, Filter)):
-        node = node.input
-    return node if isinstance(node, Window) else None
+    below = node_below(node, Project, Filter)
+    return below if isinstance(below, Window) else None
 
 
 def _with_conditions(node: Node, conditions: tuple[Expression, ...]) -> Node:

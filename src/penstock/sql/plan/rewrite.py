@@ -62,11 +62,17 @@ def nodes_in(node: Node) -> Iterator[Node]:
         yield from nodes_in(each)
 
 
+def node_below(node: Node, *kinds: type[Any]) -> Node:
+    """Return the first node of another kind, going down from a node. Nodes of these kinds have one input."""
+    while isinstance(node, kinds):
+        node = node.input
+    return node
+
+
 def scan_below(node: Node) -> nodes.Scan | None:
     """Return the scan below nodes that look at each row by itself; None if there are other nodes."""
-    while isinstance(node, (nodes.Project, nodes.Filter, nodes.Watermark)):
-        node = node.input
-    return node if isinstance(node, nodes.Scan) else None
+    found = node_below(node, nodes.Project, nodes.Filter, nodes.Watermark)
+    return found if isinstance(found, nodes.Scan) else None
 
 
 def every_node(node: Node) -> Iterator[Node]:

@@ -26,7 +26,7 @@ from penstock.sql.plan.operators import (
     WindowJoin,
     WindowTotals,
 )
-from penstock.sql.plan.rewrite import columns_of, inputs_of
+from penstock.sql.plan.rewrite import columns_of, inputs_of, node_below
 from penstock.sql.plan.types import spark_text
 from penstock.sql.plan.windows import MADE_WINDOW, WINDOW_BOUND
 
@@ -323,9 +323,7 @@ class TraitsOf:
 
 def _keeps_rows(node: Node) -> bool:
     """Return whether all rows that the watermark has followed are there."""
-    while isinstance(node, nodes.Project):
-        node = node.input
-    return isinstance(node, nodes.Watermark)
+    return isinstance(node_below(node, nodes.Project), nodes.Watermark)
 
 
 OF_WINDOWS = "WindowAggregate"

@@ -22,6 +22,7 @@ from penstock.sql.emit.arrow_types import NotServedError, arrow_type
 from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.plan.expressions import Column
 from penstock.sql.plan.nodes import Filter, Input, Node, Project, Scan, Source, Stateful
+from penstock.sql.plan.rewrite import node_below
 from penstock.sql.run._packed import is_quick
 
 _KIND = Column(-1, ROW_KIND, FlinkType("STRING"))
@@ -40,9 +41,8 @@ class OfInserts:
 
 def operator_below(node: Node) -> Stateful | None:
     """Return the operator below projections and conditions; None if other nodes are between them."""
-    while isinstance(node, (Project, Filter)):
-        node = node.input
-    return node if isinstance(node, Stateful) else None
+    below = node_below(node, Project, Filter)
+    return below if isinstance(below, Stateful) else None
 
 
 def chained_side(rows: Input, frame: Any, made: Any, *, is_utc: bool) -> Side | None:
@@ -105,6 +105,4 @@ def _over(node: Node, scan: Scan) -> Node:
 
 def _leaves_out(node: Node) -> bool:
     """Return whether there is a condition above the operator."""
-    while isinstance(node, Project):
-        node = node.input
-    return isinstance(node, Filter)
+    return isinstance(node_below(node, Project), Filter)

@@ -49,7 +49,14 @@ from penstock.sql.plan.nodes import (
     copies,
 )
 from penstock.sql.plan.operators import Aggregation
-from penstock.sql.plan.rewrite import columns_in, columns_of, expressions_of, inputs_of, with_inputs
+from penstock.sql.plan.rewrite import (
+    columns_in,
+    columns_of,
+    expressions_of,
+    inputs_of,
+    node_below,
+    with_inputs,
+)
 from penstock.sql.plan.traits import ALWAYS_0
 from penstock.sql.plan.types import BIGINT, INT, spark_text
 from penstock.sql.plan.windows import bounds_of_window, made_window, parts_of_window
@@ -129,20 +136,13 @@ def _windows(node: Aggregate) -> dict[Assignment, tuple[Column, str]]:
         part = window_of(node.input, each.expression)
         if part is not None and _window_node(node.input, part[0]) is None:
             continue  # an operator made the session
-        if part is None and _is_window(node.input, each.expression):
+        if part is None and _window_node(node.input, each.expression) is not None:
             part = (each.expression, "struct")
         if part is not None and exposing(node.input, part[0]) is not None:
             found[each] = part
     parts = {part for _, part in found.values()}
     is_whole = "struct" in parts or {"window_start", "window_end"} <= parts
     return found if is_whole and len({window for window, _ in found.values()}) == 1 else {}
-
-
-def _is_window(node: Node, column: Column) -> bool:
-    """Return whether a column is the window that the rows of a node are put into."""
-    while isinstance(node, (Filter, Project, Unnest, MarkedWindows)):
-        node = node.input
-    return isinstance(node, Window) and node.column == column
 
 
 # ---- groups of windows
@@ -227,9 +227,8 @@ def _check_session(rows: Node, window: Column, others: list[Assignment], context
 
 def _window_node(node: Node, window: Column) -> Window | None:
     """Return the node that puts the rows into a window; None if an operator does, or a group is between."""
-    while isinstance(node, (Filter, Project, Unnest, MarkedWindows)):
-        node = node.input
-    return node if isinstance(node, Window) and node.column == window else None
+    below = node_below(node, Filter, Project, Unnest, MarkedWindows)
+    return below if isinstance(below, Window) and below.column == window else None
 
 
 def _checked_sets(node: Aggregate, ends: set[Assignment], context: PassContext) -> Node:
