@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
 
 from penstock.errors import OptionError, SqlError
 from penstock.spark import operator_rows
@@ -18,6 +20,9 @@ from penstock.sql.run.session import Session
 from penstock.sql.shell.select import Output, show_frame
 from tests import judge
 from tests.fix_broker import MakeTopic
+from tests.spark.sql_changes import upsert, written
+from tests.spark.test_exchange import more_rows, pairs_of
+from tests.spark.test_sql import kafka as kafka_table
 
 
 def noted(patch: pytest.MonkeyPatch, module: Any, name: str) -> list[Any]:
@@ -179,3 +184,45 @@ def test_a_stream_that_a_query_reads_twice_is_one_source_on_spark_connect(
     assert len(sources) == 1
     session.stop()
     connect_spark.conf.unset(CACHE)
+
+
+SUMS = (
+    "SELECT kind, COUNT(*) AS n, SUM(price) AS total FROM (SELECT o.price AS price, p.kind AS kind "
+    "FROM v AS o JOIN v AS p ON o.item = p.item WHERE o.kind >= 1 AND p.kind <= 1) GROUP BY kind"
+)
+"""Groups of the pairs of `pairs_of`: one read for both sides of a join, and packages behind it."""
+
+
+def test_a_job_goes_to_spark_connect_and_back(
+    spark: SparkSession, connect_spark: Any, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    source, target = make_topic(2), make_topic()
+    limit = {"scan_max__records__per__batch": "11", "scan_trigger": "processing-time"}
+    made, rows = random.Random(1), list[dict[str, Any]]()
+    for number, now in enumerate((spark, connect_spark, spark)):
+        rows += more_rows(made, bootstrap, source, 40 * number)
+        session = Session(now)
+        session.execute(
+            f"""
+            SET 'execution.checkpointing.dir' = '{tmp_path}/checkpoints';
+            CREATE TABLE a (id BIGINT, kind INT, o ROW<item STRING, price BIGINT>)
+                {kafka_table(bootstrap, source, **limit)};
+            CREATE VIEW v AS SELECT id, kind, o.item AS item, o.price AS price FROM a;
+            CREATE TABLE sums (kind INT, n BIGINT, total BIGINT, PRIMARY KEY (kind) NOT ENFORCED)
+                {upsert(bootstrap, target)};
+            """
+        )
+        [result] = session.execute(f"INSERT INTO sums {SUMS}")
+        assert result.job is not None
+        result.job.queries[0].processAllAvailable()
+        result.job.stop()
+        session.stop()
+        noted = json.loads(next(tmp_path.rglob("query.json")).read_text())
+        assert len(noted["shared"]) == 1, "the join keeps its one read"
+        pairs = pairs_of(rows)
+        found = {each["kind"]: (each["n"], each["total"]) for each in written(bootstrap, target)}
+        assert found == {
+            kind: (len(prices), sum(each for each in prices if each is not None))
+            for kind in {pair[3] for pair in pairs}
+            for prices in [[pair[2] for pair in pairs if pair[3] == kind]]
+        }
