@@ -9,7 +9,9 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 
+from penstock.sql.run import _inserts
 from tests import judge
 from tests.fix_broker import MakeTopic
 from tests.spark.sql_changes import table
@@ -166,10 +168,8 @@ def operators_with_packages(plan: str) -> int:
     return sum("#package" in each for each in outputs)
 
 
-@pytest.mark.parametrize("per_batch", [4, 1_000])
-def test_a_chain_of_operators_continues_with_packages_and_without(
-    script: Script, bootstrap: str, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch, per_batch: int
-) -> None:
+def declared(script: Script, bootstrap: str, make_topic: MakeTopic, per_batch: int) -> dict[str, str]:
+    """Declare the tables of QUERIES. Return the topics."""
     topics = {name: make_topic(2) for name in "abc"}
     limit = {"scan_max__records__per__batch": str(per_batch), "scan_trigger": "processing-time"}
     changes = kafka(bootstrap, topics["c"], **limit).replace("'json'", "'debezium-json'")
@@ -183,16 +183,32 @@ def test_a_chain_of_operators_continues_with_packages_and_without(
     )
     for name in QUERIES:
         script(f"CREATE TABLE {name} ({COLUMNS[name]}) WITH ('connector' = 'print')")
+    return topics
+
+
+def produce_more(bootstrap: str, topics: dict[str, str], wanted: Wanted) -> None:
+    for name, records in wanted.more().items():
+        made = [judge.Record(value, partition=partition) for partition, value in records]
+        judge.produce(bootstrap, topics[name], *made)
+
+
+def without_packages(patch: pytest.MonkeyPatch) -> None:
+    for module in ("_packed", "_chained"):
+        patch.setattr(f"penstock.sql.run.{module}.can_pack", lambda _: False)
+
+
+@pytest.mark.parametrize("per_batch", [4, 1_000])
+def test_a_chain_of_operators_continues_with_packages_and_without(
+    script: Script, bootstrap: str, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch, per_batch: int
+) -> None:
+    topics = declared(script, bootstrap, make_topic, per_batch)
     lines: dict[str, list[str]] = {name: [] for name in QUERIES}
     wanted = Wanted(random.Random(per_batch))
     for number in range(4):
-        for name, records in wanted.more().items():
-            made = [judge.Record(value, partition=partition) for partition, value in records]
-            judge.produce(bootstrap, topics[name], *made)
+        produce_more(bootstrap, topics, wanted)
         with monkeypatch.context() as patch:
             if number % 2:
-                for module in ("_packed", "_chained"):
-                    patch.setattr(f"penstock.sql.run.{module}.can_pack", lambda _: False)
+                without_packages(patch)
             for name, query in QUERIES.items():
                 before = len(script.lines)
                 _, plan = run(script, f"INSERT INTO {name} {query}")
@@ -202,3 +218,38 @@ def test_a_chain_of_operators_continues_with_packages_and_without(
             assert table(lines[name]) == sorted(map(printed, rows)), name
     for name in QUERIES:
         assert any(line.startswith("-") for line in lines[name]), f"{name} takes no row back"
+
+
+@pytest.mark.parametrize("is_first_with_packages", [True, False])
+def test_a_batch_is_repeated_with_packages_and_without(
+    script: Script,
+    bootstrap: str,
+    make_topic: MakeTopic,
+    monkeypatch: pytest.MonkeyPatch,
+    is_first_with_packages: bool,
+) -> None:
+    """A batch whose states were saved, and which failed then, gives the same table in the other form."""
+    topics = declared(script, bootstrap, make_topic, 30)
+    wanted, insert = Wanted(random.Random(3)), f"INSERT INTO tops {QUERIES['tops']}"
+    for number in range(2):
+        produce_more(bootstrap, topics, wanted)
+        is_cut_with_packages = is_first_with_packages is (number == 0)
+        with monkeypatch.context() as patch:
+            patch.setattr(_inserts, "_print", fail_after_all_rows)
+            if not is_cut_with_packages:
+                without_packages(patch)
+            [result] = script(insert)
+            with pytest.raises(StreamingQueryException, match="the target is not there"):
+                result.job.queries[0].processAllAvailable()
+            result.job.stop()
+        with monkeypatch.context() as patch:
+            if is_cut_with_packages:
+                without_packages(patch)
+            _, plan = run(script, insert)
+        assert operators_with_packages(plan) == (0 if is_cut_with_packages else BETWEEN["tops"])
+        assert table(script.lines) == sorted(map(printed, wanted.tables()["tops"]))
+
+
+def fail_after_all_rows(batch: Any, _: Any) -> None:
+    assert batch.collect()
+    raise OSError("the target is not there")
