@@ -173,6 +173,7 @@ def top_n(  # noqa: PLR0913 - each is a keyword of its own
     *,
     order_by: Sequence[str],
     rank: str | None = None,
+    skip: int = 0,
     state: str | None = None,
     name: str | None = None,
     partitions: int | None = None,
@@ -194,6 +195,8 @@ def top_n(  # noqa: PLR0913 - each is a keyword of its own
         n: at least 1. To change it, start with a new checkpoint.
         order_by: columns, each as `name`, `name asc` or `name desc`. Null is the lowest value.
         rank: the name of a new BIGINT column with the rank of a row in its group, from 1.
+        skip: leave out that many of the first n rows, the first ones. Ranks count them. n=2 and skip=1 is
+            the second row of each group. To change it, start with a new checkpoint.
         state: the folder of the operator, as for `normalize`.
         name: the name of the operator, as for `normalize`.
         partitions: number of partitions of the state, as for `normalize`.
@@ -212,6 +215,8 @@ def top_n(  # noqa: PLR0913 - each is a keyword of its own
     check_names("order_by", order_by)
     if n < 1:
         raise OptionError(f"Expected at least 1 for `n`, got {n}.", option="n")
+    if not 0 <= skip < n:
+        raise OptionError(f"Expected 0 to {n - 1} for `skip`, got {skip}.", option="skip")
     check_rows_come_once(df, "top_n")
     ordered = tuple(map(direction, order_by))
     if rank is not None and rank in columns.fieldNames():
@@ -219,7 +224,7 @@ def top_n(  # noqa: PLR0913 - each is a keyword of its own
     only_inserts = not has_row_kind(df.columns)
     ttl_ms = time_to_live_ms("ttl", ttl)
     forgets = ttl_ms is not None
-    operator = TopN(arrow(columns), tuple(keys), ordered, n, rank, only_inserts, forgets)
+    operator = TopN(arrow(columns), tuple(keys), ordered, n, rank, only_inserts, forgets, skip)
     compared = [*keys, *(name for name, _ in ordered)]
     check_columns(operator.columns, [*compared, *operator.columns.names])
     check_columns(operator.out_columns, [])

@@ -43,13 +43,13 @@ def counted(rows: list[Row]) -> Counter[str]:
 @pytest.mark.parametrize("is_descending", [False, True])
 @pytest.mark.parametrize("rank", [None, "rank"])
 @settings(max_examples=examples(15))
-@given(seed=SEEDS, count=st.integers(1, 4), length=st.integers(1, 60))
+@given(seed=SEEDS, count=st.integers(1, 4), skipped=st.integers(0, 2), length=st.integers(1, 60))
 def test_the_top_is_that_of_a_sorted_list(
-    is_descending: bool, rank: str | None, seed: int, count: int, length: int
+    is_descending: bool, rank: str | None, seed: int, count: int, skipped: int, length: int
 ) -> None:
-    chance = random.Random(seed)
+    chance, count = random.Random(seed), count + skipped
     order_by = (("v", is_descending), ("s", False))
-    tested = Running(TopN(COLUMNS, ("g",), order_by, count, rank), WITH_KIND)
+    tested = Running(TopN(COLUMNS, ("g",), order_by, count, rank, skipped=skipped), WITH_KIND)
     table: list[Row] = []
     top: list[Row] = []
     for batch in in_batches(chance, changelog(chance, length, make), 4):
@@ -61,24 +61,29 @@ def test_the_top_is_that_of_a_sorted_list(
             rows = [row for row in table if row["g"] == group]
             rows.sort(key=lambda row: (number(row["v"]) * (-1 if is_descending else 1), row["s"]))
             ranks = ({} if rank is None else {rank: position} for position in range(1, count + 1))
-            expected += [{**row, **ranked} for row, ranked in zip(rows, ranks, strict=False)]
+            first = [{**row, **ranked} for row, ranked in zip(rows, ranks, strict=False)]
+            expected += first[skipped:]
         assert counted(top) == counted(expected)
 
 
 @pytest.mark.parametrize("rank", [None, "rank"])
 @settings(max_examples=examples(15))
-@given(seed=SEEDS, count=st.integers(1, 4), length=st.integers(1, 60))
+@given(seed=SEEDS, count=st.integers(1, 4), skipped=st.integers(0, 2), length=st.integers(1, 60))
 def test_of_inserts_only_the_top_is_kept_and_the_changes_are_the_same(
-    rank: str | None, seed: int, count: int, length: int
+    rank: str | None, seed: int, count: int, skipped: int, length: int
 ) -> None:
-    chance = random.Random(seed)
+    chance, count = random.Random(seed), count + skipped
     order_by = (("v", True), ("s", False))
-    all_rows = Running(TopN(COLUMNS, ("g",), order_by, count, rank), WITH_KIND)
-    only_top = Running(TopN(COLUMNS, ("g",), order_by, count, rank, only_inserts=True), COLUMNS)
+    all_rows = Running(TopN(COLUMNS, ("g",), order_by, count, rank, skipped=skipped), WITH_KIND)
+    whole_top = Running(TopN(COLUMNS, ("g",), order_by, count, rank), WITH_KIND)
+    only_top = Running(
+        TopN(COLUMNS, ("g",), order_by, count, rank, only_inserts=True, skipped=skipped), COLUMNS
+    )
     top: list[Row] = []
     for batch in in_batches(chance, [make(chance) for _ in range(length)], 5):
-        out = only_top.step(batch)
-        assert out == all_rows.step([{**row, "row_kind": "+I"} for row in batch])
+        inserts = [{**row, "row_kind": "+I"} for row in batch]
+        assert only_top.step(batch) == all_rows.step(inserts)
+        out = whole_top.step(inserts)
         top = as_changelog([*({**row, "row_kind": "+I"} for row in top), *out])["rows"]
         kept = [row for row in only_top.kept() for _ in range(row["#count"])]
         assert counted(_own(kept)) == counted(_own(top))
@@ -112,6 +117,24 @@ def test_a_rank_that_another_row_takes_is_an_update() -> None:
     assert [(row["row_kind"], row["v"], row["n"]) for row in out] == [("-D", 7, 2)]
     operators = [TopN(COLUMNS, ("g",), (("v", True),), 2, rank) for rank in (None, "n")]
     assert operators[0].arguments != operators[1].arguments
+
+
+def test_a_row_that_moves_within_the_ranks_that_are_not_skipped_changes_only_its_rank() -> None:
+    found = {}
+    for rank in (None, "n"):
+        tested = Running(TopN(COLUMNS, ("g",), (("v", True),), 3, rank, skipped=1), WITH_KIND)
+        tested.step([{"g": "a", "v": value, "s": "x", "row_kind": "+I"} for value in (9, 8, 7, 6)])
+        out = tested.step([{"g": "a", "v": 9, "s": "x", "row_kind": "-D"}])
+        found[rank] = [(row["row_kind"], row["v"], row.get("n")) for row in out]
+    assert found == {
+        None: [("-D", 8, None), ("+I", 6, None)],
+        "n": [("-U", 8, 2), ("+U", 7, 2), ("-U", 7, 3), ("+U", 6, 3)],
+    }
+
+
+def test_a_state_serves_the_ranks_that_it_was_made_for() -> None:
+    second, first = (TopN(COLUMNS, ("g",), (("v", True),), 2, skipped=skipped) for skipped in (1, 0))
+    assert second.arguments != first.arguments
 
 
 def test_nothing_comes_out_below_the_top() -> None:

@@ -1,8 +1,8 @@
 """`top_n`: the first n rows of each group of a changelog, in an order, also with their ranks.
 
 Runs on executors; made on the driver. Invariant: downstream has exactly the first n rows of each group, by
-the order and then by the hash of the row; equal rows count as often as they are there. With ranks it has at
-most one row of each rank of a group.
+the order and then by the hash of the row, without the first ones that are skipped; equal rows count as often
+as they are there. With ranks it has at most one row of each rank of a group.
 
 It keeps all rows of each group with the number of times that each is there, because a row may leave the top.
 Of append-only rows it keeps the top: a row that is below it never comes into it.
@@ -45,6 +45,7 @@ class TopN:
         rank: the column of the output with the rank of a row, from 1; None for none.
         only_inserts: the input has no updates and no deletes.
         forgets: whether groups have a time to live.
+        skipped: how many of the first n rows are left out, the first ones. They are kept like the others.
     """
 
     columns: pa.Schema
@@ -54,6 +55,7 @@ class TopN:
     rank: str | None = None
     only_inserts: bool = False
     forgets: bool = False
+    skipped: int = 0
     name: str = "top_n"
     version: int = 1
     has_parts: bool = True
@@ -67,6 +69,8 @@ class TopN:
             given["rank"] = True
         if self.only_inserts:
             given["only_inserts"] = True
+        if self.skipped:
+            given["skipped"] = self.skipped
         return json.dumps(given)
 
     @property
@@ -91,15 +95,28 @@ class TopN:
         self._check(rows.after, rows.table)
         starts = rows.keys.starts()
         order = self._order(rows.table, starts)
-        before, after = (_Top.of(each[order], starts, self.count) for each in (rows.before, rows.after))
+        before, after = (self._top(each[order], starts) for each in (rows.before, rows.after))
         if self.only_inserts:
             in_top = np.empty_like(order)
-            in_top[order] = after.inside
+            in_top[order] = after.kept
             rows = replace(rows, after=in_top)
         kept = rows.to_keep(now_ms, self._written(rows) if self.forgets else None)
         if self.rank is None:
             return Step(self._without_ranks(rows.table, order, before, after), kept)
         return Step(self._with_ranks(rows.table, order, np.cumsum(starts), before, after), kept)
+
+    def _top(self, counts: Integers, starts: Mask) -> _Top:
+        """Return the tops of rows in their order.
+
+        Args:
+            counts: how often each row is there.
+            starts: whether it is the first of its group.
+        """
+        above = np.cumsum(counts) - counts
+        first = np.flatnonzero(starts)
+        of_group = above - np.repeat(above[first], np.diff(np.append(first, len(counts))))
+        kept, skipped = (np.clip(each - of_group, 0, counts) for each in (self.count, self.skipped))
+        return _Top(np.maximum(of_group, self.skipped), kept - skipped, kept)
 
     def _written(self, rows: CountedRows) -> Mask:
         """Return the rows to keep: those that changed, and one of each group, which tells its time."""
@@ -162,7 +179,7 @@ class TopN:
         (old, old_ranks), (new, new_ranks) = before.ranked(), after.ranked()
         width = 1 + max(old_ranks.max(initial=0), new_ranks.max(initial=0))
         old_keys, new_keys = groups[old] * width + old_ranks, groups[new] * width + new_ranks
-        # Ranks begin at 1 and have no gaps, so the keys of each top ascend.
+        # The ranks of each group ascend and have no gaps, so the keys of each top ascend.
         _, at_old, at_new = np.intersect1d(old_keys, new_keys, assume_unique=True, return_indices=True)
         is_same = old[at_old] == new[at_new]
         stage_of_old, stage_of_new = np.zeros(len(old), np.int8), np.full(len(new), 2, np.int8)
@@ -187,28 +204,17 @@ class _Top:
     """The first n rows of each group.
 
     Attributes:
-        above: how many rows of the group stand before each row.
-        inside: how many times each row is among the first n.
+        above: how many rows of the group stand before the first one of each row that is not skipped.
+        inside: how many times each row is among the first n and not skipped.
+        kept: how many times it is among the first n.
     """
 
     above: Integers
     inside: Integers
-
-    @staticmethod
-    def of(counts: Integers, starts: np.ndarray, n: int) -> _Top:
-        """Return the tops of rows in their order.
-
-        Args:
-            counts: how often each row is there.
-            starts: whether it is the first of its group.
-            n: how many rows are in a top.
-        """
-        above = np.cumsum(counts) - counts
-        first = np.flatnonzero(starts)
-        of_group = above - np.repeat(above[first], np.diff(np.append(first, len(counts))))
-        return _Top(of_group, np.clip(n - of_group, 0, counts))
+    kept: Integers
 
     def ranked(self) -> tuple[Integers, Integers]:
+        """Return the index of the row of each rank, and the rank."""
         indices = np.repeat(np.arange(len(self.inside)), self.inside)
         within = np.arange(len(indices)) - np.repeat(np.cumsum(self.inside) - self.inside, self.inside)
         return indices, self.above[indices] + within + 1

@@ -22,7 +22,7 @@ from penstock.sql.plan.nodes import (
     Stateful,
     Window,
 )
-from penstock.sql.plan.operators import STATELESS, Slices
+from penstock.sql.plan.operators import STATELESS, Slices, described
 from penstock.sql.plan.rewrite import inputs_of, node_below, nodes_in, with_inputs
 from penstock.sql.plan.traits import TraitsOf
 
@@ -64,7 +64,7 @@ def states_of(plan: Output, traits: TraitsOf) -> dict[str, str]:
     for each in nodes_in(plan):
         tables = ", ".join(sorted(node.source.name for node in nodes_in(each) if isinstance(node, Scan)))
         if isinstance(each, Stateful) and each.state_id:
-            found[each.state_id] = f"{each.operator} of {tables}"
+            found[each.state_id] = f"{described(each.operator)} of {tables}"
         elif _is_kept_by_spark(each, traits):
             of_slices = " by slices" if has_slices(each) else ""
             found[f"{OF_SPARK}{next(numbers)}"] = f"{type(each).__name__}{of_slices} of {tables}"

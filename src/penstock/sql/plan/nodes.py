@@ -302,6 +302,7 @@ class Rank:
         order: which rows are first.
         count: how many rows of each group stay.
         rank: the column with the number of a row in its group, from 1; None if nothing uses it.
+        skipped: how many of these rows are left out, the first ones.
     """
 
     input: Node
@@ -310,6 +311,7 @@ class Rank:
     count: int
     rank: Column | None
     offset: int = field(default=-1, compare=False)
+    skipped: int = 0
 
 
 class SetKind(Enum):

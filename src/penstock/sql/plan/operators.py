@@ -6,7 +6,7 @@ depend on its arguments alone. So a change elsewhere in the statement leaves its
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 
 START_OF, END_OF = "__start", "__end"
 
@@ -36,13 +36,15 @@ class Deduplication:
 class Top:
     """The first rows of each group, in an order of columns, each with whether it descends.
 
-    `rank` is the label of a new column with the rank of a row; None for none.
+    `rank` is the label of a new column with the rank of a row; None for none. `skipped` rows of each group,
+    the first ones, are left out.
     """
 
     count: int
     keys: tuple[str, ...]
     order_by: tuple[tuple[str, bool], ...]
     rank: str | None = None
+    skipped: int = field(default=0, repr=False)
 
 
 @dataclass(frozen=True)
@@ -183,3 +185,10 @@ Operator = (
 )
 STATELESS = (Slices, WindowJoin, WindowTotals)
 """Operators over the rows of one micro-batch, whose rows are append-only. They keep nothing."""
+
+
+def described(operator: Operator) -> str:
+    """Return an operator with its arguments. One without `repr` is left out where it has its default."""
+    given = ((each, getattr(operator, each.name)) for each in fields(operator))
+    shown = (f"{each.name}={value!r}" for each, value in given if each.repr or value != each.default)
+    return f"{type(operator).__name__}({', '.join(shown)})"

@@ -7,7 +7,6 @@ the text names them, so a column with a new id leaves it as it is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import fields
 
 from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.language.write import type_text
@@ -23,6 +22,7 @@ from penstock.sql.plan.expressions import (
     SortItem,
 )
 from penstock.sql.plan.nodes import Changelog, Node
+from penstock.sql.plan.operators import described
 from penstock.sql.plan.rewrite import inputs_of
 from penstock.sql.plan.traits import Traits, TraitsOf
 
@@ -107,7 +107,8 @@ class _PlanLines:
             case nodes.Rank():
                 by = ", ".join(map(self._text, node.partition))
                 rank = "" if node.rank is None else f" AS {self._name(node.rank)}"
-                return f"Rank({node.count} of [{by}] by [{self._order(node.order)}]{rank})"
+                first = f"{node.skipped + 1} to " if node.skipped else ""
+                return f"Rank({first}{node.count} of [{by}] by [{self._order(node.order)}]{rank})"
             case nodes.SetOperation():
                 every = " ALL" if node.is_all else ""
                 return f"{node.kind.value}{every}({self._names_of(node.columns)})"
@@ -119,14 +120,11 @@ class _PlanLines:
                 return f"Limit({node.count}{f', skip {node.skipped}' if node.skipped else ''})"
             case nodes.Stateful():
                 state = f", state {node.state_id}" if node.state_id else ""
-                arguments = ", ".join(
-                    f"{each.name}={getattr(node.operator, each.name)!r}" for each in fields(node.operator)
-                )
                 reads = "; ".join(
                     ", ".join(f"{label}={self._name(column)}" for label, column in each.columns)
                     for each in node.inputs
                 )
-                return f"{type(node.operator).__name__}({arguments}) of ({reads}){state}"
+                return f"{described(node.operator)} of ({reads}){state}"
             case nodes.MarkedWindows():
                 return f"MarkedWindows({self._names_of((*node.ends, *node.times))})"
             case nodes.PlainTimes():

@@ -528,7 +528,9 @@ def _key_of_operator(node: nodes.Stateful, keys: list[Key | None]) -> Key | None
     shown = _shown(node)
     if isinstance(operator, (Deduplication, Top)):
         group = _shown_key(operator.keys, node.inputs[0], shown)
-        if isinstance(operator, Deduplication) or operator.count == 1:
+        if isinstance(operator, Deduplication):
+            return group
+        if operator.count == operator.skipped + 1 and group is not None:
             return group
         if operator.rank is not None and operator.rank in outputs:
             return None if group is None else group | {outputs[operator.rank]}

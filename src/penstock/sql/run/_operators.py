@@ -98,9 +98,15 @@ def _run(operator: Operator, frames: list[Any], state: str, ttl: str | None) -> 
                 rows, operator.keys, order_by=operator.order_by, keep=keep, state=state, ttl=ttl
             )
         case Top():
-            order = _order(operator.order_by)
             return changelog.top_n(
-                rows, operator.keys, operator.count, order_by=order, rank=operator.rank, state=state, ttl=ttl
+                rows,
+                operator.keys,
+                operator.count,
+                order_by=_order(operator.order_by),
+                rank=operator.rank,
+                skip=operator.skipped,
+                state=state,
+                ttl=ttl,
             )
         case RegularJoin():
             how: Any = operator.how

@@ -456,7 +456,8 @@ class Batch:
     def _rank(self, node: Rank, rows: list[Row], outer: Row) -> list[Row]:
         found = []
         for group in self.grouped(rows, node.partition, outer).values():
-            for number, row in enumerate(self.sorted(group, node.order, outer)[: node.count], start=1):
+            ordered = self.sorted(group, node.order, outer)[: node.count]
+            for number, row in [*enumerate(ordered, start=1)][node.skipped :]:
                 found.append(row if node.rank is None else {**row, short(node.rank): number})
         return found
 

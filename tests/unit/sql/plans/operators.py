@@ -6,6 +6,7 @@ Runs in tests only. penstock.sql.run and penstock.spark do the same over DataFra
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -87,9 +88,8 @@ def operator_of(node: Stateful, *, only_inserts: bool) -> Operator:  # noqa: C90
             keep: Any = "last" if operator.keep_last else "first"
             return Deduplicate(columns, operator.keys, operator.order_by, keep)
         case Top():
-            return TopN(
-                columns, operator.keys, operator.order_by, operator.count, operator.rank, only_inserts
-            )
+            top = TopN(columns, operator.keys, operator.order_by, operator.count, operator.rank, only_inserts)
+            return replace(top, skipped=operator.skipped)
         case KeptValues():
             return KeepValues(columns, operator.keys, operator.values)
         case RegularJoin():

@@ -65,7 +65,7 @@ def versions(node: Rank, context: PassContext) -> Node:
     if not is_newest or below.changes or len(keys) < len(node.partition):
         return rank(node, context)
     made = Upserts(node.input, keys)
-    return made if node.rank is None else _with_one(made, node.rank, columns_of(node.input))
+    return made if node.rank is None else _with_rank(made, node.rank, 1, columns_of(node.input))
 
 
 def _one(node: Rank, context: PassContext) -> Node:
@@ -76,11 +76,14 @@ def _one(node: Rank, context: PassContext) -> Node:
     operator = Deduplication(labels_of(keys), labels_of(order), node.order[0].is_descending)
     rows_in = input_with(rows, [*outputs, *keys, *order], context)
     made = Stateful(operator, (rows_in,), outputs, Changelog.RETRACT, offset=node.offset)
-    return made if node.rank is None else _with_one(made, node.rank, shown)
+    return made if node.rank is None else _with_rank(made, node.rank, 1, shown)
 
 
-def _with_one(made: Node, rank: Column, shown: tuple[Column, ...]) -> Node:
-    return Project(made, (*copies(shown), Assignment(rank, Literal("CAST(1 AS BIGINT)", BIGINT, 1))))
+def _with_rank(made: Node, rank: Column, value: int, shown: tuple[Column, ...]) -> Node:
+    """Return the only row of each group with its rank."""
+    return Project(
+        made, (*copies(shown), Assignment(rank, Literal(f"CAST({value} AS BIGINT)", BIGINT, value)))
+    )
 
 
 def _top(node: Rank, context: PassContext) -> Node:
@@ -95,11 +98,12 @@ def _top(node: Rank, context: PassContext) -> Node:
         order += [(label, False) for label in labels_of(ties)]
     if not order:
         columns, order = [("o0", ZERO)], [("o0", False)]
-    ranked = (("n", node.rank),) if node.rank is not None and node.count > 1 else ()
-    operator = Top(node.count, labels_of(keys), tuple(order), "n" if ranked else None)
+    is_single = node.count == node.skipped + 1
+    ranked = (("n", node.rank),) if node.rank is not None and not is_single else ()
+    operator = Top(node.count, labels_of(keys), tuple(order), "n" if ranked else None, node.skipped)
     rows_in = input_with(rows, [*outputs, *keys, *columns], context)
     made = Stateful(operator, (rows_in,), (*outputs, *ranked), Changelog.RETRACT, offset=node.offset)
-    return made if node.rank is None or ranked else _with_one(made, node.rank, shown)
+    return made if node.rank is None or ranked else _with_rank(made, node.rank, node.count, shown)
 
 
 def _of_windows(node: Rank, context: PassContext) -> Node:
@@ -126,17 +130,18 @@ def _of_windows(node: Rank, context: PassContext) -> Node:
     groups = Aggregate(node.input, tuple(keys), (AggregateOutput(rows, call),), offset=node.offset)
     element = tuple(context.column(each.name, each.type) for each in carried)
     number = node.rank or context.column("rank", BIGINT)
-    each_row = Unnest(groups, rows, element, number, is_single=node.count == 1)
+    each_row = Unnest(groups, rows, element, number, is_single=node.count == node.skipped + 1)
     values: dict[Expression, Expression] = {**of_keys, **dict(zip(carried, element, strict=True))}
     made = [Assignment(each, values[each]) for each in shown]
     if node.rank is not None:
-        made.append(Assignment(number, context.call("CAST BIGINT", "CAST({0} AS BIGINT)", (number,), BIGINT)))
+        cast = f"CAST({{0}} + {node.skipped} AS BIGINT)" if node.skipped else "CAST({0} AS BIGINT)"
+        made.append(Assignment(number, context.call("CAST BIGINT", cast, (number,), BIGINT)))
     return Project(each_row, tuple(made))
 
 
 def _first_rows(width: int, node: Rank) -> Callable[[list[TypedSql]], str]:
     """Return the text of a group's first rows. Rows with equal sort keys are compared by content."""
-    items, count = node.order, node.count
+    items, first, count = node.order, node.skipped + 1, node.count - node.skipped
 
     def text(args: list[TypedSql]) -> str:
         fields = [f"{each.text} AS `c{index}`" for index, each in enumerate(args[:width])]
@@ -147,7 +152,7 @@ def _first_rows(width: int, node: Rank) -> Callable[[list[TypedSql]], str]:
         fields.append(f"xxhash64({hashed}) AS `h`")
         rows = f"array_sort(collect_list(struct({', '.join(fields)})), (l, r) -> {compare})"
         shown = ", ".join(f"x.`c{index}` AS `c{index}`" for index in range(width))
-        return f"transform(slice({rows}, 1, {count}), x -> struct({shown}))"
+        return f"transform(slice({rows}, {first}, {count}), x -> struct({shown}))"
 
     compare = "CASE WHEN l.`h` < r.`h` THEN -1 WHEN l.`h` > r.`h` THEN 1 ELSE 0 END"
     for index, each in reversed([*enumerate(items)]):

@@ -46,6 +46,11 @@ _NEEDS_TIME = (
     "OVER in a stream needs one table with a WATERMARK in FROM, and ORDER BY the column of its WATERMARK, "
     "ascending. Write WHERE in the same SELECT, and joins and groups in a query around it."
 )
+_NEEDS_LAST = (
+    "{} in a stream needs one table with a WATERMARK in FROM, and ORDER BY the column of its WATERMARK, "
+    "ascending. Or make it a Top-N: ROW_NUMBER() AS n in a query in FROM, and a WHERE around this query that "
+    "says which n is the last one, by <=, <, = or BETWEEN: `n <= 3`, `n = 2`, `n BETWEEN 2 AND 3`."
+)
 _NEEDS_END = "a frame in a stream ends with CURRENT ROW and begins with UNBOUNDED PRECEDING or n PRECEDING."
 _SORT_NEEDS_TIME = (
     "ORDER BY without LIMIT in a stream begins with the column of the WATERMARK of a table, ascending, as in "
@@ -62,7 +67,9 @@ def over(node: Over, context: PassContext) -> Node:
     for each in calls:
         is_time = len(each.order) == 1 and below.delay_of(each.order[0].expression) is not None
         if not is_time or each.order[0].is_descending:
-            context.refuse(each.offset, _NEEDS_TIME)
+            name = each.call.name
+            said = _NEEDS_LAST.format(f"{name}()") if name in _NUMBERS else _NEEDS_TIME
+            context.refuse(each.offset, said)
     if len({each.partition for each in calls}) > 1:
         context.refuse(
             calls[1].offset, "all OVER of a SELECT have the same PARTITION BY in a stream, as in Flink."

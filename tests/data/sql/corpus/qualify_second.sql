@@ -1,0 +1,1 @@
+SELECT shop, id, qty FROM orders QUALIFY ROW_NUMBER() OVER (PARTITION BY shop ORDER BY qty DESC, id) = 2;

@@ -1,0 +1,1 @@
+SELECT shop, id FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY shop ORDER BY qty DESC, id) AS n FROM orders) WHERE n = 2;
