@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from penstock.sql.passes.context import PassContext
+from penstock.sql.passes.null_safe import comparisons
 from penstock.sql.plan.expressions import Call, Column, Expression
 from penstock.sql.plan.nodes import (
     Aggregate,
@@ -26,6 +27,11 @@ from penstock.sql.plan.nodes import (
     copies,
 )
 from penstock.sql.plan.rewrite import columns_in, columns_of, free_columns
+
+OF_ALL = (
+    "a query that compares its rows with those outside has an aggregate without GROUP BY here. It has a row "
+    "where nothing is equal, and a join has none. Use it as a value by itself, or join groups in FROM."
+)
 
 
 @dataclass
@@ -103,8 +109,13 @@ def _pulled(node: Node, outside: frozenset[Column], context: PassContext) -> Dec
 
 def _of_filter(node: Filter, outside: frozenset[Column], context: PassContext) -> Decorrelation:
     found = _pulled(node.input, outside, context)
-    pairs = [pair for each in node.conditions if (pair := _pair(each, outside)) is not None]
-    kept = [each for each in node.conditions if _pair(each, outside) is None]
+    conditions = [
+        part
+        for each in node.conditions
+        for part in (comparisons(each, context) if columns_in(each) & outside else (each,))
+    ]
+    pairs = [pair for each in conditions if (pair := _pair(each, outside)) is not None]
+    kept = [each for each in conditions if _pair(each, outside) is None]
     made = replace(node, input=found.node, conditions=tuple(kept)) if kept else found.node
     made, inner = context.with_expressions(made, tuple(theirs for _, theirs in pairs), "compared")
     outer = (*found.outer, *(mine for mine, _ in pairs))
@@ -114,6 +125,8 @@ def _of_filter(node: Filter, outside: frozenset[Column], context: PassContext) -
 def _of_aggregate(node: Aggregate, outside: frozenset[Column], context: PassContext) -> Decorrelation:
     """Return groups that are also by what is compared."""
     found = _pulled(node.input, outside, context)
+    if found.is_of_all:
+        context.refuse(node.offset, OF_ALL)
     own = {each.expression: each.column for each in node.keys}
     more = tuple(
         Assignment(context.column(each.name, each.type), each) for each in found.inner if each not in own

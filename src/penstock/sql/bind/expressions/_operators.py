@@ -265,8 +265,9 @@ class Operators(Base):
     def _distinct_from(self, node: exp.Expr) -> Expression:
         left, right = self.bind(node.this), self.bind(node.expression)
         self.check_kinds(node, "IS DISTINCT FROM", left, right)
-        text = "({0} <=> {1})" if isinstance(node, exp.NullSafeEQ) else "(NOT ({0} <=> {1}))"
-        return self.call(node, "IS DISTINCT FROM", text, [left, right], BOOLEAN)
+        if isinstance(node, exp.NullSafeEQ):
+            return self.call(node, "IS NOT DISTINCT FROM", "({0} <=> {1})", [left, right], BOOLEAN)
+        return self.call(node, "IS DISTINCT FROM", "(NOT ({0} <=> {1}))", [left, right], BOOLEAN)
 
     def _between(self, node: exp.Expr) -> Expression:
         self.only(node, "this", "low", "high", "symmetric")

@@ -20,6 +20,7 @@ from penstock.sql.passes.context import PassContext
 from penstock.sql.passes.engine.groups import marked
 from penstock.sql.passes.engine.inputs import ZERO, input_with, labelled
 from penstock.sql.passes.engine.join_times import Pair, bounding_times, conditions_for_spark
+from penstock.sql.passes.null_safe import comparisons, null_safe_pair
 from penstock.sql.plan.expressions import Call, Column, Expression, Varies, walk
 from penstock.sql.plan.nodes import (
     Aggregate,
@@ -184,6 +185,8 @@ def equal_values(node: Join) -> list[tuple[Expression, Expression, Call]]:
 
 def _stateful(node: Join, context: PassContext) -> Node:
     """Return the rows of a join by an operator of penstock."""
+    compared = (part for each in node.conditions for part in _between_sides(each, node, context))
+    node = replace(node, conditions=tuple(compared))
     keys, rest = equal_keys(node, context)
     how = node.kind.value
     is_outer, has_keys = how != "inner", bool(keys)
@@ -193,14 +196,16 @@ def _stateful(node: Join, context: PassContext) -> Node:
     if rest and is_outer and not has_keys:
         context.refuse(
             node.offset,
-            "this outer join of streams needs ON with a comparison of both sides by =. A JOIN needs none.",
+            "this outer join of streams needs ON with a comparison of both sides by = or IS NOT DISTINCT "
+            "FROM. A JOIN needs none.",
         )
     if rest and is_outer:
         context.refuse(
             _offset_of(rest[0], node),
-            "this outer join of streams compares its two sides by = only. Its other conditions take columns "
-            "of one side. Times are served if both bounds compare the columns of both WATERMARKs: b.ts "
-            "BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR. An inner join takes any condition.",
+            "this outer join of streams compares its two sides by = and IS NOT DISTINCT FROM only. Its other "
+            "conditions take columns of one side. Times are served if both bounds compare the columns of "
+            "both WATERMARKs: b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR. An inner join takes any "
+            "condition.",
         )
     shows_right = how not in ("semi", "anti")
     inputs = (
@@ -219,6 +224,19 @@ def _stateful(node: Join, context: PassContext) -> Node:
         operator, inputs, outputs, Changelog.APPEND if is_append else Changelog.RETRACT, offset=node.offset
     )
     return Filter(made, tuple(rest)) if rest else made
+
+
+def _between_sides(condition: Expression, node: Join, context: PassContext) -> tuple[Expression, ...]:
+    """Return a null-safe comparison of both sides as comparisons by =, and another condition as it is."""
+    pair = null_safe_pair(condition)
+    if pair is None or (node.kind is JoinKind.INNER and not _have_one_type(*pair)):
+        return (condition,)  # an inner join takes any condition
+    sides = [{*columns_of(each)} for each in (node.left, node.right)]
+    found = [columns_in(each) for each in pair]
+    is_of_both = any(
+        one and one <= sides[0] and other and other <= sides[1] for one, other in (found, found[::-1])
+    )
+    return comparisons(condition, context) if is_of_both else (condition,)
 
 
 def _check_varying(node: Join, context: PassContext) -> None:
@@ -257,7 +275,7 @@ def _key(
     if kinds[0] == kinds[1]:
         return one, other
     names = [each.type.name for each in (one, other)]
-    if not {*names} <= {*INTEGERS}:
+    if not _have_one_type(one, other):
         context.refuse(
             offset,
             f"expected two values of one type, got {kinds[0].upper()} and {kinds[1].upper()}. Write "
@@ -269,6 +287,11 @@ def _key(
         for each in (one, other)
     )
     return first, second
+
+
+def _have_one_type(one: Expression, other: Expression) -> bool:
+    """Return whether two values have types that keys may have, of which one may be wider."""
+    return spark_text(one.type) == spark_text(other.type) or {one.type.name, other.type.name} <= {*INTEGERS}
 
 
 def _of_one_side(
