@@ -192,13 +192,16 @@ def test_a_script_gives_the_table_of_flink(check: Callable[[str, str], None], na
 
 IN_BATCHES = (
     "cdc_group_of_a_join",
+    "cdc_top_second",
     "cdc_window_of_a_window",
     "cdc_window_of_deduplication",
     "cumulate_top_n",
     "except_all",
+    "full_join_is_not_distinct",
     "full_join_of_groups",
     "interval_join",
     "keep_last",
+    "not_in_query_or_a_condition",
     "over_range",
     "session",
     "upsert_temporal_join_into_groups",

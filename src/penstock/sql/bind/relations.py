@@ -241,10 +241,14 @@ class RelationBinder:
     def _window(self, tree: exp.Expr) -> Relation:
         self._only(tree, "this", "alias", "joins")
         call = window_call(self.location, tree.this)
-        table = self.bound_table(call.table)
-        entries = tuple(
-            Entry(call.table.name, *each) for each in zip(table.names, table.columns, strict=True)
+        is_query = isinstance(call.table, exp.Subquery)
+        table = (
+            self.query.query(call.table, self.names, self.outside)
+            if is_query
+            else self.bound_table(call.table)
         )
+        name = "" if is_query else call.table.name
+        entries = tuple(Entry(name, *each) for each in zip(table.names, table.columns, strict=True))
         binder = self.expressions(entries)
         time = binder.bind(call.time)
         if spark_text(time.type) not in ("timestamp", "timestamp_ntz"):

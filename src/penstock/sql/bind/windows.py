@@ -37,7 +37,10 @@ _UNITS_MS = {"DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1
 
 @dataclass(frozen=True)
 class WindowCall:
-    """A window as a table function: its table, its time column and the names of PARTITION BY, in the tree."""
+    """A window as a table function: its table, its time column and the names of PARTITION BY, in the tree.
+
+    Instead of a table it may have a query in brackets.
+    """
 
     table: exp.Expr
     time: exp.Expr
@@ -72,8 +75,8 @@ def window_call(location: QueryLocation, call: exp.Expr) -> WindowCall:
     kind = str(call.this).upper()
     arguments = arguments_of(location, call, _PARAMETERS[kind], in_any_case=True)
     table, column = arguments.get("DATA"), arguments.get("TIMECOL")
-    if not isinstance(table, TableArgument):
-        location.refuse(call, f"{kind} takes a table as `TABLE name`.")
+    if not isinstance(table, (TableArgument, exp.Subquery)):
+        location.refuse(call, f"{kind} takes its rows as `TABLE name`, or a query in brackets.")
     if not isinstance(column, DescriptorOf) or len(column.expressions) != 1:
         location.refuse(call, f"{kind} takes the time column as `DESCRIPTOR(column)`.")
     missing = [name for name in _PARAMETERS[kind][2:] if name not in arguments and name != "OFFSET"]
@@ -81,7 +84,8 @@ def window_call(location: QueryLocation, call: exp.Expr) -> WindowCall:
         location.refuse(call, f"{kind} needs the interval {missing[0]}.")
     spans = _spans(location, call, {name: arguments[name] for name in arguments if name in _LENGTHS})
     partition = tuple(each.name for each in table.args.get("partition_by") or ())
-    return WindowCall(table.this, column.expressions[0], spans, partition)
+    rows = table.this if isinstance(table, TableArgument) else table
+    return WindowCall(rows, column.expressions[0], spans, partition)
 
 
 def group_spans(location: QueryLocation, call: exp.Expr) -> Spans:

@@ -54,7 +54,7 @@ class IntervalOf(exp.Expression):
 
 
 class TableArgument(exp.Expression):
-    """TABLE name [PARTITION BY ...] as an argument of a table function."""
+    """TABLE name [PARTITION BY ...] as an argument of a table function; or a query with PARTITION BY."""
 
     arg_types: ClassVar = {"this": True, "partition_by": False}
 
@@ -248,10 +248,13 @@ class _Parser(parser.Parser):
             name = self.flink_word()
             self._advance()
             return NamedArgument(this=exp.var(name), expression=self.flink_needed(self._parse_lambda()))
-        return super()._parse_lambda(alias=alias)
+        found = super()._parse_lambda(alias=alias)
+        if isinstance(found, exp.Subquery) and self._match(TokenType.PARTITION_BY, advance=False):
+            return self.flink_table_argument(found)
+        return found
 
-    def flink_table_argument(self) -> Any:
-        node = TableArgument(this=self._parse_table_parts())
+    def flink_table_argument(self, query: exp.Expr | None = None) -> Any:
+        node = TableArgument(this=query or self._parse_table_parts())
         if self._match(TokenType.PARTITION_BY):
             wrapped = self._match(TokenType.L_PAREN)
             parse = functools.partial(self._parse_csv, self._parse_column)

@@ -1,5 +1,7 @@
 """Queries in expressions of a stream become joins: IN and EXISTS semi and anti joins, a value a left join.
 
+Where IN or EXISTS does not say alone which rows stay, it becomes a value (`query_values.py`).
+
 Runs on the driver. Invariant: a NULL that is compared by = is equal to nothing. Where NOT IN may meet a NULL,
 it is an anti join and one more condition, because one NULL in its query makes it keep nothing. As in Flink, a
 COUNT of no rows as a value is NULL, unless the query compares its rows with those outside: then it is 0.
@@ -11,7 +13,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from penstock.sql.passes.context import PassContext
-from penstock.sql.passes.decorrelate import Decorrelation, decorrelated
+from penstock.sql.passes.decorrelate import OF_ALL, Decorrelation, decorrelated
+from penstock.sql.passes.query_values import (
+    HAS_NULL,
+    HAS_ROWS,
+    ONLY_EQUAL,
+    as_values,
+    checked,
+    never_null,
+    rows_or_null,
+)
 from penstock.sql.plan.expressions import (
     COUNT_ALL,
     AggregateCall,
@@ -31,17 +42,14 @@ from penstock.sql.plan.nodes import (
     Filter,
     Join,
     JoinKind,
-    Limit,
     Node,
     Output,
     Project,
-    Sort,
     copies,
 )
 from penstock.sql.plan.rewrite import (
     columns_of,
     expressions_of,
-    nodes_in,
     plan_of,
     transformed,
     transformed_below,
@@ -50,15 +58,7 @@ from penstock.sql.plan.rewrite import (
 )
 from penstock.sql.plan.types import BIGINT, BOOLEAN, INT, NULL
 
-_HAS_ROWS, _HAS_NULL = 1, 2
-"""What the query of NOT IN has; 0 without rows."""
 _MANY = "a scalar subquery gave more than one row. Take one of them with MAX, MIN or WHERE."
-
-
-_OF_ALL = (
-    "a query that compares its rows with those outside has an aggregate without GROUP BY here. It has a row "
-    "where nothing is equal, and a join has none. Use it as a value by itself, or join groups in FROM."
-)
 
 
 def unnest_queries(plan: Output, context: PassContext) -> Output:
@@ -91,7 +91,7 @@ def _unnested(node: Node, context: PassContext) -> Node:  # noqa: RET503 - `refu
     if isinstance(node, Filter):
         return _filtered(node, context)
     if isinstance(node, (Project, Aggregate)):
-        return _with_values(node, queries, context)
+        return _with_values(node, context)
     context.refuse(
         queries[0].offset, "a query is not served here in a stream. Put it into FROM, and join it."
     )
@@ -112,6 +112,7 @@ def _is_stream(query: QueryCall, node: Node, context: PassContext) -> bool:
 class _Kept:
     """A condition that is a query: IN, EXISTS, or one of them behind NOT."""
 
+    condition: Expression
     query: QueryCall
     is_negated: bool
 
@@ -120,7 +121,7 @@ def _kept(condition: Expression) -> _Kept | None:
     is_negated = isinstance(condition, Call) and condition.name == "NOT"
     inner = condition.args[0] if isinstance(condition, Call) and is_negated else condition
     if isinstance(inner, QueryCall) and inner.kind is not QueryKind.VALUE:
-        return _Kept(inner, is_negated)
+        return _Kept(condition, inner, is_negated)
     return None
 
 
@@ -131,21 +132,16 @@ def _filtered(node: Filter, context: PassContext) -> Node:
     plain = tuple(each for each in others if not _has_query(each))
     with_values = tuple(each for each in others if _has_query(each))
     made: Node = Filter(node.input, plain) if plain else node.input
-    checked = _checked(plain)
+    present = checked(plain)
     for each in kept:
-        made, more = _joined(made, each, checked, context)
+        made, more = _joined(made, each, present, context)
         with_values += more
     if not with_values:
         return made
     columns = columns_of(made)
-    made, values = _with_value_columns(made, with_values, context)
+    scalar = tuple(as_values(each, context, is_condition=True) for each in with_values)
+    made, values = _with_value_columns(made, scalar, context)
     return Project(Filter(made, values), copies(columns))
-
-
-def _checked(conditions: tuple[Expression, ...]) -> frozenset[Expression]:
-    """Return the values that conditions leave no NULL in."""
-    inner = (each.args[0] for each in conditions if isinstance(each, Call) and each.name == "NOT")
-    return frozenset(each.args[0] for each in inner if isinstance(each, Call) and each.name == "IS NULL")
 
 
 def _has_query(expression: Expression) -> bool:
@@ -153,7 +149,7 @@ def _has_query(expression: Expression) -> bool:
 
 
 def _joined(
-    node: Node, kept: _Kept, checked: frozenset[Expression], context: PassContext
+    node: Node, kept: _Kept, present: frozenset[Expression], context: PassContext
 ) -> tuple[Node, tuple[Expression, ...]]:
     """Return the rows that a query keeps, and more conditions on them."""
     query = kept.query
@@ -161,110 +157,55 @@ def _joined(
         context.refuse(
             query.offset, "a query over a static table in WHERE of a stream is not served. Use a JOIN."
         )
-    found = decorrelated(
-        plan_of(query), context, "a correlated subquery of a stream compares with the outer rows by = only."
-    )
+    found = decorrelated(plan_of(query), context, ONLY_EQUAL)
     if found.is_of_all:
-        context.refuse(query.offset, _OF_ALL)
+        context.refuse(query.offset, OF_ALL)
     outputs = query.outputs if query.kind is QueryKind.IN else ()
     conditions = context.equal((*query.values, *found.outer), (*outputs, *found.inner))
-    if not conditions:
-        context.refuse(
-            query.offset, "EXISTS of a stream needs a comparison by = of its rows with the outer rows."
-        )
+    is_nullable = query.kind is QueryKind.IN and kept.is_negated and _may_be_null(query, found, present)
+    if not conditions or (is_nullable and (found.outer or len(query.values) > 1)):
+        return node, (kept.condition,)
     kind = JoinKind.ANTI if kept.is_negated else JoinKind.SEMI
-    more: tuple[Expression, ...] = ()
-    if query.kind is QueryKind.IN and kept.is_negated:
-        more = _condition_on_nulls(query, found, checked, context)
+    more = (_condition_on_nulls(query, context),) if is_nullable else ()
     return Join(node, found.node, kind, conditions, query.offset), more
 
 
-def _condition_on_nulls(
-    query: QueryCall, found: Decorrelation, checked: frozenset[Expression], context: PassContext
-) -> tuple[Expression, ...]:
+def _may_be_null(query: QueryCall, found: Decorrelation, present: frozenset[Expression]) -> bool:
+    """Return whether a value before IN, or one of its query, may be NULL."""
+    given = (each in present or (isinstance(each, Literal) and each.type != NULL) for each in query.values)
+    return not (all(given) and never_null(found.node).issuperset(query.outputs))
+
+
+def _condition_on_nulls(query: QueryCall, context: PassContext) -> Expression:
     """Return a condition: a NULL stays if the query has no row, and others stay if it has no NULL."""
-    inside = _never_null(found.node)
-    given = (each in checked or (isinstance(each, Literal) and each.type != NULL) for each in query.values)
-    if all(given) and inside.issuperset(query.outputs):
-        return ()
-    if found.outer or len(query.values) > 1:
-        context.refuse(
-            query.offset,
-            "NOT IN of several values, or of a correlated subquery, keeps no row for a NULL of its "
-            "query. In a stream say that there is none: write `x IS NOT NULL` for each value before NOT IN, "
-            "and in WHERE of the query for each column. Or write NOT EXISTS.",
-        )
-    if any(isinstance(each, Limit) and not isinstance(each.input, Sort) for each in nodes_in(plan_of(query))):
-        context.refuse(
-            query.offset,
-            "NOT IN of a query with LIMIT and without ORDER BY is not served in a stream. It is run "
-            "twice, and may give other rows the second time. Add ORDER BY, or write `IS NOT NULL` for both "
-            "sides.",
-        )
-    copied, names = context.copied(plan_of(query))
-    text = f"CASE WHEN {{0}} IS NULL THEN {_HAS_NULL} ELSE {_HAS_ROWS} END"
-    value = context.call("CASE", text, (names[query.outputs[0]],), INT)
-    node, (made,) = context.with_expressions(copied, (value,), "has")
-    largest = context.column("has", INT)
-    top = Aggregate(
-        node, (), (AggregateOutput(largest, AggregateCall("MAX", (made,), INT)),), offset=query.offset
-    )
-    shown = context.column("has", INT)
-    value_of = Project(top, (Assignment(shown, largest),))
-    known = QueryCall(QueryKind.VALUE, value_of, (shown,), (), query.offset)
-    has = context.call("COALESCE", "coalesce({0}, 0)", (known,), INT)
-    limit = context.call(
-        "CASE", f"CASE WHEN {{0}} IS NULL THEN {_HAS_ROWS} ELSE {_HAS_NULL} END", (query.values[0],), INT
-    )
-    return (context.call("<", "({0} < {1})", (has, limit), BOOLEAN),)
-
-
-def _never_null(node: Node) -> frozenset[Column]:
-    """Return the columns of a query that its own conditions leave no NULL in."""
-    if isinstance(node, Filter):
-        own = frozenset(each for each in _checked(node.conditions) if isinstance(each, Column))
-        return own | _never_null(node.input)
-    if isinstance(node, Project):
-        below = _never_null(node.input)
-        return frozenset(
-            each.column
-            for each in node.outputs
-            if each.expression in below
-            or (isinstance(each.expression, Literal) and each.expression.value is not None)
-        )
-    return frozenset()
+    text = f"CASE WHEN {{0}} IS NULL THEN {HAS_ROWS} ELSE {HAS_NULL} END"
+    limit = context.call("CASE", text, (query.values[0],), INT)
+    return context.call("<", "({0} < {1})", (rows_or_null(query, context), limit), BOOLEAN)
 
 
 # ---- values
 
 
-def _with_values(node: Project | Aggregate, queries: list[QueryCall], context: PassContext) -> Node:
-    said = "of a query stands in WHERE of a stream only. Use a JOIN."
-    made, change = _value_columns(node.input, queries, said, context)
-    return with_inputs(with_expressions(node, change), (made,))
+def _with_values(node: Project | Aggregate, context: PassContext) -> Node:
+    scalar = with_expressions(node, lambda each: as_values(each, context, is_condition=False))
+    made, change = _value_columns(node.input, _queries_in(scalar), context)
+    return with_inputs(with_expressions(scalar, change), (made,))
 
 
 def _with_value_columns(
     node: Node, conditions: tuple[Expression, ...], context: PassContext
 ) -> tuple[Node, tuple[Expression, ...]]:
     queries = [part for each in conditions for part in walk(each) if isinstance(part, QueryCall)]
-    said = "of a query stands alone or behind NOT in WHERE of a stream, and is joined by AND."
-    made, change = _value_columns(node, queries, said, context)
+    made, change = _value_columns(node, queries, context)
     return made, tuple(map(change, conditions))
 
 
 def _value_columns(
-    node: Node, queries: list[QueryCall], said: str, context: PassContext
+    node: Node, queries: list[QueryCall], context: PassContext
 ) -> tuple[Node, Callable[[Expression], Expression]]:
-    """Return rows with the values of queries, and what puts these into an expression.
-
-    Raises:
-        SqlError: a query is not a value. `said` is the end of the message.
-    """
+    """Return rows with the values of scalar queries, and what puts these into an expression."""
     found: dict[Expression, Expression] = {}
     for each in queries:
-        if each.kind is not QueryKind.VALUE:
-            context.refuse(each.offset, f"{each.kind.name} {said}")
         if each not in found:
             node, found[each] = _value(node, each, context)
     return node, lambda value: rewritten(value, found.get)
@@ -281,7 +222,7 @@ def _value(node: Node, query: QueryCall, context: PassContext) -> tuple[Node, Ex
     )
     groups = _one_row(found)
     if groups is None and found.is_of_all:
-        context.refuse(query.offset, _OF_ALL)
+        context.refuse(query.offset, OF_ALL)
     if groups is None:
         made, value = _of_rows(found, query, context)
     else:

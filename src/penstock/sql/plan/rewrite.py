@@ -185,6 +185,11 @@ def kept_by(node: Node) -> frozenset[Column]:
             return frozenset()
 
 
+def has_queries(node: Node) -> bool:
+    """Return whether an expression of a node has a query."""
+    return any(isinstance(part, QueryCall) for each in expressions_of(node) for part in walk(each))
+
+
 def free_columns(node: Node) -> frozenset[Column]:
     """Return the columns that a query takes from the rows around it."""
     used: set[Column] = set()

@@ -285,7 +285,18 @@ class Builder(Parts):
         if not ones or not others:
             return ()
         count = self.one_of(1, 1, 2)
-        return tuple(compared("=", self.one_of(*ones), self.one_of(*others)) for _ in range(count))
+        return tuple(self._equal(self.one_of(*ones), self.one_of(*others)) for _ in range(count))
+
+    def _equal(self, one: Column, other: Column) -> Call:
+        """Return a comparison that a join may have as a key. In some of them NULL is equal to NULL."""
+        how = self.one_of("=", "=", "=", "IS NOT DISTINCT FROM", "OR")
+        if how == "=":
+            return compared("=", one, other)
+        if how != "OR":
+            return call(how, "({0} <=> {1})", (one, other), BOOLEAN)
+        tests = [call("IS NULL", "({0} IS NULL)", (each,), BOOLEAN) for each in (one, other)]
+        both = call("AND", "({0} AND {1})", (*tests,), BOOLEAN)
+        return call("OR", "({0} OR {1})", (compared("=", one, other), both), BOOLEAN)
 
     def _join(self, node: Node) -> Node:
         other = self.other()
@@ -336,8 +347,19 @@ class Builder(Parts):
         rank = self.column("rn", BIGINT)
         made = OverCall(AggregateCall("ROW_NUMBER", (), BIGINT), partition, self._order(node), None)
         over = Over(node, (OverOutput(rank, made),))
-        kept = Filter(over, (compared("<=", rank, number(self.one_of(1, 1, 2), INT)),))
+        kept = Filter(over, self._ranks(rank))
         return Project(kept, same((*shown, rank) if self.is_so() else shown))
+
+    def _ranks(self, rank: Column) -> tuple[Expression, ...]:
+        """Return conditions that keep the first rows of each group, or some of these."""
+        first, last = self.one_of((1, 1), (1, 2), (2, 2), (2, 3))
+        below = self.one_of(compared("<=", rank, number(last)), compared(">", number(last + 1), rank))
+        if first == 1:
+            return (below,)
+        if first == last and self.is_so():
+            return (compared("=", rank, number(last)),)
+        both = call("BETWEEN", "({0} BETWEEN {1} AND {2})", (rank, number(first), number(last)), BOOLEAN)
+        return self.one_of((both,), (compared(">=", rank, number(first)), below))
 
     def _limit(self, node: Node) -> Node:
         return Limit(Sort(node, self._order(node)), self.one_of(1, 3), self.one_of(0, 0, 1))
@@ -424,13 +446,29 @@ class Builder(Parts):
             rows = Filter(inner, (test,)) if kind == "correlated" else inner
             return self._with_value(node, rows)
         if kind in ("in", "not in"):
-            query = QueryCall(QueryKind.IN, Project(inner, same((value,))), (value,), (mine,))
+            rows = Filter(inner, (self._equal(mine, key),)) if self.one_of(0, 0, 1) else inner
+            query = QueryCall(QueryKind.IN, Project(rows, same((value,))), (value,), (mine,))
         else:
-            rows = Filter(inner, (compared("=", mine, key), self.condition(inner, 0)))
+            rows = Filter(inner, (self._equal(mine, key), self.condition(inner, 0)))
             query = QueryCall(QueryKind.EXISTS, rows, columns_of(rows)[:1])
         found: Expression = query
         if kind.startswith("not"):
             found = call("NOT", "(NOT {0})", (query,), BOOLEAN)
+        return self._where(node, found)
+
+    def _where(self, node: Node, found: Expression) -> Node:
+        """Return the rows of which a condition is true, alone or beside OR, or all of them with its value."""
+        place = self.one_of("alone", "alone", "beside OR", "a case", "a column")
+        if place == "beside OR":
+            other = self.condition(node, 0)
+            both = self.one_of((found, other), (other, found))
+            found = call("OR", "({0} OR {1})", both, BOOLEAN)
+        if place in ("a case", "a column"):
+            text = "CASE WHEN {0} THEN 1 WHEN NOT {0} THEN 0 END"
+            value = call("CASE", text, (found,), INT)
+            if place == "a column":
+                return Project(node, (*same(columns_of(node)), Assignment(self.column("c", INT), value)))
+            found = compared("<", value, self.value(node, 0))
         return Filter(node, (found,))
 
     def _with_value(self, node: Node, rows: Node) -> Node:

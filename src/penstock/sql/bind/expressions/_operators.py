@@ -23,7 +23,7 @@ from penstock.sql.plan.texts import let, literal, quoted
 from penstock.sql.plan.types import BIGINT, BOOLEAN, INT, INTEGERS, NULL, STRING, from_spark, spark_text
 
 _ARITHMETIC: dict[type, str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
-_COMPARISONS: dict[type, str] = {
+COMPARISONS: dict[type, str] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
     exp.GT: ">",
@@ -34,7 +34,7 @@ _COMPARISONS: dict[type, str] = {
 _LOGIC: dict[type, str] = {exp.And: "AND", exp.Or: "OR"}
 _WHOLE = tuple(map(str.lower, INTEGERS))
 NUMBERS = (*_WHOLE, "decimal", "float", "double", "boolean")
-_NEED_BRACKETS = (*_COMPARISONS, exp.Is, exp.NullSafeEQ, exp.NullSafeNEQ)
+_NEED_BRACKETS = (*COMPARISONS, exp.Is, exp.NullSafeEQ, exp.NullSafeNEQ)
 """Conditions whose order beside a comparison Flink and our parser read differently."""
 _OF_ANY_TYPE = ("CASE", "COALESCE", "IFNULL", "IF", "ARRAY")
 """Parts of SQL that give one of their values back, and compare none."""
@@ -200,7 +200,7 @@ class Operators(Base):
         return self.call(node, "||", "({0} || {1})", [left, right], STRING)
 
     def _comparison(self, node: exp.Expr) -> Expression:
-        sign = _COMPARISONS[type(node)]
+        sign = COMPARISONS[type(node)]
         for each in (node.this, node.expression):
             if is_without_brackets(each, _NEED_BRACKETS):
                 self.refuse(node, f"expected brackets around one of the two comparisons beside {sign}.")
@@ -337,7 +337,7 @@ class Operators(Base):
         exp.Mod: _modulo,
         exp.Neg: _negative,
         exp.DPipe: _joined_text,
-        **dict.fromkeys(_COMPARISONS, _comparison),
+        **dict.fromkeys(COMPARISONS, _comparison),
         **dict.fromkeys(_LOGIC, _logic),
         exp.Not: _not,
         exp.Is: _is,

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from sqlglot import exp
 
-from penstock.sql.bind.expressions._operators import Operators
+from penstock.sql.bind.expressions._quantified import Quantified
 from penstock.sql.bind.expressions.base import kind_of
 from penstock.sql.functions.casts import cast
 from penstock.sql.functions.variants import NO_CAST, element_of
@@ -37,7 +37,7 @@ _ELEMENTS = (
 NO_TEXTS = ("array", "map", "struct", "interval", "variant")
 
 
-class Values(Operators):
+class Values(Quantified):
     """Binds values that are made of values."""
 
     def _case(self, node: exp.Expr) -> Expression:
@@ -162,7 +162,7 @@ class Values(Operators):
         return self.call(node, "CAST", text, [inner], STRING)
 
     methods: ClassVar[dict[type, Callable[[Any, Any], Expression]]] = {
-        **Operators.methods,
+        **Quantified.methods,
         exp.Case: _case,
         exp.Array: _array,
         exp.Bracket: _bracket,

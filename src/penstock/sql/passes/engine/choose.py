@@ -29,7 +29,8 @@ _PROCTIME = (
 _NO_WATERMARK = (
     "a window of a stream needs the column of a WATERMARK, and {name} has none here. Declare WATERMARK FOR "
     "{column} AS {column} - INTERVAL '5' SECOND in CREATE TABLE, and take the column as it is: functions, "
-    "aggregates, joins that are not interval joins, and OVER behind a WHERE on it do not keep it."
+    "aggregates, joins that are not interval joins (so also FOR SYSTEM_TIME AS OF a stream), and OVER behind "
+    "a WHERE on it do not keep it. Or write these rows into a topic, and read it as a table with a WATERMARK."
 )
 
 

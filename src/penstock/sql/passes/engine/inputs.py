@@ -30,7 +30,7 @@ from penstock.sql.plan.nodes import (
     Window,
     copies,
 )
-from penstock.sql.plan.rewrite import columns_of
+from penstock.sql.plan.rewrite import columns_of, has_queries
 from penstock.sql.plan.types import BIGINT, INT
 
 _NULL_ORDER = "CASE WHEN {{0}} IS NULL THEN {} ELSE {} END"
@@ -80,8 +80,13 @@ def with_offsets(
 ) -> tuple[Node, tuple[Column, ...]]:
     """Return rows with the topic partition and the offset of their record; no columns if they have none.
 
+    A row of a stream beside a query in an expression comes when the query has its partners. So offsets do
+    not order such rows.
+
     `is_for_operator`: whether they are for the operator that makes a correct changelog of the records.
     """
+    if context.traits(node).is_stream and has_queries(node):
+        return node, ()
     match node:
         case Scan() if node.source.has_offsets and (is_for_operator or not node.source.is_normalized):
             known = {each.name: each for each in node.columns}

@@ -1,0 +1,2 @@
+-- modes: streaming
+SELECT id FROM goods WHERE shop = ANY (SELECT shop FROM stock);

@@ -1,0 +1,1 @@
+SELECT id FROM goods WHERE qty < SOME (SELECT qty FROM stock);

@@ -1,0 +1,1 @@
+SELECT id FROM goods WHERE qty > ALL (SELECT qty FROM stock WHERE id < 3);

@@ -1,0 +1,46 @@
+"""Comparisons with ALL, ANY and SOME of a query are TRUE, FALSE or NULL as SQL says it, beside a plain oracle."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from penstock.sql.emit.select import short
+from tests.unit.sql.planning import BATCH, planned
+from tests.unit.sql.plans.batch import Batch
+
+SIGNS: dict[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+VALUES = (None, 1, 2, 3)
+
+
+def wanted(sign: str, word: str, value: int | None, others: tuple[int | None, ...]) -> bool | None:
+    """Return what SQL says: a comparison with a NULL is NULL."""
+    known = [None if None in (value, each) else SIGNS[sign](value, each) for each in others]
+    decisive = word != "ALL"
+    if decisive in known:
+        return decisive
+    return None if None in known else not decisive
+
+
+@pytest.mark.parametrize("word", ["ALL", "ANY", "SOME"])
+@pytest.mark.parametrize("sign", SIGNS)
+def test_a_comparison_with_the_rows_of_a_query_has_three_values(sign: str, word: str) -> None:
+    found = planned(f"SELECT i, i {sign} {word} (SELECT i FROM u) AS x FROM t", BATCH)
+    column = short(found.plan.columns[1])
+    for count in range(4):
+        for others in itertools.combinations_with_replacement(VALUES, count):
+            tables = {"t": [{"i": each} for each in VALUES], "u": [{"i": each} for each in others]}
+            rows = Batch(tables, found.traits).rows(found.plan.input)
+            expected = [wanted(sign, word, each, others) for each in VALUES]
+            assert [row[column] for row in rows] == expected, others
