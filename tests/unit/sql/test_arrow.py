@@ -38,7 +38,7 @@ AS_IN_SPARK = (
 LEAST_JUDGED = 290
 """How many of Flink's answers are compared at least. Raise it with the functions that are served."""
 SERVED = {
-    "=", "<>", "<", "<=", ">", ">=", "AND", "OR", "NOT", "IS NULL", "IS TRUE", "IS FALSE", "IS DISTINCT FROM",
+    "=", "<>", "<", "<=", ">", ">=", "AND", "OR", "NOT", "IS NULL", "IS TRUE", "IS FALSE", "IS DISTINCT FROM", "IS NOT DISTINCT FROM",
     "BETWEEN", "IN", "COALESCE", "IFNULL", "NULLIF", "IF", "CASE", "||", "CONCAT", "CHAR_LENGTH",
     "CHARACTER_LENGTH", "TRIM", "CAST", "TRY_CAST", "+", "-", "*",
     "/", "UPPER", "LOWER", "LIKE", "NOT LIKE", "SUBSTRING", "SUBSTR", "SUBSTRING_FROM", "SUBSTRING_FROM_FOR",
