@@ -1,6 +1,6 @@
-"""Functions of numbers, texts and arrays that few scripts use: the second half of `_functions.py`.
+"""Functions of numbers, texts and arrays that few scripts use: the second half of `served.py`.
 
-Runs on the driver. Invariant: see `_functions.py`.
+Runs on the driver. Invariant: that of `served.py`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from penstock.sql.functions.casts import cast
 from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.plan.expressions import MANY, Function, TypedSql
-from penstock.sql.plan.texts import let, literal, unquoted
+from penstock.sql.plan.texts import INTEGERS, decimal_digits, let, literal, unquoted
 
 _MEANING_MORE = ".$|()[{^?*+\\"
 """Characters that mean something else in a pattern, where no backslash stands before them."""
@@ -105,12 +105,12 @@ def _truncate(args: list[TypedSql]) -> str:
         if unit > 10**9:
             raise ValueError("expected at least -9 digits.")
         return f"CAST(({one.text} div {unit}) * {unit} AS {one.type.upper()})" if unit > 1 else one.text
-    found = re.fullmatch(r"decimal\((\d+),(\d+)\)", one.type)
+    found = decimal_digits(one.type)
     if found is None:
         raise ValueError(
             f"expected an integer or DECIMAL, got {one.type.upper()}. Write CAST(... AS DECIMAL(p, s))."
         )
-    precision, scale = int(found[1]), int(found[2])
+    precision, scale = found
     if digits >= scale:
         return one.text
     kept = max(digits, 0)
@@ -148,16 +148,8 @@ def _expect(one: TypedSql, kind: str) -> None:
 
 def _printf(args: list[TypedSql]) -> str:
     for each in args[1:]:
-        if each.type not in (
-            "string",
-            "int",
-            "bigint",
-            "smallint",
-            "tinyint",
-            "double",
-            "boolean",
-            "void",
-        ) and not each.type.startswith("decimal"):
+        is_served = each.type in (*INTEGERS, "string", "double", "boolean", "void")
+        if not is_served and not each.type.startswith("decimal"):
             raise ValueError(f"expected texts, numbers and BOOLEANs, got {each.type.upper()}. Write a CAST.")
     return f"format_string({', '.join(each.text for each in args)})"
 

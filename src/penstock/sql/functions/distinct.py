@@ -7,9 +7,8 @@ has the same sum.
 
 from __future__ import annotations
 
-import re
-
 from penstock.sql.plan.expressions import TypedSql
+from penstock.sql.plan.texts import decimal_digits
 
 SERVED = ("COUNT", "SUM", "AVG", "MIN", "MAX")
 _NOT_NUMBERS = ("string", "boolean", "timestamp", "timestamp_ntz", "date", "binary")
@@ -82,10 +81,10 @@ def _sum(values: str, kind: str) -> tuple[str, str]:
 
 
 def _digits(kind: str) -> tuple[int, int]:
-    found = re.fullmatch(r"decimal\((\d+),(\d+)\)", kind)
+    found = decimal_digits(kind)
     if found is None:
         raise ValueError(f"expected a number, got {kind.upper()}.")
-    return int(found[1]), int(found[2])
+    return found
 
 
 def sum_type(kind: str) -> str:

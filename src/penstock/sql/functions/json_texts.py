@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from penstock.sql.plan.expressions import TypedSql
-from penstock.sql.plan.texts import INTEGERS, let, literal
+from penstock.sql.plan.texts import INTEGERS, decimal_digits, let, literal
 
 _SCALE_MAX = 6
 """The text of a DECIMAL with more digits may have an exponent."""
@@ -20,12 +20,12 @@ def json_text(text: str, kind: str) -> str:
     Raises:
         ValueError: the type is not served. The message says what to do.
     """
-    decimal = re.fullmatch(r"decimal\(\d+,(\d+)\)", kind)
+    digits = decimal_digits(kind)
     if kind == "string":
         return f"to_json(CAST({text} AS VARIANT))"
     if kind == "variant":
         return f"to_json({text})"
-    if kind == "boolean" or kind in INTEGERS or (decimal and int(decimal[1]) <= _SCALE_MAX):
+    if kind == "boolean" or kind in INTEGERS or (digits and digits[1] <= _SCALE_MAX):
         return f"CAST({text} AS STRING)"
     if kind in ("double", "float"):
         return _double_text(text)
@@ -34,7 +34,7 @@ def json_text(text: str, kind: str) -> str:
     if kind.startswith("array<"):
         element = json_text("__e", kind[len("array<") : -1])
         return f"concat('[', array_join(transform({text}, __e -> {element}), ',', 'null'), ']')"
-    if decimal:
+    if digits:
         raise ValueError(
             f"a DECIMAL with more than {_SCALE_MAX} digits behind the point is not served. CAST it."
         )

@@ -45,9 +45,9 @@ _WRAPPERS = {
 class _Clauses:
     """What stands behind the path: RETURNING, the wrapper, and what a value that is not there gives."""
 
-    returning: str = "STRING"
-    wrapper: str = ""
-    otherwise: str = "NULL"
+    returning: str
+    wrapper: str
+    otherwise: str
 
 
 def _clauses(name: str, path: TypedSql, pieces: list[TypedSql]) -> _Clauses:

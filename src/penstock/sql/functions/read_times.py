@@ -55,19 +55,18 @@ def guarded(text: str, wanted: str) -> str:
 
 def clamped_timestamp(text: str) -> str:
     """Return the ISO form of a text that Flink reads, any other text with a question mark before it."""
-    iso = f"CAST({_clamped(timestamp_guard(text), _DAY, 'TIMESTAMP_NTZ')} AS STRING)"
+    iso = f"CAST({_clamped(timestamp_guard(text), _DAY)} AS STRING)"
     return let([text, iso], lambda x: f"coalesce({x[1]}, '?' || {x[0]})")
 
 
 def read_timestamp(text: str) -> str:
     """Return TO_TIMESTAMP without a pattern. A day past the end of its month is the last one, as in Flink."""
-    guarded = timestamp_guard(text)
-    return cut_time(_clamped(guarded, _DAY, "TIMESTAMP_NTZ"), MILLISECONDS)
+    return cut_time(_clamped(timestamp_guard(text), _DAY), MILLISECONDS)
 
 
 def read_by_pattern(text: str, pattern: str) -> str:
     """Return TO_TIMESTAMP with a pattern."""
-    return cut_time(_clamped(found_by_pattern(text, pattern), r"^(\d+-\d\d-)", "TIMESTAMP_NTZ"), MILLISECONDS)
+    return cut_time(_clamped(found_by_pattern(text, pattern), r"^(\d+-\d\d-)"), MILLISECONDS)
 
 
 def read_date_by_pattern(text: str, pattern: str) -> str:
@@ -125,8 +124,8 @@ def _iso(text: str, parts: list[str]) -> str:
     return f"concat({year}, '-', {month}, '-', {day}, ' ', {hour}, ':', {minute}, ':', {second}{fraction})"
 
 
-def _clamped(text: str, before_day: str, kind: str) -> str:
-    """Return a text as a time. The days 29 to 31 of a shorter month are its last day."""
+def _clamped(text: str, before_day: str) -> str:
+    """Return a text as a TIMESTAMP_NTZ. The days 29 to 31 of a shorter month are its last day."""
 
     def body(x: list[str]) -> str:
         tries = [x[0]]
@@ -134,8 +133,8 @@ def _clamped(text: str, before_day: str, kind: str) -> str:
             tries.append(f"regexp_replace({x[0]}, {literal(f'{before_day}{days}')}, '$1{last}')")
         # 24:00:00 is the beginning of the next day.
         next_day = f"regexp_replace({x[0]}, ' 24:00:00([.]0*)?$', ' 00:00:00')"
-        midnight = f"try_cast({next_day} AS {kind}) + INTERVAL '1' DAY"
-        return f"coalesce({', '.join(f'try_cast({each} AS {kind})' for each in tries)}, {midnight})"
+        midnight = f"try_cast({next_day} AS TIMESTAMP_NTZ) + INTERVAL '1' DAY"
+        return f"coalesce({', '.join(f'try_cast({each} AS TIMESTAMP_NTZ)' for each in tries)}, {midnight})"
 
     return let([text], body)
 

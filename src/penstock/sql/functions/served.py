@@ -26,7 +26,7 @@ from penstock.sql.functions.read_times import (
 from penstock.sql.functions.unix_times import convert_tz
 from penstock.sql.functions.variants import parse_json
 from penstock.sql.plan.expressions import MANY, Function, TypedSql, Varies
-from penstock.sql.plan.texts import INTEGERS, let, literal
+from penstock.sql.plan.texts import INTEGERS, decimal_digits, let, literal
 
 SUFFIX = "\0"
 """Stands behind the call of an aggregate, where FILTER and OVER come."""
@@ -119,8 +119,7 @@ def _replace(args: list[TypedSql]) -> str:
 
     def body(texts: list[str]) -> str:
         text, search, by = texts
-        plain = f"replace(replace({by}, '\\\\', '\\\\\\\\'), '$', '\\\\$')"
-        everywhere = f"regexp_replace({text}, '', {plain})"
+        everywhere = f"regexp_replace({text}, '', {_without_groups(by)})"
         return f"CASE WHEN {search} = '' THEN {everywhere} ELSE replace({text}, {search}, {by}) END"
 
     return let(_texts(args), body)
@@ -128,8 +127,12 @@ def _replace(args: list[TypedSql]) -> str:
 
 def _regexp_replace(args: list[TypedSql]) -> str:
     """Return REGEXP_REPLACE. `$1` in the replacement is plain text for Flink, and a group for Spark."""
-    plain = f"replace(replace({args[2].text}, '\\\\', '\\\\\\\\'), '$', '\\\\$')"
-    return f"regexp_replace({args[0].text}, {args[1].text}, {plain})"
+    return f"regexp_replace({args[0].text}, {args[1].text}, {_without_groups(args[2].text)})"
+
+
+def _without_groups(replacement: str) -> str:
+    """Return a replacement in which Spark sees no group and no escape."""
+    return f"replace(replace({replacement}, '\\\\', '\\\\\\\\'), '$', '\\\\$')"
 
 
 def _substring(args: list[TypedSql]) -> str:
@@ -169,8 +172,8 @@ def _whole(name: str) -> Callable[[list[TypedSql]], str]:
             )
         if one.is_integer:
             return one.text
-        decimal = re.fullmatch(r"decimal\((\d+),\d+\)", one.type)
-        return f"CAST({name}({one.text}) AS DECIMAL({decimal[1]},0))" if decimal else f"{name}({one.text})"
+        digits = decimal_digits(one.type)
+        return f"CAST({name}({one.text}) AS DECIMAL({digits[0]},0))" if digits else f"{name}({one.text})"
 
     return text
 
@@ -192,8 +195,8 @@ def _abs(args: list[TypedSql]) -> str:
 
 def _many_digits(kind: str) -> tuple[int, int] | None:
     """Return precision and scale of a DECIMAL whose sign Spark does not change exactly."""
-    found = re.fullmatch(r"decimal\((\d+),(\d+)\)", kind)
-    return (int(found[1]), int(found[2])) if found and int(found[1]) > SIGN_DIGITS_MAX else None
+    found = decimal_digits(kind)
+    return found if found and found[0] > SIGN_DIGITS_MAX else None
 
 
 def _mod(args: list[TypedSql]) -> str:
@@ -345,11 +348,11 @@ def _avg(args: list[TypedSql]) -> str:
     if one.is_integer:
         total, count = f"sum({one.text}){SUFFIX}", f"count({one.text}){SUFFIX}"
         return f"CAST({total} div nullif({count}, 0) AS {one.type.upper()})"
-    decimal = re.fullmatch(r"decimal\((\d+),(\d+)\)", one.type)
-    if decimal is None:
+    digits = decimal_digits(one.type)
+    if digits is None:
         return f"CAST(avg({one.text}){SUFFIX} AS {one.type.upper()})"
     # The quotient is rounded once. Spark's own avg() has other digits, so a CAST would round a second time.
-    scale = int(decimal.group(2))
+    scale = digits[1]
     total = f"CAST(sum({one.text}){SUFFIX} AS DECIMAL(38,{scale}))"
     count = f"CAST(count({one.text}){SUFFIX} AS DECIMAL(19,0))"
     return f"CAST({total} / nullif({count}, 0) AS DECIMAL(38,{max(6, scale)}))"

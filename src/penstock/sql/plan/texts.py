@@ -9,6 +9,18 @@ import re
 from collections.abc import Callable, Sequence
 
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
+_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+
+
+def widens(given: str, wanted: str) -> bool:
+    """Return whether two types of Spark are integers, and the second one has all values of the first one."""
+    return given in INTEGERS and wanted in INTEGERS and INTEGERS.index(given) <= INTEGERS.index(wanted)
+
+
+def decimal_digits(kind: str) -> tuple[int, int] | None:
+    """Return the precision and the scale of a DECIMAL of Spark; None for another type."""
+    found = _DECIMAL.fullmatch(kind)
+    return None if found is None else (int(found[1]), int(found[2]))
 
 
 def quoted(name: str) -> str:
