@@ -69,7 +69,7 @@ def query_of_plan(text: str, columns: str = "i INT", *, is_utc: bool = False) ->
         catalog=catalog_of(f"CREATE TABLE t ({columns}) WITH ({options});"),
     )
     plan, arrow = planned(text, how).plan, ArrowPlan(is_utc=is_utc)
-    return arrow.query(dict(zip(plan.names, arrow.columns(plan), strict=True)))
+    return arrow.query(dict(zip(plan.names, arrow.rows(plan.input, plan.columns), strict=True)))
 
 
 @cache

@@ -16,19 +16,13 @@ import pyarrow.compute as pc
 from penstock.sql.emit import arrow_functions as functions
 from penstock.sql.emit import arrow_more as more
 from penstock.sql.emit import arrow_values as values
-from penstock.sql.emit.arrow_types import (
-    INTEGERS,
-    TYPES,
-    NotServedError,
-    arrow_type,
-    common_type,
-    constant,
-    row_type,
-)
+from penstock.sql.emit.arrow_types import TYPES, NotServedError, arrow_type, common_type, constant, row_type
 from penstock.sql.emit.arrow_values import Applied, CastTo, Choice, Constant, Field, FieldOfRow, Logic, Value
+from penstock.sql.emit.select import short
 from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.plan.expressions import Call, Case, Column, Expression, FieldOf, Literal, TypedSql
-from penstock.sql.plan.nodes import Filter, Node, Output, Project, Scan, Watermark
+from penstock.sql.plan.nodes import Filter, Node, Project, Scan, Watermark
+from penstock.sql.plan.texts import INTEGERS, widens
 from penstock.sql.plan.types import spark_text
 
 _COMPARISONS: Mapping[str, Callable[..., pa.Array]] = {
@@ -59,6 +53,11 @@ _OF_DOUBLES: Mapping[str, Callable[..., pa.Array]] = {
     "-": pc.subtract,
     "*": pc.multiply,
     "/": functions.divided,
+}
+_OF_ONE_KIND: Mapping[str, Callable[..., pa.Array]] = {
+    "({0} <=> {1})": values.is_same,
+    "(NOT ({0} <=> {1}))": values.is_distinct,
+    "({0} BETWEEN {1} AND {2})": values.is_between,
 }
 _NOT_A_NUMBER = re.compile(
     r"CASE WHEN \(isnan\(\{[01]\}\)(?: OR isnan\(\{1\}\))?\) AND \{0\} IS NOT NULL AND \{1\} IS NOT NULL "
@@ -134,23 +133,19 @@ class ArrowPlan:
         self._times: dict[Column, Value | None] = {}
         """The times of watermarks, as Spark has them: with a zone."""
 
-    def columns(self, plan: Output) -> list[Value]:
-        """Return the columns of a plan over what the steps leave. Call `query` with what is made of them.
+    def rows(self, node: Node, columns: Sequence[Column]) -> list[Value]:
+        """Return columns of a node over what the steps leave. Call `query` with what is made of them.
 
         Raises:
             NotServedError: a part is not served.
         """
-        return self.rows(plan.input, plan.columns)
-
-    def rows(self, node: Node, columns: Sequence[Column]) -> list[Value]:
-        """Return columns of a node, as `columns` does those of a plan."""
         self._add(node)
         return [self.value(each) for each in columns]
 
     def query(self, outputs: Mapping[str, Value]) -> ArrowQuery:
         """Return the function: the steps of the plan, and then these columns."""
-        assert self.scan is not None  # noqa: S101 - `columns` has found it
-        read = tuple(_named(each) for each in self.scan.columns)
+        assert self.scan is not None  # noqa: S101 - `rows` has found it
+        read = tuple(map(short, self.scan.columns))
         fields = tuple(each.name for each in self.scan.columns)
         first = tuple(
             (key, Field(name, row_type(each.type) if each.type.name == "ROW" else self._type(each)))
@@ -208,7 +203,7 @@ class ArrowPlan:
             case Column() if expression in self._assigned:
                 return self.value(self._assigned[expression])
             case Column():
-                return Field(_named(expression), self._type(expression))
+                return Field(short(expression), self._type(expression))
             case Literal():
                 return constant(expression)
             case Call() if isinstance(expression.function, FieldOf):
@@ -221,20 +216,22 @@ class ArrowPlan:
 
     def _field(self, call: Call) -> Value:
         """Return a field of a ROW. The ROW itself is served only here."""
-        assert isinstance(call.function, FieldOf)  # noqa: S101 - the caller has asked
-        row, name = call.args[0], call.function.field.lower()
+        return FieldOfRow(*self._row_and_index(call), self._type(call))
+
+    def _row_and_index(self, call: Call) -> tuple[Value, int]:
+        """Return the ROW that a field is of, and the index of the field."""
+        assert isinstance(call.function, FieldOf)  # noqa: S101 - the callers have asked
+        row = call.args[0]
         names = [each.name.lower() for each in row.type.fields]
-        return FieldOfRow(self._row(row), names.index(name), self._type(call))
+        return self._row(row), names.index(call.function.field.lower())
 
     def _row(self, row: Expression) -> Value:
         if isinstance(row, Column) and row in self._assigned:
             return self._row(self._assigned[row])
         if isinstance(row, Column):
-            return Field(_named(row), row_type(row.type))
+            return Field(short(row), row_type(row.type))
         if isinstance(row, Call) and isinstance(row.function, FieldOf):
-            outer = row.args[0]
-            names = [each.name.lower() for each in outer.type.fields]
-            return FieldOfRow(self._row(outer), names.index(row.function.field.lower()), row_type(row.type))
+            return FieldOfRow(*self._row_and_index(row), row_type(row.type))
         raise NotServedError(
             "the query has a field of a ROW that is not a column", getattr(row, "offset", -1)
         )
@@ -300,12 +297,8 @@ class ArrowPlan:
         if text in ("({0} IS TRUE)", "({0} IS FALSE)"):
             function = values.is_true if "TRUE" in text else values.is_false
             return Applied(function, (self._condition(args[0]),), pa.bool_())
-        if text == "({0} <=> {1})":
-            return self._of_one_kind(values.is_same, args)
-        if text == "(NOT ({0} <=> {1}))":
-            return self._of_one_kind(values.is_distinct, args)
-        if text == "({0} BETWEEN {1} AND {2})":
-            return self._of_one_kind(values.is_between, args)
+        if text in _OF_ONE_KIND:
+            return self._of_one_kind(_OF_ONE_KIND[text], args)
         if text == f"({{0}} IN ({numbered.removeprefix('{0}, ')}))":
             return self._of_one_kind(values.is_one_of, args)
         if text == f"coalesce({numbered})":
@@ -369,8 +362,7 @@ class ArrowPlan:
         kind = spark_text(arg.type)
         if target == "double" and kind in (*INTEGERS, "float", "double"):
             return self._to(arg, pa.float64())
-        widens = kind in INTEGERS and target in INTEGERS and INTEGERS.index(kind) <= INTEGERS.index(target)
-        if not (widens or (target == "string" and kind in (*INTEGERS, "string"))):
+        if not (widens(kind, target) or (target == "string" and kind in (*INTEGERS, "string"))):
             return None
         return Applied(CastTo(TYPES[target]), (self.value(arg),), TYPES[target])
 
@@ -422,8 +414,7 @@ class ArrowPlan:
     def _as(self, expression: Expression, kind: FlinkType) -> Value | None:
         """Return an expression as a type that holds its values; None if another type is needed."""
         given, wanted = spark_text(expression.type), spark_text(kind)
-        widens = given in INTEGERS and wanted in INTEGERS and INTEGERS.index(given) <= INTEGERS.index(wanted)
-        if given not in (wanted, "void") and not widens:
+        if given not in (wanted, "void") and not widens(given, wanted):
             return None
         if wanted == "void":
             raise NotServedError("a value has no type", getattr(expression, "offset", -1))
@@ -451,9 +442,7 @@ class ArrowPlan:
         return f"{self._place(call.offset)}{call.name}"
 
 
-def assigned(
-    value: Value, given: FlinkType, wanted: FlinkType, name: str, *, is_nullable: bool, is_utc: bool = False
-) -> Value:
+def assigned(value: Value, given: FlinkType, wanted: FlinkType, name: str, *, is_utc: bool) -> Value:
     """Return a column of a query as a column of the table that is written.
 
     Args:
@@ -461,16 +450,14 @@ def assigned(
         given: its type.
         wanted: the type of the table's column.
         name: of the table's column.
-        is_nullable: whether it may be NULL.
         is_utc: whether the session is in UTC.
 
     Raises:
         NotServedError: the type is another one.
     """
     one, other = spark_text(given), spark_text(wanted)
-    widens = one in INTEGERS and other in INTEGERS and INTEGERS.index(one) <= INTEGERS.index(other)
     is_time = is_utc and {one, other} == {"timestamp", "timestamp_ntz"}
-    if not (one == other or widens or is_time or one == "void"):
+    if not (one == other or widens(one, other) or is_time or one == "void"):
         raise NotServedError(f"the column '{name}' is {other.upper()}, and the query gives {one.upper()}")
     try:
         target = arrow_type(wanted)
@@ -482,7 +469,7 @@ def assigned(
         value = Applied(CastTo(target), (value,), target)
     if wanted.name in ("TIMESTAMP", "TIMESTAMP_LTZ"):
         value = _cut(value, wanted, name)
-    return value if is_nullable else Applied(values.NotNull(name), (value,), target)
+    return value if wanted.nullable else Applied(values.NotNull(name), (value,), target)
 
 
 def _cut(value: Value, kind: FlinkType, name: str) -> Value:
@@ -504,10 +491,6 @@ def _as_double(value: Value) -> Value:
         return Applied(functions.to_double, (value,), pa.float64())
     given = value.value.as_py()
     return Constant(pa.scalar(None if given is None else float(given), pa.float64()))
-
-
-def _named(column: Column) -> str:
-    return f"c{column.id}"
 
 
 _CASES: Mapping[str, Callable[..., pa.Array]] = {

@@ -15,9 +15,10 @@ import pyarrow.compute as pc
 
 from penstock.formats.decimals import SIGN_DIGITS_MAX
 from penstock.sql.emit import arrow_rows as rows
-from penstock.sql.emit.arrow_types import DIGITS_MAX, INTEGERS, TYPES, digits_of
+from penstock.sql.emit.arrow_types import DIGITS_MAX, TYPES
 from penstock.sql.emit.arrow_values import CastTo, trimmed
 from penstock.sql.plan.expressions import Call, Literal, TypedSql
+from penstock.sql.plan.texts import INTEGERS, decimal_digits
 from penstock.sql.plan.types import spark_text
 
 _Function = Callable[..., pa.Array]
@@ -58,7 +59,7 @@ _OF_TIME: Mapping[str, _Function] = {
 }
 _CLOCK = ("hour", "minute", "second")
 _PART = re.compile(r"CAST\((\w+)\(\{0\}\) AS BIGINT\)")
-_CAST = re.compile(r"(CAST|try_cast)\(\{0\} AS ([A-Z_]+(?:\(\d+,\d+\))?)\)")
+_CAST = re.compile(r"CAST\(\{0\} AS ([A-Z_]+(?:\(\d+,\d+\))?)\)")
 _MILLISECOND = "CAST(floor((extract(SECOND FROM CAST({0} AS TIMESTAMP_NTZ)) % 1) * 1000) AS BIGINT)"
 _TEXT_OF_TIME = re.compile(
     r"concat\(left\(CAST\(\{0\} AS STRING\), 19\), '\.', "
@@ -148,7 +149,7 @@ def found_with_constants(  # noqa: PLR0911 - one for each kind
     if (split := _SPLIT.fullmatch(text)) is not None and kinds[0] == _STRING:
         return _piece(call, int(split[1]), wanted)
     if (digits := _ROUNDED.fullmatch(text)) is not None and _is_decimal(kinds[0]):
-        return Found(rows.ToDecimal(wanted), wanted) if digits_of(wanted)[1] == int(digits[1]) else None
+        return Found(rows.ToDecimal(wanted), wanted) if wanted.scale == int(digits[1]) else None
     if is_utc and (day := _DAY.fullmatch(text)) is not None and kinds[0] == _LOCAL:
         return Found(rows.DayFormat(tuple(_DAY_PARTS.findall(day[1]))), pa.string())
     if text.startswith("concat(") and kinds[0] == _TIME:
@@ -203,7 +204,8 @@ def _is_decimal(kind: str) -> bool:
 
 def _keeps_its_digits(kind: str) -> bool:
     """Return whether Spark changes the sign of a DECIMAL exactly. It rounds one with more digits."""
-    return _is_decimal(kind) and digits_of(kind)[0] <= SIGN_DIGITS_MAX
+    digits = decimal_digits(kind)
+    return digits is not None and digits[0] <= SIGN_DIGITS_MAX
 
 
 def _of_numbers(  # noqa: PLR0911 - one for each kind
@@ -231,7 +233,7 @@ _DIGITS = {"tinyint": (3, 0), "smallint": (5, 0), "int": (10, 0), "bigint": (20,
 
 def _of_decimals(sign: str, kinds: list[str], wanted: pa.DataType) -> Found | None:
     """Return arithmetic of decimals, if its type has all digits. So it is exact, and never too large."""
-    given = [digits_of(each) if _is_decimal(each) else _DIGITS.get(each) for each in kinds]
+    given = [decimal_digits(each) or _DIGITS.get(each) for each in kinds]
     if given[0] is None or given[1] is None:
         return None
     (one, scale), (other, other_scale) = given[0], given[1]
@@ -241,7 +243,7 @@ def _of_decimals(sign: str, kinds: list[str], wanted: pa.DataType) -> Found | No
         natural_scale = max(scale, other_scale)
         digits = max(one - scale, other - other_scale) + natural_scale + 1
         function = pc.add if sign == "+" else pc.subtract
-    if digits > DIGITS_MAX or digits_of(wanted) != (digits, natural_scale):
+    if digits > DIGITS_MAX or (wanted.precision, wanted.scale) != (digits, natural_scale):
         return None
     types = (pa.decimal128(one, scale), pa.decimal128(other, other_scale))
     return Found(rows.OfDecimals(function, types), wanted, (0, 1))
@@ -257,11 +259,11 @@ def _of_times(  # noqa: PLR0911 - one for each kind
         if has_clock or (kinds[0] == _DATE and part[1] not in _CLOCK):
             return Found(_OF_TIME[part[1]], pa.int64())
         return None
-    if text == _MILLISECOND and kinds[0] == _TIME:
+    if text == _MILLISECOND and has_clock:
         return Found(pc.millisecond, pa.int64())
-    if text == "CAST(CAST({0} AS DATE) AS TIMESTAMP_NTZ)" and kinds[0] == _TIME:
+    if text == "CAST(CAST({0} AS DATE) AS TIMESTAMP_NTZ)" and has_clock:
         return Found(rows.begin_of_day, TYPES[_TIME])
-    if (digits := _TEXT_OF_TIME.fullmatch(text)) is not None and kinds[0] == _TIME:
+    if (digits := _TEXT_OF_TIME.fullmatch(text)) is not None and has_clock:
         return Found(rows.text_of_time(((0, 20 + int(digits[1])),)), pa.string())
     return None
 
@@ -274,9 +276,9 @@ def _cast(  # noqa: C901, PLR0911 - one for each kind
         if kind == _STRING and text in {f"{name}{_WITHOUT_FRACTION}{each.upper()})" for each in INTEGERS}:
             return Found(rows.ToInteger(wanted, is_null_if_wrong=name != "CAST"), wanted)
     match = _CAST.fullmatch(text)
-    if match is None or match[1] != "CAST":
+    if match is None:
         return None
-    target = match[2].lower()
+    target = match[1].lower()
     if target in INTEGERS and kind in ("boolean", *INTEGERS):
         return Found(CastTo(wanted), wanted)
     if target in ("tinyint", "smallint", "int") and kind in ("float", "double"):

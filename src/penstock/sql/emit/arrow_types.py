@@ -15,6 +15,7 @@ import pyarrow as pa
 from penstock.sql.emit.arrow_values import Constant
 from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.plan.expressions import Literal
+from penstock.sql.plan.texts import INTEGERS, decimal_digits
 from penstock.sql.plan.types import spark_text
 
 TYPES: Mapping[str, pa.DataType] = {
@@ -31,7 +32,6 @@ TYPES: Mapping[str, pa.DataType] = {
     "timestamp_ntz": pa.timestamp("us"),
     "timestamp": pa.timestamp("us", tz="UTC"),
 }
-INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _COMPARED = ("string", "boolean", "date", "timestamp_ntz", "timestamp")
 _INTEGER_DIGITS, DIGITS_MAX = 20, 38
 """The digits that Spark gives to a BIGINT beside a DECIMAL, and the most that a DECIMAL has."""
@@ -60,9 +60,8 @@ def arrow_type(kind: FlinkType) -> pa.DataType:
         ValueError: values of this type are not served.
     """
     text = spark_text(kind)
-    if text.startswith("decimal"):
-        precision, scale = map(int, re.findall(r"\d+", text))
-        return pa.decimal128(precision, scale)
+    if (digits := decimal_digits(text)) is not None:
+        return pa.decimal128(*digits)
     if text not in TYPES:
         raise ValueError(f"the type {text.upper()}")
     return TYPES[text]
@@ -90,22 +89,15 @@ def common_type(kinds: set[str]) -> pa.DataType | None:
         return pa.int64()
     if kinds in ({"float"}, {"double"}) or ("double" in kinds and kinds <= {"float", "double", *INTEGERS}):
         return pa.float64()
-    decimals = [tuple(map(int, re.findall(r"\d+", each))) for each in kinds if each.startswith("decimal")]
-    if not decimals or not kinds <= {*INTEGERS} | {each for each in kinds if each.startswith("decimal")}:
+    others = kinds - {*INTEGERS}
+    decimals = [digits for digits in map(decimal_digits, others) if digits is not None]
+    if not decimals or len(decimals) < len(others):
         return None
     scale = max(scale for _, scale in decimals)
     whole = max(precision - scale for precision, scale in decimals)
     if len(decimals) < len(kinds):
         whole = max(whole, _INTEGER_DIGITS)
     return pa.decimal128(DIGITS_MAX, scale) if whole + scale <= DIGITS_MAX else None
-
-
-def digits_of(kind: str | pa.DataType) -> tuple[int, int]:
-    """Return the precision and the scale of a DECIMAL."""
-    if isinstance(kind, str):
-        precision, scale = map(int, re.findall(r"\d+", kind))
-        return precision, scale
-    return kind.precision, kind.scale
 
 
 def constant(literal: Literal) -> Constant:

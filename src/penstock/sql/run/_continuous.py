@@ -136,8 +136,8 @@ def _made(
 
     _check_target(table, insert)
     arrow = ArrowPlan(place, is_utc=is_utc)
-    columns = arrow.columns(plan)
-    assert arrow.scan is not None  # noqa: S101 - `columns` has found it
+    columns = arrow.rows(plan.input, plan.columns)
+    assert arrow.scan is not None  # noqa: S101 - `rows` has found it
     read = _source_of(arrow.scan, insert)
     stored = stored_columns(table.definition)
     given = dict(zip(insert.columns or [each.name for each in stored], range(len(columns)), strict=True))
@@ -147,14 +147,8 @@ def _made(
         if index is None:
             raise NotServedError(f"INSERT leaves out the column '{each.name}'", insert.table.offset)
         try:
-            outputs[each.name] = assigned(
-                columns[index],
-                plan.columns[index].type,
-                each.type,
-                each.name,
-                is_nullable=each.type.nullable,
-                is_utc=is_utc,
-            )
+            given_type = plan.columns[index].type
+            outputs[each.name] = assigned(columns[index], given_type, each.type, each.name, is_utc=is_utc)
         except NotServedError as error:
             error.offset = max(error.offset, insert.table.offset)
             raise

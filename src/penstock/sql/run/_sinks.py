@@ -1,4 +1,4 @@
-"""RowTraits of a query as a table takes them: whether it can take updates, and in which order.
+"""Rows of a query as a table takes them: whether it can take updates, and in which order.
 
 Runs on the driver. Invariant: rows of a table with a primary key come in an order in which the last row of a
 key is the right one, or the INSERT is refused before it starts.
@@ -13,7 +13,7 @@ from penstock.spark.map_rows import map_rows
 from penstock.sql.connectors.described import Jdbc
 from penstock.sql.plan.hidden import KIND, OFFSETS
 from penstock.sql.plan.nodes import Changelog
-from penstock.sql.plan.texts import INTEGERS, quoted
+from penstock.sql.plan.texts import quoted, widens
 from penstock.sql.plan.traits import OF_WINDOWS
 from penstock.sql.run._changing import has_kind_column, written_as
 from penstock.sql.run._net import NetChanges
@@ -71,8 +71,8 @@ def cut_columns(
 
     def is_kept(name: str, first: str) -> bool:
         second = written[name]
-        if first in INTEGERS and second in INTEGERS:
-            return INTEGERS.index(first) <= INTEGERS.index(second)
+        if widens(first, second):
+            return True
         if first in _TIMES and second in _TIMES:
             digits = types[name].args[0] if types[name].args else _MICROSECONDS
             enough = _MILLISECONDS if name.lower() in rows.millisecond_keys else _MICROSECONDS
@@ -209,4 +209,4 @@ def of_columns(rows: RowTraits, given: list[str], targets: list[str]) -> RowTrai
     names = {
         name: target.lower() for name, target in zip(lower, targets, strict=True) if lower.count(name) == 1
     }
-    return replace(rows.renamed(names), changes=rows.changes, has_offsets=rows.has_offsets)
+    return rows.renamed(names)
