@@ -8,7 +8,7 @@ from penstock.sql.language.statements import CreateTable
 from penstock.sql.plan.nodes import Output, Values
 from penstock.sql.run._cuts import Notes
 from penstock.sql.run._queries import QueryRows
-from penstock.sql.run._rows import INSERTS
+from penstock.sql.run._rows import RowTraits
 from penstock.sql.run.catalog import Table
 
 SERVERS = "'properties.bootstrap.servers' = 'b:9092'"
@@ -17,7 +17,7 @@ KAFKA = f"'connector' = 'kafka', 'format' = 'json', {TOPIC}"
 UPSERT = f"'connector' = 'upsert-kafka', 'key.format' = 'json', 'value.format' = 'json', {TOPIC}"
 FILES = "'connector' = 'filesystem', 'path' = '/x', 'format' = 'csv'"
 JDBC = "'connector' = 'jdbc', 'url' = 'jdbc:sqlite:x', 'table-name' = 'x'"
-FOUND = QueryRows(None, INSERTS, "", "", {}, {}, Notes(), Output(Values((), ()), (), ()))
+FOUND = QueryRows(None, RowTraits(), "", "", {}, {}, Notes(), Output(Values((), ()), (), ()))
 """A query of append-only rows, of which nothing else is known."""
 
 

@@ -68,8 +68,9 @@ class Jobs:
             assert isinstance(insert, Insert)
             self.started.append(FakeStream(folders))
             key = self.catalog.key(insert.table.parts)
-            writes.append(Write(key, self.started[-1], with_options(KAFKA), insert, FOUND))
-        self.inserts.start(writes, Source("; ".join(texts)), in_set=len(texts) > 1)
+            folder = self.inserts._folder(self.inserts._names(key, in_set=len(texts) > 1))
+            writes.append(Write(key, self.started[-1], with_options(KAFKA), insert, FOUND, folder=folder))
+        self.inserts.start(writes, Source("; ".join(texts)))
         return [str(Path(each).relative_to(self.base)) for each in folders]
 
     def stop(self) -> None:
@@ -127,7 +128,7 @@ def test_a_query_of_operators_is_planned_in_one_thread(tmp_path: Path, operators
     assert isinstance(insert, Insert)
     found = replace(FOUND, states=states)
     write = Write(jobs.catalog.key(("a",)), FakeStream([]), with_options(KAFKA), insert, found)
-    jobs.inserts.start([write], Source(A), in_set=False)
+    jobs.inserts.start([replace(write, folder=str(tmp_path))], Source(A))
     assert spark.conf.set.call_count == 2 * (1 + operators), "each option is set and given back"
 
 

@@ -191,12 +191,13 @@ def test_a_refused_folder_leaves_the_notes_of_the_others(tmp_path: Path) -> None
         claim(str(folder), "old", {}, may_change=False)
     (folders[1] / "penstock-sql" / "query.json").write_text('{"version": 9}')
     before = (folders[0] / "penstock-sql" / "query.json").read_text()
-    streams = [Write(KEY, MagicMock(), with_options(KAFKA), insert_of(script), FOUND) for _ in folders]
+    insert, target = insert_of(script), with_options(KAFKA)
+    streams = [Write(KEY, MagicMock(), target, insert, FOUND, folder=str(each)) for each in folders]
     with pytest.raises(SqlError, match="version 9"):
-        inserts._claim(streams, [str(each) for each in folders], Source(script))
+        inserts._claim(streams, Source(script))
     assert inserts.checkpoints == []
     assert (folders[0] / "penstock-sql" / "query.json").read_text() == before
-    inserts._claim([*streams[:1], streams[1]], [str(folders[0]), None], Source(script))
+    inserts._claim([streams[0], replace(streams[1], folder=None)], Source(script))
     assert inserts.checkpoints == [str(folders[0])], "also if the start is cut off from here on"
     assert (folders[0] / "penstock-sql" / "query.json").read_text() != before
 

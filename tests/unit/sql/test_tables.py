@@ -13,10 +13,11 @@ from penstock.sql.language.source import Source
 from penstock.sql.language.statements import CreateView, Fragment, Insert, Name
 from penstock.sql.plan.nodes import Scan, Watermark
 from penstock.sql.plan.rewrite import nodes_in
-from penstock.sql.run import _inserts
 from penstock.sql.run import _tables as tables
+from penstock.sql.run._inserts import Inserts
 from penstock.sql.run._operators import made
 from penstock.sql.run._queries import Queries
+from penstock.sql.run._sinks import check_overwrite
 from penstock.sql.run._views import SparkViews
 from penstock.sql.run.catalog import Catalog, View
 from penstock.sql.run.session import Session
@@ -71,7 +72,7 @@ def test_the_hint_of_a_read_and_of_a_write_is_checked() -> None:
         Queries(SparkViews(MagicMock()), catalog, settings).query(Fragment(read), Source(read))
     mocked = MagicMock()
     mocked.in_its_zone.side_effect = lambda work: work()
-    inserts = _inserts.Inserts(MagicMock(), catalog, settings, mocked, print)
+    inserts = Inserts(MagicMock(), catalog, settings, mocked, print)
     text = "INSERT INTO t /*+ OPTIONS('connector' = 'upsert-kafka') */ SELECT 1"
     insert = parse_script(text)[0].statement
     assert isinstance(insert, Insert)
@@ -140,16 +141,14 @@ def test_a_row_without_an_event_time_stops_the_stream(is_insert: bool) -> None:
 
 
 def test_an_overwrite_by_a_stream_is_refused() -> None:
-    insert = parse_statement("INSERT OVERWRITE t SELECT 1")
-    assert isinstance(insert, Insert)
     files, kafka = (with_options(each).connector for each in (FILES, KAFKA))
-    _inserts._check_overwrite(files, MagicMock(isStreaming=False), insert)
+    check_overwrite(files, is_stream=False)
     for connector, streaming, message in [
         (files, True, "not for a stream"),
         (kafka, False, "The connector 'kafka' only adds rows"),
     ]:
         with pytest.raises(ValueError, match=message):
-            _inserts._check_overwrite(connector, MagicMock(isStreaming=streaming), insert)
+            check_overwrite(connector, is_stream=streaming)
 
 
 def test_a_view_reads_the_tables_of_its_own_database() -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.options.continuous import parse_continuous
-from penstock.spark.continuous import ContinuousQuery, start_as
+from penstock.spark.continuous import INTERVAL_MAX_MS, ContinuousQuery, start_as
 from penstock.sql.connectors.described import Kafka
 from penstock.sql.emit.arrow import ArrowPlan, ArrowQuery, assigned
 from penstock.sql.emit.arrow_types import NotServedError
@@ -25,6 +25,7 @@ from penstock.sql.run._changing import changes_of, has_kind_column
 from penstock.sql.run._opened import with_columns
 from penstock.sql.run._options import WRONG, located
 from penstock.sql.run.catalog import Table, stored_columns
+from penstock.sql.run.settings import CONTINUOUS, INTERVAL, Settings
 
 _DEFAULT_INTERVAL_MS = 20
 _DIGEST = 12
@@ -99,6 +100,34 @@ class ContinuousInsert:
             tasks=tasks,
             commit_interval=f"{interval_ms or _DEFAULT_INTERVAL_MS} ms",
             takes_others=may_change,
+        )
+
+
+def check_session(settings: Settings, *, is_stream: bool, is_in_utc: bool) -> None:
+    """Check that an INSERT can run continuously with what SET has given.
+
+    Args:
+        settings: of the session.
+        is_stream: whether its rows are a stream.
+        is_in_utc: whether it runs in UTC although the session is in another zone.
+
+    Raises:
+        ValueError: it cannot.
+    """
+    if settings.is_batch or not is_stream:
+        raise ValueError(
+            f"'{CONTINUOUS}' is 'true', and the INSERT is a batch. Nothing was started. RESET "
+            f"'{CONTINUOUS}', or read a table of Kafka in the mode 'streaming'."
+        )
+    if (settings.interval_ms or 0) > INTERVAL_MAX_MS:
+        raise ValueError(
+            f"'{INTERVAL}' is '{settings.values[INTERVAL]}', and a continuous query ends a transaction after "
+            f"{INTERVAL_MAX_MS // 1000} s at most. Nothing was started. Set less."
+        )
+    if is_in_utc:
+        raise ValueError(
+            "a continuous query takes no INSERT that runs in UTC while the session is in another zone. "
+            "Nothing was started. SET 'table.local-time-zone' = 'UTC'."
         )
 
 
@@ -202,8 +231,8 @@ def _source_of(scan: Scan, insert: Insert) -> Table:
 
 def _check_metadata(column: MetadataColumn, offset: int) -> None:
     """Refuse a column of metadata that is cast to its declared type, because the zone may matter there."""
-    given = tables.METADATA_TYPES.get(column.metadata_key)
-    if given is not None and tables.parsed_type(given).simpleString() != spark_text(column.type):
+    if tables.is_cast(column):
+        given = tables.METADATA_TYPES[column.metadata_key]
         text = f"the column '{column.name}' is {spark_text(column.type).upper()}, and its metadata is {given}"
         raise NotServedError(text, offset)
 

@@ -115,11 +115,8 @@ def warnings_of(notes: Notes, catalog: Catalog) -> Iterator[str]:
     yield from [" ".join(dict.fromkeys(notes.varying))] if notes.varying else []
     if not notes.drops_late_rows:
         return
-    for parts, hinted in notes.reads:
-        found = catalog.find(parts)
-        if not isinstance(found, Table):
-            continue
-        warning = late_rows(found.hinted(hinted))
+    for _, table in catalog.tables_of(notes.reads):
+        warning = late_rows(table)
         if warning is not None:
             yield warning
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from penstock.sql.connectors.described import Kafka
 from penstock.sql.run._cuts import Notes
-from penstock.sql.run.catalog import Catalog, Table
+from penstock.sql.run.catalog import Catalog
 
 _GROUP, _SERVERS = "group.id", "bootstrap.servers"
 
@@ -25,16 +25,15 @@ def shared_groups(inserts: Sequence[tuple[str, Notes]], catalog: Catalog) -> Ite
     """
     groups: dict[tuple[str, str], dict[str, dict[str, str]]] = {}
     for target, notes in inserts:
-        for parts, hinted in notes.reads:
-            found = catalog.find(parts)
-            connector = found.hinted(hinted).connector if isinstance(found, Table) else None
+        for read, table in catalog.tables_of(notes.reads):
+            connector = table.connector
             if not isinstance(connector, Kafka) or not connector.config.stream.source.commits_offsets:
                 continue
             config = connector.config.stream.source
             of = (str(config.properties.get(_SERVERS)), str(config.properties.get(_GROUP)))
             topics = groups.setdefault(of, {})
             for name in config.subscription.shared_names:
-                topics.setdefault(name, {})[target] = ".".join(parts)
+                topics.setdefault(name, {})[target] = read
     for (_, group), topics in groups.items():
         shared = [readers for readers in topics.values() if len(readers) > 1]
         if shared:

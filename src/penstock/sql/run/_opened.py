@@ -23,7 +23,6 @@ from penstock.sql.run import _tables as tables
 from penstock.sql.run._changing import changes_of, has_kind_column
 from penstock.sql.run.catalog import Table
 
-WANTED, KEPT = "scan.filter", "scan.row-filter"
 HIDDEN_OFFSETS = {PARTITION: "partition", OFFSET: "offset"}
 """The hidden columns of offsets, each with its metadata."""
 _OF_EACH_RECORD = ("offset", "headers", "leader-epoch")

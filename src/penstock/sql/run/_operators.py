@@ -18,6 +18,7 @@ from penstock.spark.slices import slices
 from penstock.spark.window_join import window_join, window_totals
 from penstock.sql.emit.select import short
 from penstock.sql.emit.spark_sql import FrameNode
+from penstock.sql.plan.hidden import OFFSET, PARTITION
 from penstock.sql.plan.nodes import Changelog, MarkedWindows, PlainTimes, Stateful, Watermark
 from penstock.sql.plan.operators import (
     END_OF,
@@ -130,11 +131,11 @@ def _run(operator: Operator, frames: list[Any], state: str, ttl: str | None) -> 
             return changelog.normalize(
                 rows,
                 operator.keys,
-                order_by=["__offset"],
+                order_by=[OFFSET],
                 state=state,
                 ttl=ttl,
                 deleted_ttl=ttl,
-                source="__partition",
+                source=PARTITION,
                 emit_equal=ttl is not None,
             )
         case KeptValues():

@@ -21,10 +21,8 @@ from penstock.sql.emit import arrow_values as values
 from penstock.sql.emit.arrow import ArrowPlan
 from penstock.sql.emit.arrow_rows import DayFormat, DayText
 from penstock.sql.emit.arrow_types import NotServedError
-from penstock.sql.language.statements import MetadataColumn
 from penstock.sql.plan.nodes import Changelog, Input, Node, Scan, Watermark
 from penstock.sql.plan.rewrite import nodes_in, scan_below
-from penstock.sql.plan.types import spark_text
 from penstock.sql.run import _tables as tables
 from penstock.sql.run._changing import has_kind_column
 from penstock.sql.run._opened import HIDDEN_OFFSETS
@@ -84,7 +82,7 @@ def packed_side(
     if scan.source.changelog is not Changelog.APPEND or has_kind_column(table):
         return None
     labels, columns = [label for label, _ in rows.columns], to_arrow_schema(frame.schema)
-    if columns.names != labels or any(map(_is_cast, table.definition.columns)):
+    if columns.names != labels or any(map(tables.is_cast, table.definition.columns)):
         return None
     plan = ArrowPlan(is_utc=is_utc)
     try:
@@ -104,11 +102,3 @@ def is_quick(value: values.Value) -> bool:
     return value.function in _QUICK or isinstance(
         value.function, (values.CastTo, values.HasTime, DayText, DayFormat)
     )
-
-
-def _is_cast(column: object) -> bool:
-    """Return whether a column of metadata is cast to its declared type."""
-    if not isinstance(column, MetadataColumn):
-        return False
-    given = tables.METADATA_TYPES.get(column.metadata_key)
-    return given is not None and tables.parsed_type(given).simpleString() != spark_text(column.type)

@@ -6,8 +6,7 @@ uses.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,11 +18,10 @@ from penstock.spark.exchange import SharedRead, offer
 from penstock.spark.native import watermark_count
 from penstock.sql.bind.context import Context, SourceTable, SourceView, UnknownTypeError, UserFunction
 from penstock.sql.bind.statement import bind_query
-from penstock.sql.connectors.described import Kafka
 from penstock.sql.emit.select import Query
 from penstock.sql.emit.spark_sql import FrameNode, SparkSql
 from penstock.sql.functions.zones import SET_UTC, NeedsUtcError, depends_on_zone, has_zone
-from penstock.sql.language.flink_types import Field, FlinkType
+from penstock.sql.language.flink_types import Field
 from penstock.sql.language.source import Source as ScriptSource
 from penstock.sql.language.source import script_of
 from penstock.sql.language.statements import Column, ComputedColumn, Fragment, Options
@@ -41,11 +39,12 @@ from penstock.sql.run import _tables as tables
 from penstock.sql.run._chained import chained_side, operator_below
 from penstock.sql.run._checkpoints import definition_of
 from penstock.sql.run._late_rows import check_drift
-from penstock.sql.run._opened import KEPT, WANTED, opened, source_of, with_columns
+from penstock.sql.run._opened import opened, source_of
 from penstock.sql.run._operators import made
 from penstock.sql.run._options import WRONG, is_about, located
 from penstock.sql.run._packed import Read, packed_side, scan_of
-from penstock.sql.run._states import OtherStateError, in_words
+from penstock.sql.run._scans import ScanRead, Scans, is_of_table
+from penstock.sql.run._states import in_words
 from penstock.sql.run._views import SparkViews
 from penstock.sql.run.catalog import Catalog, Table
 from penstock.sql.run.settings import Settings
@@ -94,22 +93,11 @@ class Planner:
     _offset: int = 0
     _database: str = ""
     """Where the session finds names without a database."""
-    _columns: dict[Any, dict[str, list[FlinkType]]] = field(default_factory=dict)
-    """The columns that the scans of a table read, with their types. All scans of a static table read the same
-    ones, so that they see the same rows."""
-    _wanted: dict[Any, set[str]] = field(default_factory=dict)
-    """Which records each scan of a static table wants. Others are left out if all scans want the same."""
-    _reads: Counter[tuple[Table, Options, bool]] = field(default_factory=Counter)
-    """How many scans of the query Spark reads by one source, for each read of a table."""
-    _scans: Counter[Any] = field(default_factory=Counter)
-    """How many scans of the query read a table."""
+    _scans: Scans = field(default_factory=lambda: Scans(()))
     _packs: bool = False
     """Whether rows may go to an operator in packages."""
     _operators: dict[str, Any] = field(default_factory=dict)
     """The rows that the operators of the query give, by the ids of their states."""
-    _kept: dict[Any, set[str]] = field(default_factory=dict)
-    """Which rows the scans want that Spark reads once. Others are left out if all of them want the same,
-    so that scans that differ in WHERE alone stay one source of a stream, with one offset."""
 
     # ---- what binding asks
 
@@ -267,22 +255,8 @@ class Planner:
         if wants_offsets:
             bound = _with_offsets(bound, passes)
         plan = planned(bound, passes, is_batch=self.is_batch)
-        self._note_scans(plan)
+        self._scans = Scans(each for each in every_node(plan) if isinstance(each, Scan))
         return plan
-
-    def _note_scans(self, plan: Output) -> None:
-        """Note what the scans of a plan read, so that those which have to be one read are one."""
-        scans = [each for each in every_node(plan) if isinstance(each, Scan)]
-        for scan in scans:
-            self._wanted.setdefault(scan.source.key, set()).add(scan.wanted)
-            self._kept.setdefault(_shared_by(scan), set()).add(scan.kept)
-            types = self._columns.setdefault(scan.source.key, {})
-            for each in scan.columns:
-                types.setdefault(each.name, []).append(each.type)
-        for scan in scans if self._packs else ():
-            if _is_of_table(scan.source):
-                self._reads[self._read(scan)] += 1
-                self._scans[scan.source.key] += 1
 
     def _accepts_varying(self, message: str) -> bool:
         if self.settings.ignores_varying:
@@ -295,10 +269,10 @@ class Planner:
 
     def scan(self, node: Scan) -> str:
         """Return the name of a view with the columns of a table."""
-        if not _is_of_table(node.source):
+        if not is_of_table(node.source):
             key: Any = node.source.key
             return self.views.named(key[1])
-        table, options, has_offsets = self._read(node)
+        table, options, has_offsets = self._scans.read(node)
         wanted = (table, options, has_offsets, node.source.is_stream, self.foreign_zone)
         if wanted not in self.opened:
             frame = self._with_declaration(
@@ -306,27 +280,6 @@ class Planner:
             )
             self.opened[wanted] = self.views.named(frame)
         return self.opened[wanted]
-
-    def _read(self, node: Scan) -> tuple[Table, Options, bool]:
-        """Return a table with the columns that a scan reads, its options, and whether it reads offsets."""
-        key: Any = node.source.key
-        declared_, options = key
-        own = {each.name: [each.type] for each in node.columns}
-        types = own if node.source.is_stream else self._columns[key]
-        return self._read_of(declared_, (*options, *self._narrowed(node)), types)
-
-    def _read_of(
-        self, declared_: Table, options: Options, types: Mapping[str, Sequence[FlinkType]]
-    ) -> tuple[Table, Options, bool]:
-        table = with_columns(declared_.hinted(options), types)
-        return table, options, isinstance(table.connector, Kafka) and not types.keys().isdisjoint(OFFSETS)
-
-    def _narrowed(self, node: Scan) -> Options:
-        """Return the options by which the read of a scan leaves out what all scans of that read leave out."""
-        records, rows = self._wanted[node.source.key], self._kept[_shared_by(node)]
-        wanted = (WANTED, node.wanted if len(records) == 1 else "")
-        kept = (KEPT, node.kept if len(rows) == 1 else "")
-        return tuple((option, text) for option, text in (wanted, kept) if text)
 
     def _opened(self, table: Table, source: Source, *, has_offsets: bool) -> Any:
         frame = opened(table, self.views.spark, streaming=source.is_stream, has_offsets=has_offsets)
@@ -359,12 +312,11 @@ class Planner:
         except StateError as error:
             if not isinstance(node, Stateful):
                 raise
-            found = in_words(error, NAMES[type(node.operator).__name__])
-            if not isinstance(found, OtherStateError):
-                raise found from None
+            message = in_words(error, NAMES[type(node.operator).__name__])
+            if message is None:
+                raise
             script = script_of(node.offset, self._script)
-            raise script.error(str(found), max(node.offset, 0), state=found.path) from None
-
+            raise script.error(message, max(node.offset, 0), state=error.facts["path"]) from None
         self._operators[state_id] = rows
         if shared is not None and shared.is_used:
             self.shared.add(state_id)
@@ -389,31 +341,30 @@ class Planner:
         number of its sources.
         """
         scans = [scan for scan in (scan_of(each.node) for each in node.inputs) if scan is not None]
-        if len(scans) != 2 or not _is_of_table(scans[0].source):
+        if len(scans) != 2 or not is_of_table(scans[0].source):
             return None
-        key: Any = scans[0].source.key
-        if scans[1].source.key != key or self._scans[key] != 2:
+        key = scans[0].source.key
+        if scans[1].source.key != key or len(self._scans.of(key)) != 2:
             return None
         known = self.known_shared()
         if known is not None and node.state_id not in known:
             return None
-        declared_, options = key
-        both = self._packed_read(self._read_of(declared_, options, self._columns[key]))
+        both = self._packed_read(self._scans.read_of_all(key))
         return SharedRead(partial(both.open, self.views.spark))
 
     def _offer(self, rows: Input, frame: Any, shared: SharedRead | None) -> None:
         """Remember that the rows of an operator's input can come in packages, if they can."""
         scan = scan_of(rows.node)
-        if scan is None or not _is_of_table(scan.source):
+        if scan is None or not is_of_table(scan.source):
             return
-        read = self._read(scan)
-        if self._reads[read] > 1 and shared is None:  # two sources in place of one would have two offsets
+        read = self._scans.read(scan)
+        if shared is None and self._scans.is_shared(read):  # two sources in place of one have two offsets
             return
         side = packed_side(rows, frame, self._packed_read(read), shared, is_utc=self.zone_is_utc)
         if side is not None:
             offer(frame, side)
 
-    def _packed_read(self, read: tuple[Table, Options, bool]) -> Read:
+    def _packed_read(self, read: ScanRead) -> Read:
         table, options, has_offsets = read
         return Read(self._with_declaration(table, options, lambda hinted: hinted), has_offsets)
 
@@ -425,18 +376,6 @@ class Planner:
         side = chained_side(rows, frame, self._operators[below.state_id], is_utc=self.zone_is_utc)
         if side is not None:
             offer(frame, side)
-
-
-def _is_of_table(source: Source) -> bool:
-    """Return whether a source is a table of the session, and not a view of Spark."""
-    key: Any = source.key
-    return isinstance(key[0], Table)
-
-
-def _shared_by(node: Scan) -> tuple[Any, ...]:
-    """Return what the scans have in common that Spark reads once: of a stream the columns too."""
-    columns = frozenset((each.name, each.type) for each in node.columns) if node.source.is_stream else ()
-    return (node.source.key, columns)
 
 
 def _with_offsets(plan: Output, context: PassContext) -> Output:

@@ -41,7 +41,3 @@ class RowTraits:
             is_grouped_in_order=self.is_grouped_in_order and keys is not None,
             millisecond_keys=millisecond_keys,
         )
-
-
-INSERTS = RowTraits()
-"""Append-only rows, of which no more is known."""

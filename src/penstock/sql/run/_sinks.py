@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.spark.map_rows import map_rows
-from penstock.sql.connectors.described import Jdbc
+from penstock.sql.connectors.described import Connector, Files, Jdbc
 from penstock.sql.plan.hidden import KIND, OFFSETS
 from penstock.sql.plan.nodes import Changelog
 from penstock.sql.plan.texts import quoted, widens
@@ -53,6 +53,23 @@ def check_updates(table: Table, rows: RowTraits, changes: Changelog) -> None:
         f"Table sink '{table.definition.name}' doesn't support consuming {kind} changes "
         f"which is produced by node {rows.changes}. {hint}."
     )
+
+
+def check_overwrite(connector: Connector, *, is_stream: bool) -> None:
+    """Check that the rows of a table can be replaced by those of INSERT OVERWRITE.
+
+    Raises:
+        ValueError: rows can only be added.
+    """
+    if not isinstance(connector, Files):
+        raise ValueError(
+            f"INSERT OVERWRITE is for 'filesystem'. The connector '{connector.name}' only adds rows."
+        )
+    if is_stream:
+        raise ValueError(
+            "INSERT OVERWRITE is not for a stream, which only adds files. Use INSERT INTO, or the batch "
+            "mode: SET 'execution.runtime-mode' = 'batch'."
+        )
 
 
 def cut_columns(

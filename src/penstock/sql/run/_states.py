@@ -22,18 +22,6 @@ from penstock.state.files import NOT_KEPT
 _BESIDE = "penstock-sql/state"
 
 
-class OtherStateError(ValueError):
-    """The state of an operator is there, and belongs to another query.
-
-    Attributes:
-        path: of the folder of the state.
-    """
-
-    def __init__(self, message: str, path: str) -> None:
-        super().__init__(message)
-        self.path = path
-
-
 def beside(checkpoint: str) -> str:
     """Return the folder of the states of a query with a folder of checkpoints."""
     return f"{checkpoint}/{_BESIDE}"
@@ -67,26 +55,24 @@ _DIFFERS = {
 }
 
 
-def in_words(error: StateError, operator: str) -> OtherStateError | StateError:
-    """Return the error about a state that belongs to another query in words of SQL; others as they are.
+def in_words(error: StateError, operator: str) -> str | None:
+    """Return in words of SQL that a state belongs to another query; None if the error says something else.
 
     The columns of a state have names of penstock, so only their types are shown.
     """
     differing = error.facts.get("differing")
     if differing is None:
-        return error
+        return None
     # Columns that come or go move the others, which have their positions in the arguments of the operator.
     what = list(_columns(error.facts["kept"], error.facts["needed"]))
     what = what or [text for name, text in _DIFFERS.items() if name in differing]
-    path = error.facts["path"]
-    message = (
+    return (
         f"the state of '{operator}' does not fit this query: {'; '.join(what)}. A state keeps each column "
         "that the query names, also in SELECT and WHERE. Nothing was started. To continue from the "
         "checkpoint, start the old script. To run this one, give the job a new name: "
         "SET 'pipeline.name' = '...'. docs/change-a-job.md, 'A new name', says how to begin where the old "
-        f"script stopped. The state is in {path}"
+        f"script stopped. The state is in {error.facts['path']}"
     )
-    return OtherStateError(message, path)
 
 
 def _columns(kept: pa.Schema, needed: pa.Schema) -> Iterator[str]:

@@ -24,10 +24,17 @@ from penstock.sql.functions.casts import to_precision
 from penstock.sql.functions.zones import SET_UTC, depends_on_zone, is_zoned
 from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.language.source import nearest
-from penstock.sql.language.statements import ComputedColumn, CreateTable, MetadataColumn, PhysicalColumn
+from penstock.sql.language.statements import (
+    Column,
+    ComputedColumn,
+    CreateTable,
+    MetadataColumn,
+    PhysicalColumn,
+)
 from penstock.sql.plan.declared_types import spark_type
 from penstock.sql.plan.hidden import HIDDEN, KIND
 from penstock.sql.plan.texts import literal, quoted
+from penstock.sql.plan.types import spark_text
 from penstock.sql.run._changing import check_changing
 from penstock.sql.run.catalog import Table, stored_columns
 
@@ -165,6 +172,14 @@ def parsed_type(kind: str) -> Any:
 
     fields: Any = StructType.fromDDL(f"x {kind}")
     return fields.fields[0].dataType
+
+
+def is_cast(column: Column) -> bool:
+    """Return whether a column is metadata that is cast to the declared type."""
+    if not isinstance(column, MetadataColumn):
+        return False
+    given = METADATA_TYPES.get(column.metadata_key)
+    return given is not None and parsed_type(given).simpleString() != spark_text(column.type)
 
 
 def _declared(kind: FlinkType, column: str) -> str:

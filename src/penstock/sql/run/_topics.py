@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from penstock.sql.connectors.described import Kafka
 from penstock.sql.run._cuts import Reads
-from penstock.sql.run.catalog import Catalog, Table
+from penstock.sql.run.catalog import Catalog
 
 _MISSING = "Not on the Kafka cluster: "
 
@@ -21,14 +21,11 @@ class TablesOfTopics:
 
     def add(self, reads: Reads, catalog: Catalog) -> None:
         """Add the tables that a query reads."""
-        for parts, hinted in reads:
-            found = catalog.find(parts)
-            if not isinstance(found, Table):
-                continue
-            connector = found.hinted(hinted).connector
+        for name, table in catalog.tables_of(reads):
+            connector = table.connector
             if isinstance(connector, Kafka):
-                line, _ = found.source.line_and_column(found.definition.name.offset)
-                shown = f"the table '{'.'.join(parts)}' (CREATE TABLE in line {line})"
+                line, _ = table.source.line_and_column(table.definition.name.offset)
+                shown = f"the table '{name}' (CREATE TABLE in line {line})"
                 for topic in connector.config.either.source.subscription.shared_names:
                     self._tables.setdefault(topic, {})[shown] = None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -97,6 +97,13 @@ class Catalog:
             return self.objects.get(self.key(parts))
         except ValueError:
             return None
+
+    def tables_of(self, reads: Iterable[tuple[tuple[str, ...], Options]]) -> Iterator[tuple[str, Table]]:
+        """Yield the tables of names with hints, each with its name. Views are left out."""
+        for parts, hinted in reads:
+            found = self.find(parts)
+            if isinstance(found, Table):
+                yield ".".join(parts), found.hinted(hinted)
 
     def add(self, name: Name, made: Table | View, *, if_not_exists: bool) -> None:
         """Add a table or view.

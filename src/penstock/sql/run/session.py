@@ -64,12 +64,13 @@ from penstock.sql.run._explain import (
     write_warnings,
 )
 from penstock.sql.run._groups import shared_groups
-from penstock.sql.run._inserts import Inserts, Write, print_line
+from penstock.sql.run._inserts import Inserts, Write
 from penstock.sql.run._options import check_alone
 from penstock.sql.run._queries import Queries, QueryRows
 from penstock.sql.run._rows import RowTraits
 from penstock.sql.run._tables import check_watermark, read_schema
 from penstock.sql.run._views import SparkViews
+from penstock.sql.run._writers import print_line
 from penstock.sql.run.catalog import (
     DEFAULT_CATALOG,
     DEFAULT_DATABASE,
@@ -238,13 +239,13 @@ class Session:
             if writes[-1].rows.isStreaming:
                 streams.append((writes[-1].name, writes[-1].found.notes))
         self._warn(*streams)
-        started = self._inserts.start(writes, source, in_set=in_set)
+        started = self._inserts.start(writes, source)
         queries, parts = [query for query, _ in started], [part for _, part in started]
         job = Job(self._inserts.job_name(writes), queries, parts, explain=self.topics.named)
         if job.queries:
             self.jobs.append(job)
             job.watch(self.on_failure)
-        if self._settings.values.get(SYNC, "false").lower() == "true":
+        if self._settings.values.get(SYNC) == "true":
             job.wait()
         return Result("The job was started." if job.is_active else "The INSERT is done.", job=job)
 

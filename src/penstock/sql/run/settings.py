@@ -175,7 +175,7 @@ class Settings:
     @property
     def is_batch(self) -> bool:
         """Return whether queries run as batches."""
-        return self.values.get(MODE, "streaming").lower() == "batch"
+        return self.values.get(MODE) == "batch"
 
     @property
     def is_continuous(self) -> bool:
@@ -203,7 +203,7 @@ class Settings:
     @property
     def drops_duplicates(self) -> bool:
         """Return whether events of a table for change data may come twice."""
-        return self.values.get(DUPLICATES, "false").lower() == "true"
+        return self.values.get(DUPLICATES) == "true"
 
     @property
     def ignores_varying(self) -> bool:
