@@ -21,8 +21,9 @@ from penstock.client.cluster.log_offsets import committed_offsets
 from penstock.client.net.connection import KafkaConnections
 from penstock.client.settings import ConnectionSettings
 from penstock.errors import RowError, SqlError
-from penstock.sql.emit.arrow import ArrowPlan, ArrowQuery
+from penstock.sql.emit.arrow import ArrowPlan
 from penstock.sql.emit.arrow_functions import lower, upper
+from penstock.sql.emit.arrow_query import ArrowQuery
 from penstock.sql.plan.types import text_of_spark
 from penstock.sql.shell.run import progress
 from penstock.types import TopicPartition
@@ -247,7 +248,7 @@ def both(spark: SparkSession, query: str) -> tuple[str, ArrowQuery]:
     """Return a query in Spark's SQL, and as a function of Arrow."""
     found = planned(query, How(views=TypesOfSpark(spark=spark), catalog=catalog_of(declared())))
     arrow = ArrowPlan()
-    columns = dict(zip(found.plan.names, arrow.columns(found.plan), strict=True))
+    columns = dict(zip(found.plan.names, arrow.rows(found.plan.input, found.plan.columns), strict=True))
     return found.sql, arrow.query(columns)
 
 

@@ -18,7 +18,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import RowError, SqlError
-from penstock.sql.emit.arrow import ArrowPlan, ArrowQuery
+from penstock.sql.emit.arrow import ArrowPlan
+from penstock.sql.emit.arrow_query import ArrowQuery
 from penstock.sql.emit.arrow_types import NotServedError, arrow_type
 from penstock.sql.emit.arrow_values import Constant, Value
 from penstock.sql.plan.expressions import Call, Column, Expression, Literal, rewritten, walk

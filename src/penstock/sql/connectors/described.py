@@ -221,17 +221,13 @@ class Files(Connector):
         return needed(self.name, self.given, _PATH)
 
     @property
-    def is_monitored(self) -> bool:
+    def is_streamed(self) -> bool:
         """Return whether a stream reads the files that come later. Without that they are read once."""
         return _MONITORED in self.given
 
     @property
-    def is_streamed(self) -> bool:
-        return self.is_monitored
-
-    @property
     def is_bounded(self) -> bool:
-        return not self.is_monitored
+        return not self.is_streamed
 
 
 class Datagen(Connector):

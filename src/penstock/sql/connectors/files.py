@@ -34,7 +34,7 @@ def open_files(spark: Any, files: Files, schema: Any, *, streaming: bool) -> Any
     Raises:
         ValueError: Spark cannot read the folder.
     """
-    reader = spark.readStream if streaming and files.is_monitored else spark.read
+    reader = spark.readStream if streaming and files.is_streamed else spark.read
     if files.format in _STRICT:  # without it Spark reads a wrong value as NULL
         reader = reader.option("mode", "FAILFAST")
     if files.format == "csv":
@@ -43,9 +43,8 @@ def open_files(spark: Any, files: Files, schema: Any, *, streaming: bool) -> Any
         frame = reader.format(files.format).schema(_folders_last(schema, files)).load(files.path)
     except Exception as error:
         raise _unreachable(files.path, error) from error
-    frame = (
-        frame.select([quoted(name) for name in schema.names]) if files.definition.partitioned_by else frame
-    )
+    if files.definition.partitioned_by:
+        frame = frame.select([quoted(name) for name in schema.names])
     return _in_folders(frame, files, f"CASE WHEN {{0}} NOT IN {_NO_VALUE} THEN {{0}} END")
 
 

@@ -7,8 +7,7 @@ Spark's SQL that it becomes, so one that has a name in common with another one i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +15,7 @@ import pyarrow.compute as pc
 from penstock.sql.emit import arrow_functions as functions
 from penstock.sql.emit import arrow_more as more
 from penstock.sql.emit import arrow_values as values
+from penstock.sql.emit.arrow_query import ArrowQuery, Step
 from penstock.sql.emit.arrow_types import TYPES, NotServedError, arrow_type, common_type, constant, row_type
 from penstock.sql.emit.arrow_values import Applied, CastTo, Choice, Constant, Field, FieldOfRow, Logic, Value
 from penstock.sql.emit.select import short
@@ -69,53 +69,6 @@ _LIKE = re.compile(r"\(\{0\} (NOT LIKE|LIKE) replace\(\{1\}, '\\\\', '\\\\\\\\'\
 _CAST = re.compile(r"CAST\(\{0\} AS (TINYINT|SMALLINT|INT|BIGINT|DOUBLE|STRING)\)", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class ArrowQuery:
-    """The rows of a stateless query. Travels to the executors.
-
-    Attributes:
-        steps: conditions that rows have to fulfil, and columns that replace all others, in their order.
-        fields: the columns that are read.
-    """
-
-    steps: tuple[tuple[Value, ...] | tuple[tuple[str, Value], ...], ...]
-    fields: tuple[str, ...]
-
-    def lines(self) -> Iterator[str]:
-        """Return what the steps do, in their order, for EXPLAIN."""
-        yield f"reads the columns {', '.join(self.fields) or 'none'}"
-        for step in self.steps[1:]:
-            columns = [each[0] for each in step if isinstance(each, tuple)]
-            conditions = f"keeps rows by {len(step)} condition{'s' if len(step) > 1 else ''}"
-            if any(isinstance(each, Applied) and isinstance(each.function, values.HasTime) for each in step):
-                conditions = "checks that each row has the time of the WATERMARK"
-            yield f"computes {', '.join(columns)} over Arrow batches" if columns else conditions
-
-    def values(self) -> Iterator[Value]:
-        """Return all expressions and their parts."""
-        for step in self.steps:
-            for each in step:
-                yield from values.parts_of(each[1] if isinstance(each, tuple) else each)
-
-    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows that the query makes of those of a batch."""
-        # A batch without columns has no number of rows, so one is kept in any case.
-        batch = batch.select(list(self.fields) or batch.schema.names[:1])
-        for step in self.steps:
-            batch = _stepped(batch, step)
-        return batch
-
-
-def _stepped(
-    batch: pa.RecordBatch, step: tuple[Value, ...] | tuple[tuple[str, Value], ...]
-) -> pa.RecordBatch:
-    columns = [each for each in step if isinstance(each, tuple)]
-    if not columns:
-        return values.kept(batch, [each for each in step if not isinstance(each, tuple)])
-    arrays = [value.of(batch) for _, value in columns]
-    return pa.RecordBatch.from_arrays(arrays, [name for name, _ in columns])
-
-
 class ArrowPlan:
     """Makes the function of a plan.
 
@@ -127,7 +80,7 @@ class ArrowPlan:
     def __init__(self, place: Callable[[int], str] = lambda _: "", *, is_utc: bool = False) -> None:
         self.scan: Scan | None = None
         self._place = place
-        self._steps: list[tuple[Value, ...] | tuple[tuple[str, Value], ...]] = []
+        self._steps: list[Step] = []
         self._assigned: dict[Column, Expression] = {}
         self._is_utc = is_utc
         self._times: dict[Column, Value | None] = {}

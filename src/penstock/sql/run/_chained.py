@@ -6,18 +6,18 @@ Runs on the driver. Invariant: that of `_packed`. The row kinds are those that S
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from penstock.changelog.row_kinds import INSERT, NAMES, ROW_KIND
+from penstock.changelog.row_kinds import ROW_KIND
 from penstock.spark.exchange import Side, can_pack
 from penstock.spark.operator_rows import packed_rows
 from penstock.spark.versions import to_arrow_schema
 from penstock.sql.emit import arrow_values as values
-from penstock.sql.emit.arrow import ArrowPlan, ArrowQuery
+from penstock.sql.emit.arrow import ArrowPlan
+from penstock.sql.emit.arrow_query import ArrowQuery, OfInserts
 from penstock.sql.emit.arrow_types import NotServedError, arrow_type
 from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.plan.expressions import Column
@@ -27,16 +27,6 @@ from penstock.sql.run._packed import is_quick
 
 _KIND = Column(-1, ROW_KIND, FlinkType("STRING"))
 """The row kind of a changelog. No column of a plan has its id."""
-
-
-@dataclass(frozen=True)
-class OfInserts:
-    """Makes rows of the +I rows of an operator. Travels to the executors."""
-
-    query: ArrowQuery
-
-    def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        return self.query(rows.filter(pc.equal(rows.column(ROW_KIND), NAMES[INSERT])))
 
 
 def operator_below(node: Node) -> Stateful | None:

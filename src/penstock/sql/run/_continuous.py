@@ -14,7 +14,8 @@ from typing import Any
 from penstock.options.continuous import parse_continuous
 from penstock.spark.continuous import INTERVAL_MAX_MS, ContinuousQuery, start_as
 from penstock.sql.connectors.described import Kafka
-from penstock.sql.emit.arrow import ArrowPlan, ArrowQuery, assigned
+from penstock.sql.emit.arrow import ArrowPlan, assigned
+from penstock.sql.emit.arrow_query import ArrowQuery
 from penstock.sql.emit.arrow_types import NotServedError
 from penstock.sql.language.source import Source, script_of
 from penstock.sql.language.statements import Insert, MetadataColumn

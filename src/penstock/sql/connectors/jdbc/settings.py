@@ -74,9 +74,12 @@ class JdbcSettings:
     password: str | None = field(repr=False)
 
     def for_spark(self) -> dict[str, str]:
-        login = {"user": self.user, "password": self.password}
-        given = {key: value for key, value in login.items() if value is not None}
-        return {"url": self.url, "dbtable": self.table, **self.options, **given}
+        return {"url": self.url, "dbtable": self.table, **self.options, **_login(self.user, self.password)}
+
+
+def _login(user: str | None, password: str | None) -> dict[str, str]:
+    given = {"user": user, "password": password}
+    return {key: value for key, value in given.items() if value is not None}
 
 
 def check_each(options: Mapping[str, str]) -> None:
@@ -164,9 +167,7 @@ class Connect:
     def __call__(self) -> Any:
         if self.dialect == "sqlite":
             return sqlite3.connect(self.address)
-        login = {"user": self.user, "password": self.password}
-        given = {key: value for key, value in login.items() if value is not None}
-        return _psycopg().connect(self.address, **given)
+        return _psycopg().connect(self.address, **_login(self.user, self.password))
 
 
 def _psycopg() -> Any:
