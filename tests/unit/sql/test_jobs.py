@@ -14,6 +14,7 @@ from penstock.errors import SqlError
 from penstock.sql.language.parse import parse_script
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import Insert
+from penstock.sql.run import _declarations
 from penstock.sql.run import session as sessions
 from penstock.sql.run._inserts import Inserts, Write
 from penstock.sql.run.catalog import Catalog
@@ -147,7 +148,7 @@ def fake_session(monkeypatch: pytest.MonkeyPatch) -> tuple[Session, list[str]]:
     )
     session = Session(spark)
     done: list[str] = []
-    monkeypatch.setattr(sessions, "check_parts", lambda _: None)
+    monkeypatch.setattr(_declarations, "check_parts", lambda _: None)
 
     def start(writes: list[Any], *_: Any, **__: Any) -> list[Any]:
         done.append(f"start {writes[0].insert.table}")

@@ -175,7 +175,7 @@ def test_a_table_is_not_renamed_onto_another() -> None:
         table = table_of(f"CREATE TABLE {name} (i INT)")
         session._catalog.add(table.definition.name, table, if_not_exists=False)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("penstock.sql.run.session.check_parts", lambda *_: None)
+        patch.setattr("penstock.sql.run._declarations.check_parts", lambda *_: None)
         for target, message in [("b", "there is a table or view 'b' already"), ("x.b", "no database 'x'")]:
             with pytest.raises(SqlError, match=message):
                 session.execute(f"ALTER TABLE a RENAME TO {target}")

@@ -25,7 +25,6 @@ from penstock.sql.connectors.sessions import reason
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import Insert
 from penstock.sql.passes.assign_state_ids import has_operators
-from penstock.sql.plan.hidden import HIDDEN
 from penstock.sql.run import _checkpoints
 from penstock.sql.run import _tables as tables
 from penstock.sql.run._changing import written_as
@@ -370,9 +369,7 @@ class Inserts:
 
 def _types(frame: Any) -> list[tuple[str, str]]:
     """Return names and types of the columns of a DataFrame, but those that are hidden."""
-    return [
-        (each.name, each.dataType.simpleString()) for each in frame.schema.fields if each.name not in HIDDEN
-    ]
+    return [(each.name, each.dataType.simpleString()) for each in tables.shown_fields(frame)]
 
 
 def _check_conflict(

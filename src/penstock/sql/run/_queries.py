@@ -22,7 +22,7 @@ from penstock.sql.functions.zones import NeedsUtcError, local_rows
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import Fragment, Name
 from penstock.sql.passes.assign_state_ids import states_of
-from penstock.sql.plan.hidden import HIDDEN, OFFSETS
+from penstock.sql.plan.hidden import OFFSETS
 from penstock.sql.plan.nodes import Join, Node, Output
 from penstock.sql.plan.rewrite import nodes_in, scan_below
 from penstock.sql.plan.show import shown
@@ -36,6 +36,7 @@ from penstock.sql.run._options import located
 from penstock.sql.run._planned import Planner
 from penstock.sql.run._rows import RowTraits
 from penstock.sql.run._states import TemporaryFolders, beside
+from penstock.sql.run._tables import shown_fields
 from penstock.sql.run._topics import TablesOfTopics
 from penstock.sql.run._views import SparkViews
 from penstock.sql.run.catalog import Catalog
@@ -152,11 +153,14 @@ class Queries:
             frame, rows, query.text, text, planner.definitions, states, notes, plan, frozenset(planner.shared)
         )
 
+    def found(self, fragment: Fragment, source: Source) -> QueryRows:
+        """Return the rows of a query of the user, in the zone that it needs; see `query`."""
+        return self.in_its_zone(lambda: self.query(fragment, source))
+
     def fields(self, name: Name) -> list[Any]:
         """Return the fields of a table or view, as Spark has them."""
         query = Fragment(f"SELECT * FROM {'.'.join(map(quoted, name.parts))}")
-        frame = self.query(query, Source(query.text)).frame
-        return [each for each in frame.schema.fields if each.name not in HIDDEN]
+        return shown_fields(self.found(query, Source(query.text)).frame)
 
     def forget(self) -> None:
         """Open tables again from now on. A view keeps the ends that its topics had at its first read."""

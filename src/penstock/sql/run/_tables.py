@@ -328,6 +328,11 @@ def delay_ms(table: Table) -> int:
     return 0 if mark is None else watermark_delay_ms(mark.expression, mark.column, table.source)
 
 
+def shown_fields(frame: Any) -> list[Any]:
+    """Return the fields of a DataFrame but those of hidden columns, as Spark has them."""
+    return [field for field in frame.schema.fields if field.name not in HIDDEN]
+
+
 def rows_for(frame: Any, table: Table, columns: tuple[str, ...]) -> Any:
     """Return the rows of a query as rows of a table: the columns of INSERT, of the declared types.
 
@@ -343,7 +348,7 @@ def rows_for(frame: Any, table: Table, columns: tuple[str, ...]) -> Any:
         hint = nearest(unknown[0], by_name)
         raise ValueError(f"'{unknown[0]}' is not a column that INSERT can write.{hint}")
     targets = [by_name[name] for name in columns] if columns else stored
-    fields = [field for field in frame.schema.fields if field.name not in HIDDEN]
+    fields = shown_fields(frame)
     hidden = [name for name in frame.columns if name in HIDDEN]
     if len(fields) != len(targets):
         raise ValueError(

@@ -7,10 +7,8 @@ first statement runs, and each query is checked by Spark before it starts.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from penstock.changelog.row_kinds import ROW_KIND
@@ -18,23 +16,15 @@ from penstock.errors import OptionError
 from penstock.spark.one_thread import plan_in_one_thread
 from penstock.spark.reused_shuffles import keep_watermarks, without_reused_shuffles
 from penstock.sql.connectors.sessions import is_stopped, make_active
-from penstock.sql.functions.names import is_flinks
 from penstock.sql.language.parse import ParsedStatement, parse_script
-from penstock.sql.language.source import Source, shown_value, without_secrets
+from penstock.sql.language.source import Source, shown_value
 from penstock.sql.language.statements import (
-    AlterTable,
-    CreateDatabase,
-    CreateFunction,
     CreateTable,
-    CreateView,
-    Describe,
     DescribeJob,
-    Drop,
     Explain,
     Fragment,
     Insert,
     Name,
-    PhysicalColumn,
     ResetOption,
     Select,
     SetOption,
@@ -42,15 +32,14 @@ from penstock.sql.language.statements import (
     Statement,
     StatementSet,
     StopJob,
-    Use,
 )
-from penstock.sql.language.write import statement_text, type_text
 from penstock.sql.passes.assign_state_ids import has_operators
-from penstock.sql.plan.hidden import HIDDEN, KIND
+from penstock.sql.plan.hidden import KIND
 from penstock.sql.run import _jobs as jobs
 from penstock.sql.run._changing import taken
 from penstock.sql.run._cuts import Notes
-from penstock.sql.run._described import described, flink_type, promise
+from penstock.sql.run._declarations import Declarations
+from penstock.sql.run._described import promise
 from penstock.sql.run._explain import (
     OF_SPARK,
     SQL_OF_SPARK,
@@ -65,20 +54,12 @@ from penstock.sql.run._explain import (
 )
 from penstock.sql.run._groups import shared_groups
 from penstock.sql.run._inserts import Inserts, Write
-from penstock.sql.run._options import check_alone
 from penstock.sql.run._queries import Queries, QueryRows
 from penstock.sql.run._rows import RowTraits
-from penstock.sql.run._tables import check_watermark, read_schema
 from penstock.sql.run._views import SparkViews
 from penstock.sql.run._writers import print_line
 from penstock.sql.run.catalog import (
-    DEFAULT_CATALOG,
-    DEFAULT_DATABASE,
     Catalog,
-    Table,
-    View,
-    altered,
-    with_like,
 )
 from penstock.sql.run.job import Job, Result
 from penstock.sql.run.settings import FOLDER, NEEDED, PARALLELISM, SYNC, ZONE, Settings, note_of
@@ -116,6 +97,7 @@ class Session:
         self._catalog = Catalog()
         self._views = SparkViews(spark)
         self._queries = Queries(self._views, self._catalog, self._settings)
+        self._declarations = Declarations(spark, self._catalog, self._views, self._queries)
         self.topics = self._queries.topics
         """Adds to why a job failed which tables read a topic that is missing."""
         self._inserts = Inserts(spark, self._catalog, self._settings, self._queries, emit)
@@ -148,7 +130,7 @@ class Session:
         """Run one statement of a script that `parse_script` has read; see `execute`."""
         self._begin()
         try:
-            return _RUNNERS[type(parsed.statement)](self, parsed.statement, source)
+            return self._run(parsed.statement, source)
         except ValueError as error:
             raise source.error(str(error), _offset_of(parsed)) from None
 
@@ -164,9 +146,9 @@ class Session:
         statement: Statement | None = parsed.statement
         try:
             if isinstance(statement, CreateTable) and statement.query is not None:
-                statement = self._declare(statement, source)
+                statement = self._declarations.create_table(statement, source)
             if isinstance(statement, (Select, Insert, StatementSet)):
-                return self.explain(Explain(statement), source, has_plans=False)
+                return self._explain(Explain(statement), source, has_plans=False)
         except ValueError as error:
             raise source.error(str(error), _offset_of(parsed)) from None
         return self.run(parsed, source)
@@ -201,7 +183,7 @@ class Session:
 
         Changes have the column `row_kind`.
         """
-        found = self._found(query, source)
+        found = self._queries.found(query, source)
         frame = self._for_user(found)
         if frame.isStreaming:
             self._warn(("", found.notes))
@@ -215,23 +197,37 @@ class Session:
             keep_watermarks(found.frame)
         return _with_kind(found.frame)
 
-    def _found(self, query: Fragment, source: Source) -> QueryRows:
-        return self._queries.in_its_zone(lambda: self._queries.query(query, source))
-
     # ---- statements
 
-    def select(self, statement: Select, source: Source) -> Result:
-        frame, rows = self._query(statement.query, source)
-        return Result(columns=tuple(frame.columns), frame=frame, is_changing=rows.changes is not None)
+    def _run(self, statement: Statement, source: Source) -> Result:  # noqa: C901, PLR0911 - one for each
+        match statement:
+            case Select():
+                frame, rows = self._query(statement.query, source)
+                return Result(columns=tuple(frame.columns), frame=frame, is_changing=rows.changes is not None)
+            case Insert():
+                return self._start([statement], source)
+            case StatementSet():
+                return self._start(list(statement.inserts), source, in_set=True)
+            case CreateTable():
+                return self._create_table(statement, source)
+            case SetOption():
+                return self._set_option(statement)
+            case ResetOption():
+                return self._reset_option(statement)
+            case Show(what="JOBS"):
+                return jobs.shown(self.jobs)
+            case DescribeJob():
+                return jobs.described(jobs.found(self.jobs, statement.job))
+            case StopJob():
+                job = jobs.found(self.jobs, statement.job)
+                return jobs.stopped(job, with_savepoint=statement.with_savepoint)
+            case Explain():
+                return self._explain(statement, source)
+            case _:
+                return self._declarations.run(statement, source)
 
-    def insert(self, statement: Insert, source: Source) -> Result:
-        return self._start([statement], source, in_set=False)
-
-    def statement_set(self, statement: StatementSet, source: Source) -> Result:
-        """Start the inserts of a statement set as one job."""
-        return self._start(list(statement.inserts), source, in_set=True)
-
-    def _start(self, inserts: list[Insert], source: Source, *, in_set: bool) -> Result:
+    def _start(self, inserts: list[Insert], source: Source, *, in_set: bool = False) -> Result:
+        """Start inserts as one job."""
         make_active(self.spark)
         writes, streams = [], []
         for insert in inserts:
@@ -255,89 +251,12 @@ class Session:
         for warning in dict.fromkeys([*each, *shared_groups(streams, self._catalog)]):
             _log.warning("%s", warning)
 
-    def create_table(self, statement: CreateTable, source: Source) -> Result:
+    def _create_table(self, statement: CreateTable, source: Source) -> Result:
         """Create a table; with AS SELECT also fill it."""
-        insert = self._declare(statement, source)
-        if insert is not None:
-            return self._start([insert], source, in_set=False)
-        return Result("The table was created.")
+        insert = self._declarations.create_table(statement, source)
+        return Result("The table was created.") if insert is None else self._start([insert], source)
 
-    def _declare(self, statement: CreateTable, source: Source) -> Insert | None:
-        """Create a table without its rows, and return the INSERT that fills it."""
-        if statement.like is not None:
-            base = self._catalog.find(statement.like.table.parts)
-            if not isinstance(base, Table):
-                raise source.error(
-                    f"there is no table '{statement.like.table}'.", statement.like.table.offset
-                )
-            statement = with_like(statement, base.definition)
-        query = statement.query
-        if query is not None:
-            if statement.columns:
-                raise ValueError(
-                    "CREATE TABLE ... AS SELECT takes its columns from the query. Leave them out."
-                )
-            if statement.if_not_exists:
-                raise ValueError(
-                    "IF NOT EXISTS is not served with AS SELECT, because an old table would be filled "
-                    "again. Write CREATE TABLE IF NOT EXISTS and INSERT INTO."
-                )
-            fields = _shown_fields(self._found(query, source).frame)
-            columns = tuple(PhysicalColumn(each.name, flink_type(each.dataType)) for each in fields)
-            statement = replace(statement, columns=columns, query=None)
-        table = Table(statement, source)
-        check_parts(table)
-        self._catalog.add(statement.name, table, if_not_exists=statement.if_not_exists)
-        return None if query is None else Insert(statement.name, query)
-
-    def create_view(self, statement: CreateView, source: Source) -> Result:
-        """Create a view whose query is checked."""
-        fields = _shown_fields(self._found(statement.query, source).frame)
-        if statement.columns and len(statement.columns) != len(fields):
-            raise ValueError(f"the query has {len(fields)} columns, not {len(statement.columns)}.")
-        view = View(statement, source, self._catalog.database)
-        self._catalog.add(statement.name, view, if_not_exists=statement.if_not_exists)
-        return Result("The view was created.")
-
-    def create_function(self, statement: CreateFunction, source: Source) -> Result:
-        """Register a Python function under a name of its own, so that no function of Spark changes."""
-        name = statement.name.parts[-1].lower()
-        if is_flinks(name):
-            raise ValueError(
-                f"'{name}' is a function of Flink, which would be called instead. Choose another name."
-            )
-        if name in self._catalog.functions:
-            if statement.if_not_exists:
-                return Result("The function exists.")
-            raise ValueError(f"there is a function '{name}' already. DROP it first.")
-        module, _, attribute = statement.path.rpartition(".")
-        try:
-            function = getattr(importlib.import_module(module), attribute)
-        except (ImportError, AttributeError) as error:
-            raise ValueError(f"the function '{statement.path}' cannot be loaded: {error}.") from None
-        is_table = type(function).__name__ == "UserDefinedTableFunction"  # of Spark classic or of Connect
-        said = getattr(function, "deterministic", None)
-        if statement.is_deterministic and not is_table and said is False:
-            raise ValueError(
-                f"'{statement.path}' is declared DETERMINISTIC here and asNondeterministic() in Python. "
-                "Remove one of them."
-            )
-        registry = self.spark.udtf if is_table else self.spark.udf
-        registry.register(self._views.function_name(name), function)
-        # Spark takes a scalar function for deterministic unless it is told, so that says nothing about it.
-        is_deterministic = statement.is_deterministic or (is_table and said is True)
-        self._catalog.functions[name] = replace(statement, is_deterministic=is_deterministic)
-        return Result("The function was created.")
-
-    def create_database(self, statement: CreateDatabase, source: Source) -> Result:
-        """Add a database."""
-        name = statement.name.parts[-1]
-        if name in self._catalog.databases and not statement.if_not_exists:
-            raise ValueError(f"there is a database '{name}' already.")
-        self._catalog.databases.add(name)
-        return Result("The database was created.")
-
-    def set_option(self, statement: SetOption, source: Source) -> Result:
+    def _set_option(self, statement: SetOption) -> Result:
         """Set an option, or show those that are set."""
         if statement.key is None:
             values = sorted(self._settings.values.items())
@@ -350,7 +269,7 @@ class Session:
             self.spark.conf.set(spark_key, self._settings.values[key])
         return Result(" ".join(filter(None, ("The option was set.", note_of(key)))))
 
-    def reset_option(self, statement: ResetOption, source: Source) -> Result:
+    def _reset_option(self, statement: ResetOption) -> Result:
         """Forget an option, or all of them. Options of Spark get the value that they had before SET."""
         for key in self._settings.reset(statement.key):
             spark_key = _SPARK_KEYS.get(key, key)
@@ -366,57 +285,7 @@ class Session:
         else:
             self.spark.conf.set(spark_key, before)
 
-    def show(self, statement: Show, source: Source) -> Result:
-        """Return the rows of SHOW."""
-        what, name = statement.what, statement.name
-        if what in ("CREATE TABLE", "CREATE VIEW"):
-            found = self._object(name, Table if what.endswith("TABLE") else View)
-            shown = without_secrets(statement_text(found.definition))
-            return Result(columns=("result",), rows=((shown,),))
-        if what == "COLUMNS":
-            return self.describe(Describe(name or Name(())), source)
-        if what == "JOBS":
-            return jobs.shown(self.jobs)
-        texts = self._shown_names(statement)
-        return Result(columns=(what.lower(),), rows=tuple((each,) for each in texts))
-
-    def _shown_names(self, statement: Show) -> list[str]:
-        what, catalog = statement.what, self._catalog
-        database = statement.name.parts[-1] if statement.name is not None else None
-        if what in ("TABLES", "VIEWS"):
-            return catalog.names(View if what == "VIEWS" else None, database, statement.like)
-        shown = {
-            "DATABASES": sorted(catalog.databases),
-            "CATALOGS": [DEFAULT_CATALOG],
-            "CURRENT CATALOG": [DEFAULT_CATALOG],
-            "CURRENT DATABASE": [catalog.database],
-            "FUNCTIONS": sorted(catalog.functions),
-            "USER FUNCTIONS": sorted(catalog.functions),
-            "MODULES": ["core"],
-        }
-        return shown[what]
-
-    def describe_job(self, statement: DescribeJob, source: Source) -> Result:
-        return jobs.described(jobs.found(self.jobs, statement.job))
-
-    def stop_job(self, statement: StopJob, source: Source) -> Result:
-        """Stop a job after its batch, and wait until it has stopped."""
-        return jobs.stopped(jobs.found(self.jobs, statement.job), with_savepoint=statement.with_savepoint)
-
-    def describe(self, statement: Describe, source: Source) -> Result:
-        """Return the columns of a table or view."""
-        found = self._catalog.find(statement.name.parts)
-        columns = ("name", "type", "null", "key", "extras", "watermark")
-        if isinstance(found, Table):
-            return Result(columns=columns, rows=tuple(described(found)))
-
-        if found is None and self._views.table(statement.name.parts) is None:
-            raise ValueError(f"there is no table or view '{statement.name}'.")
-        fields = self._queries.in_its_zone(lambda: self._queries.fields(statement.name))
-        rows = [(field.name, type_text(flink_type(field.dataType)), "TRUE", "", "", "") for field in fields]
-        return Result(columns=columns, rows=tuple(rows))
-
-    def explain(self, statement: Explain, source: Source, *, has_plans: bool = True) -> Result:
+    def _explain(self, statement: Explain, source: Source, *, has_plans: bool = True) -> Result:
         """Return how a query or inserts would run: options, state, guarantee, warnings, and plan."""
         inner = statement.statement
         inserts = inner.inserts if isinstance(inner, StatementSet) else [inner]
@@ -435,7 +304,7 @@ class Session:
             write = self._inserts.prepare(statement, source, is_explained=True)
             found, query, frame = self._explained_write(write), write.found, write.rows
         else:
-            found, query = Explanation("SELECT"), self._found(statement.query, source)
+            found, query = Explanation("SELECT"), self._queries.found(statement.query, source)
             frame = query.frame
         notes = query.notes
         reads = add_reads(found, notes, self._catalog)
@@ -463,104 +332,6 @@ class Session:
             folder = self._settings.values.get(FOLDER)
             found.add("Warnings", write_warnings(write.table, folder=folder))
         return found
-
-    def drop(self, statement: Drop, source: Source) -> Result:
-        """Remove a table, view, function or database."""
-        name = statement.name.parts[-1]
-        if statement.kind in ("TABLE", "VIEW"):
-            self._catalog.drop(statement.kind, statement.name, if_exists=statement.if_exists)
-        elif statement.kind == "FUNCTION":
-            if self._catalog.functions.pop(name.lower(), None) is None and not statement.if_exists:
-                raise ValueError(f"there is no function '{name}'.")
-        else:
-            self._drop_database(name, if_exists=statement.if_exists)
-        return Result(f"The {statement.kind.lower()} was dropped.")
-
-    def _drop_database(self, name: str, *, if_exists: bool) -> None:
-        if name not in self._catalog.databases:
-            if if_exists:
-                return
-            raise ValueError(f"there is no database '{name}'.")
-        if name == DEFAULT_DATABASE or self._catalog.names(database=name):
-            raise ValueError(f"the database '{name}' is the default one or has tables.")
-        self._catalog.databases.discard(name)
-
-    def use(self, statement: Use, source: Source) -> Result:
-        """Choose the database of names without one."""
-        name = statement.name.parts[-1]
-        if name not in self._catalog.databases:
-            raise ValueError(f"there is no database '{name}'.")
-        self._catalog.database = name
-        return Result("The database was chosen.")
-
-    def alter_table(self, statement: AlterTable, source: Source) -> Result:
-        """Change a table."""
-        found = self._catalog.find(statement.name.parts)
-        if not isinstance(found, Table):
-            if statement.if_exists:
-                return Result("There is no such table.")
-            raise ValueError(f"there is no table '{statement.name}'.")
-        changed = Table(altered(found.definition, statement), found.source)
-        check_parts(changed, (source, statement.name.offset))
-        if statement.rename_to is not None:
-            self._catalog.rename(statement.name, statement.rename_to, changed)
-        else:
-            self._catalog.objects[self._catalog.key(statement.name.parts)] = changed
-        return Result("The table was changed.")
-
-    def _object(self, name: Name | None, kind: type) -> Any:
-        found = self._catalog.find(name.parts if name is not None else ())
-        if not isinstance(found, kind):
-            raise ValueError(f"there is no {kind.__name__.lower()} '{name}'.")
-        return found
-
-
-_RUNNERS: dict[type, Callable[..., Result]] = {
-    Select: Session.select,
-    Insert: Session.insert,
-    StatementSet: Session.statement_set,
-    CreateTable: Session.create_table,
-    CreateView: Session.create_view,
-    CreateFunction: Session.create_function,
-    CreateDatabase: Session.create_database,
-    SetOption: Session.set_option,
-    ResetOption: Session.reset_option,
-    Show: Session.show,
-    Describe: Session.describe,
-    DescribeJob: Session.describe_job,
-    StopJob: Session.stop_job,
-    Explain: Session.explain,
-    Drop: Session.drop,
-    Use: Session.use,
-    AlterTable: Session.alter_table,
-}
-
-
-def check_parts(table: Table, *altered_by: tuple[Source, int]) -> None:
-    """Check what a table declares, without reading it.
-
-    Args:
-        table: its declaration.
-        altered_by: the script of ALTER TABLE, and the offset of the table's name in it.
-
-    Raises:
-        ValueError: a type is not served, or a key names a column that does not exist.
-        SqlError: Spark has no such watermark.
-    """
-    read_schema(table.definition)
-    names = {column.name for column in table.definition.columns}
-    missing = [name for name in table.definition.primary_key if name not in names]
-    if missing:
-        raise ValueError(f"the PRIMARY KEY names the column '{missing[0]}', which the table does not have.")
-    missing = [name for name in table.definition.partitioned_by if name not in names]
-    if missing:
-        raise ValueError(f"PARTITIONED BY names the column '{missing[0]}', which the table does not have.")
-    check_watermark(table)
-    check_alone(table, *altered_by)
-
-
-def _shown_fields(frame: Any) -> list[Any]:
-    return [field for field in frame.schema.fields if field.name not in HIDDEN]
 
 
 def _with_kind(frame: Any) -> Any:
