@@ -14,6 +14,7 @@ from penstock.sql.emit.select import Query, Select, Stage
 from penstock.sql.plan.expressions import Column
 from penstock.sql.plan.types import INT
 from penstock.sql.run import _tables as tables
+from penstock.sql.run import _targets as targets
 from penstock.sql.run._views import SparkViews
 from tests.unit.sql.declared import table_of
 
@@ -94,7 +95,7 @@ def test_an_insert_takes_columns_by_their_names_if_these_differ(
     frame = MagicMock(columns=names)
     frame.schema.fields = fields
     frame.toDF.return_value = frame
-    tables.rows_for(frame, table_of("CREATE TABLE t (x INT, y INT) WITH ('connector' = 'kafka')"), ())
+    targets.rows_for(frame, table_of("CREATE TABLE t (x INT, y INT) WITH ('connector' = 'kafka')"), ())
     assert frame.toDF.called == (texts[0] == "`c0`")
     one, other = texts
     frame.selectExpr.assert_called_once_with(f"CAST({one} AS INT) AS `x`", f"CAST({other} AS INT) AS `y`")

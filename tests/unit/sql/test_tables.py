@@ -14,6 +14,7 @@ from penstock.sql.language.statements import CreateView, Fragment, Insert, Name
 from penstock.sql.plan.nodes import Scan, Watermark
 from penstock.sql.plan.rewrite import nodes_in
 from penstock.sql.run import _tables as tables
+from penstock.sql.run import _targets as targets
 from penstock.sql.run._inserts import Inserts
 from penstock.sql.run._operators import made
 from penstock.sql.run._queries import Queries
@@ -237,7 +238,7 @@ def test_an_insert_takes_the_types_that_flink_takes(
     frame.schema.fields = [field]
     table = table_of(f"CREATE TABLE t (a {column}) WITH ('connector' = 'kafka')")
     if is_taken:
-        assert tables.rows_for(frame, table, ()) is not None
+        assert targets.rows_for(frame, table, ()) is not None
         return
     with pytest.raises(ValueError, match="Write CAST"):
-        tables.rows_for(frame, table, ())
+        targets.rows_for(frame, table, ())

@@ -273,14 +273,10 @@ class ArrowPlan:
         kinds = [spark_text(each.type) for each in args]
         if text == "char_length({0})" and kinds == ["string"]:
             return Applied(pc.utf8_length, (self.value(args[0]),), pa.int32())
-        if (case := _CASES.get(text)) is not None and kinds == ["string"]:
-            return Applied(case, (self.value(args[0]),), pa.string(), self._at(call))
         if (like := _LIKE.fullmatch(text)) is not None and kinds == ["string", "string"]:
             return self._like(call, is_negated=like[1] != "LIKE")
         if text in _SUBSTRINGS and kinds[0] == "string" and set(kinds[1:]) <= {"tinyint", "smallint", "int"}:
             return Applied(functions.substring, tuple(map(self.value, args)), pa.string())
-        if text == "trim({0})" and kinds == ["string"]:
-            return Applied(values.trimmed, (self.value(args[0]),), pa.string())
         if text == "upper(CAST({0} AS STRING))" and kinds == ["boolean"]:
             return Applied(values.boolean_text, (self.value(args[0]),), pa.string())
         if text == "(- {0})" and kinds[0] in ("float", "double"):
@@ -446,10 +442,6 @@ def _as_double(value: Value) -> Value:
     return Constant(pa.scalar(None if given is None else float(given), pa.float64()))
 
 
-_CASES: Mapping[str, Callable[..., pa.Array]] = {
-    "upper({0})": functions.upper,
-    "lower({0})": functions.lower,
-}
 _SUBSTRINGS = (
     "CASE WHEN {1} < - char_length({0}) THEN '' ELSE substring({0}, {1}) END",
     "CASE WHEN {2} IS NULL OR {2} < 0 THEN NULL WHEN {1} < - char_length({0}) THEN '' "

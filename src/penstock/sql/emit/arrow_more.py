@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.formats.decimals import SIGN_DIGITS_MAX
+from penstock.sql.emit import arrow_functions as functions
 from penstock.sql.emit import arrow_rows as rows
 from penstock.sql.emit.arrow_types import DIGITS_MAX, TYPES
 from penstock.sql.emit.arrow_values import CastTo, trimmed
@@ -26,6 +27,9 @@ _STRING, _DATE, _TIME, _LOCAL = "string", "date", "timestamp_ntz", "timestamp"
 _SHORT = frozenset(("tinyint", "smallint", "int"))
 _INT_MAX = 2**31 - 1
 _STRINGS: Mapping[str, _Function] = {
+    "upper({0})": functions.upper,
+    "lower({0})": functions.lower,
+    "trim({0})": trimmed,
     "trim(LEADING ' ' FROM {0})": rows.left_trimmed,
     "trim(TRAILING ' ' FROM {0})": rows.right_trimmed,
     "btrim({0})": trimmed,

@@ -42,6 +42,7 @@ from penstock.sql.run._sinks import (
     of_columns,
     of_no_key,
 )
+from penstock.sql.run._targets import check_local_target, check_write, for_target, rows_for
 from penstock.sql.run._views import spark_message
 from penstock.sql.run._writers import Emit, start_stream, write_batch
 from penstock.sql.run.catalog import DEFAULT_DATABASE, Catalog, Key, Table, stored_columns
@@ -148,18 +149,18 @@ class Inserts:
                 )
             check_updates(table, found.rows, changes)
             if self._queries.views.foreign_zone is not None:
-                tables.check_local_target(table, self._queries.views.foreign_zone)
-            rows = tables.rows_for(found.frame, table, insert.columns)
+                check_local_target(table, self._queries.views.foreign_zone)
+            rows = rows_for(found.frame, table, insert.columns)
             given = _types(found.frame)
             known = of_columns(found.rows, [name for name, _ in given], targets)
             types = dict(zip(targets, (kind for _, kind in given), strict=True))
             cut = cut_columns(types, dict(_types(rows)), known, table, is_utc=self._queries.views.zone_is_utc)
             _check_conflict(insert, table, known, cut, source)
             rows = fitted(rows, known, table, cut)
-            table, rows = tables.for_target(table, rows)
+            table, rows = for_target(table, rows)
             if insert.overwrite:
                 check_overwrite(table.connector, is_stream=rows.isStreaming)
-            tables.check_write(self._spark, table, rows)
+            check_write(self._spark, table, rows)
         except WRONG as error:
             here, there = (source, insert.table.offset), (table.source, table.definition.name.offset)
             raise located(error, *([] if is_about(error, dict(insert.hints)) else [there]), here) from None
