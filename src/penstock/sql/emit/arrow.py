@@ -392,14 +392,7 @@ class ArrowPlan:
 
 
 def assigned(value: Value, given: FlinkType, wanted: FlinkType, name: str, *, is_utc: bool) -> Value:
-    """Return a column of a query as a column of the table that is written.
-
-    Args:
-        value: the column of the query.
-        given: its type.
-        wanted: the type of the table's column.
-        name: of the table's column.
-        is_utc: whether the session is in UTC.
+    """Return a column of a query, of the type `given`, as the column `name` of the table that is written.
 
     Raises:
         NotServedError: the type is another one.

@@ -103,12 +103,9 @@ class Found:
 def found(  # noqa: PLR0911 - one for each kind
     call: Call, text: str, wanted: pa.DataType
 ) -> Found | None:
-    """Return the function that a call is; None if it is not served.
+    """Return the function that a call is, with a result of the type `wanted`; None if it is not served.
 
-    Args:
-        call: the call.
-        text: of Spark's SQL that it becomes, with {0} for its first argument.
-        wanted: the type of its result.
+    `text` is the call in Spark's SQL, with {0} for its first argument.
     """
     kinds = [spark_text(each.type) for each in call.args]
     if not kinds:
@@ -132,13 +129,7 @@ def found(  # noqa: PLR0911 - one for each kind
 def found_with_constants(  # noqa: PLR0911 - one for each kind
     call: Call, wanted: pa.DataType, *, is_utc: bool
 ) -> Found | None:
-    """Return the function that a call is, whose constants stand in its text; None if it is not served.
-
-    Args:
-        call: the call.
-        wanted: the type of its result.
-        is_utc: whether the session is in UTC.
-    """
+    """Return the function that a call is, whose constants stand in its text; None if it is not served."""
     pieces = [
         TypedSql(each.text if isinstance(each, Literal) else f"{{{index}}}", spark_text(each.type))
         for index, each in enumerate(call.args)

@@ -121,7 +121,6 @@ class Select:
         )
 
     def with_(self, **changes: object) -> Select:
-        """Return the SELECT with other clauses."""
         return replace(self, **changes)  # type: ignore[arg-type]  # the caller names its own attributes
 
 

@@ -18,12 +18,7 @@ _MOST_DIGITS = 27
 
 
 def distinct_in_stream(name: str, value: TypedSql, suffix: str) -> str:
-    """Return an aggregate of the different values of a group.
-
-    Args:
-        name: of the aggregate.
-        value: its argument.
-        suffix: FILTER, or "".
+    """Return an aggregate of the different values of a group. `suffix` is FILTER, or "".
 
     Raises:
         ValueError: it is not served. The message says what to do.

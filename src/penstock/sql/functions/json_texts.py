@@ -74,7 +74,6 @@ def _shifted(text: str) -> str:
 
 
 def json_string(args: list[TypedSql]) -> str:
-    """Return JSON_STRING."""
     return json_text(args[0].text, args[0].type)
 
 

@@ -38,11 +38,7 @@ def operator_below(node: Node) -> Stateful | None:
 def chained_side(rows: Input, frame: Any, made: Any, *, is_utc: bool) -> Side | None:
     """Return how the rows of an operator's input come in packages; None if they have to come as rows.
 
-    Args:
-        rows: the input, which is made of the rows of another operator.
-        frame: its DataFrame.
-        made: the DataFrame of the other operator.
-        is_utc: whether the session is in UTC.
+    They are made of the rows of another operator, whose DataFrame is `made`.
     """
     below, read = operator_below(rows.node), packed_rows(made)
     if below is None or read is None or not can_pack(frame):

@@ -83,12 +83,7 @@ def definition_of(found: Table | View) -> str:
 
 
 def check(folder: str, query: str, catalog: Catalog) -> None:
-    """Compare a query with the one of its checkpoint, before all of its definitions are known.
-
-    Args:
-        folder: a path, or a URI of `pyarrow.fs`.
-        query: from `described`.
-        catalog: has the definitions of now.
+    """Compare a query of `described` with that of its checkpoint, before all of its definitions are known.
 
     Raises:
         ValueError: the checkpoint belongs to another query, or the folder cannot be read.
@@ -201,7 +196,6 @@ class _BatchLogs:
 
     @property
     def is_between_batches(self) -> bool:
-        """Return whether no batch was cut off."""
         return self.planned == self.done
 
 

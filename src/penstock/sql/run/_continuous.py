@@ -58,11 +58,7 @@ class ContinuousInsert:
         return str(config.source.properties.get("bootstrap.servers")), config.group_id
 
     def lines(self, interval_ms: int | None) -> Iterator[str]:
-        """Return what EXPLAIN says in place of Spark's plan.
-
-        Args:
-            interval_ms: of commits, if the session sets it.
-        """
+        """Return what EXPLAIN says in place of Spark's plan. `interval_ms` is that of commits."""
         config = parse_continuous(self.source, self.sink)
         yield "one job of Spark without micro-batches and without a checkpoint"
         yield f"its state are the offsets of the consumer group '{config.group_id}'"
@@ -81,13 +77,8 @@ class ContinuousInsert:
     ) -> ContinuousQuery:
         """Start the query; see `penstock.continuous`.
 
-        Args:
-            spark: the session.
-            label: the name.
-            query: the text that tells the query from others, which may have the group's offsets.
-            interval_ms: of commits.
-            tasks: how many.
-            may_change: whether it continues from the offsets of another query.
+        Its text `query` tells it from others, which may have the group's offsets. It continues from those of
+        another query only if it `may_change`.
         """
         return start_as(
             hashlib.sha256(query.encode()).hexdigest()[:_DIGEST],
@@ -107,10 +98,7 @@ class ContinuousInsert:
 def check_session(settings: Settings, *, is_stream: bool, is_in_utc: bool) -> None:
     """Check that an INSERT can run continuously with what SET has given.
 
-    Args:
-        settings: of the session.
-        is_stream: whether its rows are a stream.
-        is_in_utc: whether it runs in UTC although the session is in another zone.
+    `is_in_utc`: whether it runs in UTC although the session is in another zone.
 
     Raises:
         ValueError: it cannot.
@@ -135,15 +123,7 @@ def check_session(settings: Settings, *, is_stream: bool, is_in_utc: bool) -> No
 def continuous_insert(
     plan: Output, table: Table, output_schema: Any, insert: Insert, script: Source, *, is_utc: bool
 ) -> ContinuousInsert:
-    """Return an INSERT as a continuous query.
-
-    Args:
-        plan: of its query.
-        table: that is written, with the options of the write.
-        output_schema: its columns as Spark has them.
-        insert: the statement.
-        script: that has it.
-        is_utc: whether the session is in UTC.
+    """Return an INSERT as a continuous query. The table has the options of the write.
 
     Raises:
         SqlError: a part of it is not served. The message names it and its place.

@@ -134,16 +134,7 @@ class Notes:
 def note_plan(
     notes: Notes, plan: Output, reads: Reads, traits: TraitsOf, script: ScriptSource, ttl: str | None
 ) -> None:
-    """Add what a plan reads, and its operators.
-
-    Args:
-        notes: of the statement.
-        plan: of a query.
-        reads: the tables that it names.
-        traits: of its nodes.
-        script: that has the query.
-        ttl: how long states keep rows; None for ever.
-    """
+    """Add what a plan reads, and its operators. `ttl`: how long states keep rows; None for ever."""
     notes.reads.update({key: each for key, each in reads.items() if key not in notes.reads})
     notes.columns.update(
         {short(column): column.name for node in every_node(plan) for column in columns_of(node)}
@@ -217,13 +208,7 @@ def cut_of(
 ) -> Cut:
     """Return the cut of a step.
 
-    Args:
-        name: of the operator.
-        step: what it does.
-        where: of its clause.
-        inputs: for each input, whether its rows change.
-        ttls: how long the rows of each input are kept; None for ever.
-        changes: whether the rows of the operator change.
+    `inputs` says for each input whether its rows change, and `ttls` how long they are kept; None for ever.
     """
     why, keeps = _TOLD[type(step)]
     if isinstance(step, Top) and not any(inputs):

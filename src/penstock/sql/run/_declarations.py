@@ -147,7 +147,6 @@ class Declarations:
         return Result("The function was created.")
 
     def _create_database(self, statement: CreateDatabase) -> Result:
-        """Add a database."""
         name = statement.name.parts[-1]
         if name in self._catalog.databases and not statement.if_not_exists:
             raise ValueError(f"there is a database '{name}' already.")
@@ -155,7 +154,6 @@ class Declarations:
         return Result("The database was created.")
 
     def _show(self, statement: Show) -> Result:
-        """Return the rows of SHOW."""
         what, name = statement.what, statement.name
         if what in ("CREATE TABLE", "CREATE VIEW"):
             found = self._object(name, Table if what.endswith("TABLE") else View)
@@ -189,7 +187,6 @@ class Declarations:
         return found
 
     def _describe(self, name: Name) -> Result:
-        """Return the columns of a table or view."""
         found = self._catalog.find(name.parts)
         columns = ("name", "type", "null", "key", "extras", "watermark")
         if isinstance(found, Table):
@@ -202,7 +199,6 @@ class Declarations:
         return Result(columns=columns, rows=tuple(rows))
 
     def _drop(self, statement: Drop) -> Result:
-        """Remove a table, view, function or database."""
         name = statement.name.parts[-1]
         if statement.kind in ("TABLE", "VIEW"):
             self._catalog.drop(statement.kind, statement.name, if_exists=statement.if_exists)
@@ -231,7 +227,6 @@ class Declarations:
         return Result("The database was chosen.")
 
     def _alter_table(self, statement: AlterTable, source: Source) -> Result:
-        """Change a table."""
         found = self._catalog.find(statement.name.parts)
         if not isinstance(found, Table):
             if statement.if_exists:

@@ -153,9 +153,7 @@ def plan_text(frame: Any) -> str | None:
 def states(plan: str, names: Mapping[str, str] = _NOTHING) -> list[str]:
     """Return what each operator of a streaming plan keeps, and when it goes.
 
-    Args:
-        plan: as Spark prints it.
-        names: the names of columns for the user, by those in Spark's SQL.
+    `names` has the names of columns for the user, by those in Spark's SQL.
     """
     found = []
     for line in plan.splitlines():

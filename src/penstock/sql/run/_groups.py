@@ -19,9 +19,7 @@ _GROUP, _SERVERS = "group.id", "bootstrap.servers"
 def shared_groups(inserts: Sequence[tuple[str, Notes]], catalog: Catalog) -> Iterator[str]:
     """Yield a warning for each consumer group to which several INSERTs commit offsets of one topic.
 
-    Args:
-        inserts: those of a statement set that are streams, each with its table and what it reads.
-        catalog: has the tables.
+    The INSERTs are streams, each with its table and what it reads.
     """
     groups: dict[tuple[str, str], dict[str, dict[str, str]]] = {}
     for target, notes in inserts:

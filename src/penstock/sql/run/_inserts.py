@@ -111,11 +111,7 @@ class Inserts:
     ) -> Write:
         """Return the write of an INSERT, checked, without starting it.
 
-        Args:
-            insert: the statement.
-            source: its script.
-            in_set: whether it is one of a statement set.
-            is_explained: whether it is not started, so that nothing is made beside a checkpoint.
+        One that is explained makes nothing beside a checkpoint.
 
         Raises:
             SqlError: the table does not exist, or the query does not fit it.

@@ -33,11 +33,7 @@ _WITHOUT_KEYS = ("partition", "topic", "timestamp-type")
 def source_of(declared: Table, hinted: Options, *, is_batch: bool, drops_duplicates: bool) -> Source:
     """Return what a plan knows of a table.
 
-    Args:
-        declared: the table.
-        hinted: the options of its hint.
-        is_batch: whether the query is a batch.
-        drops_duplicates: whether records of change data may come twice.
+    `drops_duplicates`: whether records of change data may come twice.
     """
     table = declared.hinted(hinted)
     connector, changes, keys = table.connector, changes_of(table), table.definition.primary_key
@@ -117,11 +113,8 @@ def _rows_of_now(frame: Any, keys: tuple[str, ...]) -> Any:
 def with_columns(table: Table, types: Mapping[str, Sequence[FlinkType]]) -> Table:
     """Return a table with those of its columns that are read, if its format finds them by their names.
 
-    Its primary key, a column for the row kind, and those that its options name are always read.
-
-    Args:
-        table: as it was declared.
-        types: of the columns that are read, by their names. A ROW has the fields that a scan reads.
+    Its primary key, a column for the row kind, and those that its options name are always read. `types` has
+    those of the columns by their names. A ROW has the fields that a scan reads.
     """
     definition, connector = table.definition, table.connector
     if not isinstance(connector, Kafka) or not connector.finds_by_name:

@@ -48,11 +48,8 @@ _OF_INSERTS = (VersionJoin, OverRows, SessionRows, TimeSort)
 def made(node: FrameNode, frames: Sequence[Any], state: str | None, ttl: str | None) -> Any:
     """Return the rows of a node as a DataFrame.
 
-    Args:
-        node: an operator or a mark.
-        frames: its rows.
-        state: the folder of the state; None for a node that keeps none.
-        ttl: how long rows are kept; None for ever.
+    `state` is the folder of the state; None for a node that keeps none. `ttl` says how long rows are kept;
+    None for ever.
 
     Raises:
         SchemaError: the operator does not take a column.
@@ -149,9 +146,7 @@ def _run(operator: Operator, frames: list[Any], state: str, ttl: str | None) -> 
 def times_to_live(operator: Operator, ttl: str | None) -> list[str | None]:
     """Return how long an operator keeps the rows of each of its inputs; None for ever.
 
-    Args:
-        operator: its own times come from a hint.
-        ttl: that of the session.
+    Its own times come from a hint, and `ttl` from the session.
     """
     if isinstance(operator, (*_OF_INSERTS, *STATELESS)):
         return [None]

@@ -69,12 +69,7 @@ def packed_side(
 ) -> Side | None:
     """Return how the rows of an operator's input come in packages; None if they have to come as rows.
 
-    Args:
-        rows: the input, which reads one table of a stream.
-        frame: its DataFrame.
-        read: the read of the table.
-        shared: another one, which also has the rows of the other input; None without one.
-        is_utc: whether the session is in UTC.
+    The input reads one table of a stream. `shared` is a read that also has the rows of the other input.
     """
     table, scan = read.table, scan_of(rows.node)
     if scan is None or not isinstance(table.connector, Kafka) or not can_pack(frame):

@@ -112,15 +112,7 @@ class Queries:
         """Return the rows of a query, checked; see `Planner.plan`.
 
         The operators of the query leave Spark's options as they are: who starts the query has to call
-        `planned_in_one_thread`.
-
-        Args:
-            fragment: its text.
-            source: the script that has it.
-            checkpoint: its folder of checkpoints. Without one, states are in a temporary folder.
-            wants_offsets: see `Planner.plan`.
-            free: see `Planner.plan`.
-            is_insert: see `Planner.plan`.
+        `planned_in_one_thread`. Without a folder of checkpoints, states are in a temporary folder.
 
         Raises:
             SqlError: the query is wrong or not served.

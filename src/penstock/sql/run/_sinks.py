@@ -77,12 +77,8 @@ def cut_columns(
 ) -> frozenset[str]:
     """Return the columns in which INSERT may make different values equal, in lower case.
 
-    Args:
-        given: for each column that INSERT fills, the type (Spark's simple string) that the query gives.
-        written: the types of the table's columns.
-        rows: what is known of the rows, by the names of the table's columns.
-        table: its declaration.
-        is_utc: whether the times of the session are those of UTC.
+    `given` has the types that the query gives, for the columns that INSERT fills, and `written` those of the
+    table, both as Spark's simple strings. `rows` has the names of the table's columns.
     """
     types = {each.name: each.type for each in stored_columns(table.definition)}
 
@@ -102,11 +98,7 @@ def cut_columns(
 def check_conflict(table: Table, rows: RowTraits, cut: frozenset[str], action: str) -> None:
     """Check that no two rows of a query have one PRIMARY KEY, unless the last one is wanted.
 
-    Args:
-        table: that is written.
-        rows: what is known of the rows, by the names of the table's columns.
-        cut: see `fitted`.
-        action: of ON CONFLICT.
+    `action` is that of ON CONFLICT. `rows` and `cut` are those of `fitted`.
 
     Raises:
         ValueError: the table has no rows of a key, or it is unknown whether two rows have one key.
@@ -144,11 +136,8 @@ def _differ(rows: RowTraits, keys: tuple[str, ...], cut: frozenset[str]) -> bool
 def fitted(frame: Any, rows: RowTraits, table: Table, cut: frozenset[str] = frozenset()) -> Any:
     """Return the rows in an order that the table can take, without the columns of their offsets.
 
-    Args:
-        frame: the columns of the table, and the hidden ones.
-        rows: what is known of them, by the names of the table's columns.
-        table: its declaration, with the options of a hint.
-        cut: the columns in which INSERT may make different values equal.
+    `rows` has the names of the table's columns. In the columns of `cut`, INSERT may make different values
+    equal.
 
     Raises:
         ValueError: rows of one key would come in no order.

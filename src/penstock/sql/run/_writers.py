@@ -24,14 +24,7 @@ _SHOWN_KIND = "+I"
 
 
 def write_batch(rows: Any, table: Table, emit: Emit, *, overwrites: bool) -> None:
-    """Write the rows of a batch.
-
-    Args:
-        rows: a DataFrame.
-        table: that is written.
-        emit: takes the lines of `print`.
-        overwrites: whether files replace those that are there.
-    """
+    """Write the rows of a batch. With `overwrites`, files replace those that are there."""
     connector = table.connector
     if isinstance(connector, Print):
         for row in local_rows(rows).toLocalIterator():
@@ -51,14 +44,9 @@ def write_batch(rows: Any, table: Table, emit: Emit, *, overwrites: bool) -> Non
 
 
 def start_stream(rows: Any, table: Table, emit: Emit, folder: str | None, interval_ms: int | None) -> Any:
-    """Start the query that writes a stream, and return it.
+    """Start the query that writes a stream, and return it. Without a folder its checkpoints are temporary.
 
-    Args:
-        rows: a DataFrame of a stream.
-        table: that is written.
-        emit: takes the lines of `print`.
-        folder: of checkpoints; None for a temporary one of Spark.
-        interval_ms: between micro-batches; None for one after another.
+    `interval_ms` is between micro-batches; None for one after another.
     """
     connector = table.connector
     if isinstance(connector, Jdbc):

@@ -227,7 +227,6 @@ class Session:
                 return self._declarations.run(statement, source)
 
     def _start(self, inserts: list[Insert], source: Source, *, in_set: bool = False) -> Result:
-        """Start inserts as one job."""
         make_active(self.spark)
         writes, streams = [], []
         for insert in inserts:

@@ -174,12 +174,10 @@ class Settings:
 
     @property
     def is_batch(self) -> bool:
-        """Return whether queries run as batches."""
         return self.values.get(MODE) == "batch"
 
     @property
     def is_continuous(self) -> bool:
-        """Return whether INSERTs run without micro-batches."""
         return self.values.get(CONTINUOUS) == "true"
 
     @property

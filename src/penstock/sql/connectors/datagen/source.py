@@ -41,13 +41,6 @@ _SEEDS = 2**31
 def open_datagen(spark: Any, table: CreateTable, plan: Plan, schema: StructType, *, streaming: bool) -> Any:
     """Return the physical columns of a datagen table as a DataFrame, which has the same rows each time.
 
-    Args:
-        spark: a session, classic or Connect.
-        table: its declaration, with the options of a hint.
-        plan: of the table.
-        schema: of its physical columns.
-        streaming: False for a batch, which needs an end.
-
     Raises:
         ValueError: a batch would have no end.
     """
@@ -169,11 +162,7 @@ class OlderStream(Stream):
 def next_offset(start: MadeOffset, due: int, total: int | None, at_ms: int) -> MadeOffset:
     """Return the end of the batch after `start`, or `start` if there is nothing to do.
 
-    Args:
-        start: where the last batch ended.
-        due: how many rows the rate allows since the query began.
-        total: of all rows; None without an end.
-        at_ms: now.
+    `due`: how many rows the rate allows since the query began. `total` is None without an end.
     """
     if total is not None and start.row >= total:
         return start if start.is_done else replace(start, total=total, is_done=True)
@@ -216,14 +205,8 @@ def block_rows(plan: Plan) -> int:
 def generate(plan: Plan, schema: pa.Schema, seed: int, rows: range, now_us: int) -> Iterator[pa.RecordBatch]:
     """Return rows as Arrow batches, the same ones whichever batch or task makes them.
 
-    So random numbers are drawn for whole blocks of rows.
-
-    Args:
-        plan: the columns.
-        schema: of the batches.
-        seed: of the query, at least 0.
-        rows: the numbers of the rows.
-        now_us: the time that is "now" for them, microseconds since 1970.
+    So random numbers are drawn for whole blocks of rows. `seed` is at least 0. `now_us` is what is "now" for
+    the rows: microseconds since 1970.
     """
     size = block_rows(plan)
     for block in range(rows.start // size, -(-rows.stop // size)):
