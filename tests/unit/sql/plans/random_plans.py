@@ -449,7 +449,8 @@ class Builder(Parts):
             rows = Filter(inner, (self._equal(mine, key),)) if self.one_of(0, 0, 1) else inner
             query = QueryCall(QueryKind.IN, Project(rows, same((value,))), (value,), (mine,))
         else:
-            rows = Filter(inner, (self._equal(mine, key), self.condition(inner, 0)))
+            equal = (self._equal(mine, key),) if self.one_of(1, 1, 1, 0) else ()
+            rows = Filter(inner, (*equal, self.condition(inner, 0)))
             query = QueryCall(QueryKind.EXISTS, rows, columns_of(rows)[:1])
         found: Expression = query
         if kind.startswith("not"):
