@@ -73,6 +73,11 @@ _READ_AHEAD = 2
 """Nothing more is asked for while so many pieces of what was read wait. A piece is of one topic partition."""
 
 
+MAX_TRANSACTION_BYTES = 16 << 20
+"""While one transaction is written, the next one may take two pieces of JSON. With half of that it took one,
+and the task then waited for the broker."""
+
+
 class Phase(Enum):
     """What the loop is doing."""
 
@@ -126,7 +131,7 @@ class LoopSettings:
     transactional_ids: tuple[str, ...]
     positions: Mapping[TopicPartition, int]
     commit_interval_ms: int = 20
-    max_transaction_bytes: int = 8 << 20
+    max_transaction_bytes: int = MAX_TRANSACTION_BYTES
     transaction_timeout_ms: int = 10_000
     faults_max: int = 30
     delivery: DeliveryLimits = field(

@@ -42,7 +42,7 @@ from penstock.options.config import DeliveryGuarantee
 from penstock.relay._connections import TaskConnections
 from penstock.relay._decoding import scanned
 from penstock.relay._ends import error_of
-from penstock.relay.loop import End, Loop, LoopSettings
+from penstock.relay.loop import MAX_TRANSACTION_BYTES, End, Loop, LoopSettings
 from penstock.relay.messages import (
     AddGroup,
     AddPartitions,
@@ -100,7 +100,7 @@ class ContinuousPlan(Writes):
     fetch: FetchSettings = field(default_factory=FetchSettings)
     produce: ProduceSettings = field(default_factory=ProduceSettings)
     commit_interval_ms: int = 20
-    max_transaction_bytes: int = 8 << 20
+    max_transaction_bytes: int = MAX_TRANSACTION_BYTES
     transaction_timeout_ms: int = 10_000
     read_committed: bool = True
     maker: OpensRecordMaker | None = None

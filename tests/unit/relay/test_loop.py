@@ -12,7 +12,7 @@ from penstock.client.produce.delivery import Answer
 from penstock.client.transactions.steps import TransactionIdentity
 from penstock.options.config import DeliveryGuarantee
 from penstock.relay._pipeline import Content
-from penstock.relay.loop import End, Loop, LoopSettings, Phase
+from penstock.relay.loop import MAX_TRANSACTION_BYTES, End, Loop, LoopSettings, Phase
 from penstock.relay.messages import (
     NOTHING,
     CheckPlan,
@@ -46,6 +46,7 @@ class Driver:
         commit_interval_ms: int = 10,
         new_content: Callable[[], Content] = Records,
         guarantee: DeliveryGuarantee = DeliveryGuarantee.EXACTLY_ONCE,
+        max_transaction_bytes: int = 20,
     ) -> None:
         self.kept: list[Request] = []
         self.sent: list[Request] = []
@@ -57,7 +58,7 @@ class Driver:
             ids,
             {TOPIC_PARTITION: 0},
             commit_interval_ms=commit_interval_ms,
-            max_transaction_bytes=20,
+            max_transaction_bytes=max_transaction_bytes,
             plan_check_ms=plan_check_ms,
             guarantee=guarantee,
         )
@@ -249,6 +250,28 @@ def test_a_slow_target_holds_the_source_back() -> None:
     assert last - first < 2 * (20 + 9) + 2 * 9
     driver.answer(Done(TransactionIdentity("id-0", 1, 1)))
     assert Fetch in kinds(driver.turn(records=9))
+
+
+def test_while_a_transaction_is_written_the_next_one_takes_two_pieces_of_json() -> None:
+    """An answer has 1 MiB of a topic partition. A half of these records, as JSON, takes more than 8 MiB."""
+
+    class Large(Records):
+        @property
+        def size_bytes(self) -> int:
+            return super().size_bytes * (9 << 20)
+
+    driver = Driver(EndTransaction, new_content=Large, max_transaction_bytes=MAX_TRANSACTION_BYTES)
+    for _ in range(3):
+        driver.turn(records=1)
+    assert kinds(driver.kept) == [EndTransaction]
+    for _ in range(10):
+        driver.turn(records=1)
+    driver.answer(Done(TransactionIdentity("id-0", 1, 1)))
+    for _ in range(3):
+        driver.turn(records=1)
+    ended = [each for each in driver.sent if isinstance(each, CommitOffsets)]
+    first, second = (each.positions[TOPIC_PARTITION] for each in ended[:2])
+    assert second - first == 2
 
 
 def test_the_next_fetch_goes_out_before_what_was_read_is_decoded() -> None:
