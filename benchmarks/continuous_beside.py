@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 import penstock
 from benchmarks import output, usage
 from benchmarks.flink import FlinkSession
-from benchmarks.inputs import PARTITION_COUNT, make_topic, order, repeat
+from benchmarks.inputs import PARTITION_COUNT, make_topic, mixed_orders, order, repeat
 from benchmarks.latency import PARTITIONS
 from penstock.client.cluster.log_offsets import committed_offsets
 from penstock.client.net.connection import KafkaConnections
@@ -159,7 +159,7 @@ def throughput(scene: Scene, record_count: int, rounds: int) -> Iterator[dict[st
     """Yield the speed of each system: the median of the rounds, which take the systems in turn."""
     source = f"orders-{uuid.uuid4().hex[:8]}"
     make_topic(scene.bootstrap, source, PARTITION_COUNT)
-    repeat(scene.bootstrap, source, record_count)
+    repeat(scene.bootstrap, source, record_count, mixed_orders())
     paid = _paid_share() * record_count
     ways = [
         (RAW, System(CONTINUOUS, EXACTLY_ONCE, INTERVAL_MS), record_count),

@@ -93,6 +93,19 @@ def block_of_orders() -> pa.RecordBatch:
     return next(_rows(BATCH_ROWS, 0, PARTITION_COUNT))
 
 
+def mixed_orders() -> pa.RecordBatch:
+    """Return the rows of `block_of_orders`, in which a half of each partition is paid.
+
+    In `orders` a number that is odd is paid, and the number also chooses the partition. So two of four
+    partitions have all orders that are paid. A continuous query gives both to one of its two tasks, and the
+    other one has nothing to write.
+    """
+    block = block_of_orders()
+    partitions = [number // 2 % PARTITION_COUNT for number in range(len(block))]
+    at = block.schema.get_field_index("partition")
+    return block.set_column(at, "partition", pa.array(partitions, pa.int32()))
+
+
 def order(number: int, padding: int = 0) -> bytes:
     """Make one JSON value of about 107 bytes with five fields."""
     return (
