@@ -199,9 +199,23 @@ MUTANTS = (
     Mutant(
         "top_n forgets the rows above",
         "changelog/operators/top_n.py",
-        "np.clip(n - of_group, 0, counts)",
-        "np.clip(n - of_group, 0, 1)",
+        "np.clip(each - of_group, 0, counts)",
+        "np.clip(each - of_group, 0, 1)",
         ("tests/unit/changelog",),
+    ),
+    Mutant(
+        "top_n keeps the rows that it skips",
+        "changelog/operators/top_n.py",
+        "return _Top(np.maximum(of_group, self.skipped), kept - skipped, kept)",
+        "return _Top(np.maximum(of_group, self.skipped), kept, kept)",
+        ("tests/unit/changelog",),
+    ),
+    Mutant(
+        "SQL forgets which values are NULL in a null-safe key",
+        "sql/passes/null_safe.py",
+        "made = context.equal((values[0], tests[0]), (values[1], tests[1]))",
+        "made = context.equal((values[0],), (values[1],))",
+        ("tests/unit/sql",),
     ),
     Mutant(
         "SQL keeps the first row instead of the last",
@@ -213,8 +227,8 @@ MUTANTS = (
     Mutant(
         "SQL forgets NULL in NOT IN",
         "sql/passes/unnest_queries.py",
-        "if all(given) and inside.issuperset(query.outputs):",
-        "if all(given) or inside.issuperset(query.outputs):",
+        "return not (all(given) and never_null(found.node).issuperset(query.outputs))",
+        "return not (all(given) or never_null(found.node).issuperset(query.outputs))",
         ("tests/unit/sql",),
     ),
     Mutant(
