@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from penstock.sql.run import _inserts
+from penstock.sql.run import _writers
 from tests import judge
 from tests.fix_broker import MakeTopic
 from tests.spark.sql_changes import table
@@ -235,7 +235,7 @@ def test_a_batch_is_repeated_with_packages_and_without(
         produce_more(bootstrap, topics, wanted)
         is_cut_with_packages = is_first_with_packages is (number == 0)
         with monkeypatch.context() as patch:
-            patch.setattr(_inserts, "_print", fail_after_all_rows)
+            patch.setattr(_writers, "_print", fail_after_all_rows)
             if not is_cut_with_packages:
                 without_packages(patch)
             [result] = script(insert)
