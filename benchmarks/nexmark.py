@@ -205,7 +205,7 @@ def main() -> None:
         bench = Nexmark(spark, servers, flink, folder)
         counts = (max(1, arguments.events // _WARM_UP), arguments.events)
         topics = {bench.fill(count): count for count in counts}
-        for name in arguments.queries:
+        for name in arguments.queries or QUERIES:
             found[name] = bench.measure(name, topics, arguments.rounds, console.print)
             _save(arguments.name, found, bench, arguments.events, arguments.rounds)
     console.print(report.RESULTS.joinpath(f"{arguments.name}.md").read_text(), markup=False, soft_wrap=True)
@@ -217,7 +217,7 @@ def _arguments() -> argparse.Namespace:
         description=__doc__,
         formatter_class=argparse.RawTextHelpFormatter,
     )
-    parser.add_argument("queries", nargs="*", choices=[*QUERIES, []], default=list(QUERIES), metavar="QUERY")
+    parser.add_argument("queries", nargs="*", choices=[*QUERIES, []], default=[], metavar="QUERY")
     parser.add_argument("--events", type=int, default=2_000_000)
     parser.add_argument("--rounds", type=int, default=1, help="of both systems in turn")
     parser.add_argument("--name", default="nexmark", help="of the files in benchmarks/results")

@@ -73,7 +73,7 @@ def stuck_task(bootstrap: str, make_topic: MakeTopic) -> Iterator[Stuck]:
 def _stuck(bootstrap: str, make_topic: MakeTopic, rest_of_name: str) -> Iterator[Stuck]:
     topic = make_topic(2)
     judge.produce(bootstrap, topic, judge.Record(b"before", partition=1))
-    # The letter before the last dash: a name that ends in two numbers is one of our own, with the prefix before them.
+    # A letter before the last dash: a name that ends in two numbers is one of our own.
     prefix = f"billing-{uuid.uuid4().hex[:8]}x"
     found = Stuck(bootstrap, prefix, f"{prefix}-{rest_of_name}", topic)
     arguments = [sys.executable, "-c", _PROGRAM, bootstrap, found.name, topic]
