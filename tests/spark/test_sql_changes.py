@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from penstock.errors import SqlFailedError
 from tests import judge
 from tests.fix_broker import MakeTopic
 from tests.spark.sql_changes import EVENTS, SALES, event, run, table, upsert, written
@@ -204,6 +205,33 @@ def test_a_copy_of_change_data_needs_the_key_of_a_delete_only(
     assert written(bootstrap, target) == [{"id": 2, "shop": "B", "amount": 1}]
     script("DROP VIEW seen; CREATE VIEW seen AS SELECT id, shop, amount + 1 AS amount FROM sales")
     assert "'default_database.seen' has another definition now" in script.refusal(copy)
+
+
+def test_rows_that_met_a_query_come_into_a_database_in_a_known_order_or_not_at_all(
+    script: Script, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    """A row that waited for its partner would replace a newer one. In a batch Spark shuffles rows by the partner."""
+    first, second, wanted = make_topic(), make_topic(suffix="s"), make_topic(suffix="w")
+    judge.produce(bootstrap, first, *(b'{"k": %d, "v": %d}' % (n % 9, 97 * n % 100) for n in range(100)))
+    judge.produce(bootstrap, wanted, *(b'{"v": %d}' % n for n in range(100)))
+    script(
+        f"""
+        CREATE TABLE a (k INT, v INT) {kafka(bootstrap, f"{first};{second}")};
+        CREATE TABLE wanted (v INT) {kafka(bootstrap, wanted)};
+        CREATE TABLE latest (k INT PRIMARY KEY NOT ENFORCED, v INT)
+            WITH ('connector' = 'jdbc', 'url' = 'jdbc:sqlite:{tmp_path}/latest.db', 'table-name' = 'latest');
+        """
+    )
+    rows = "SELECT k, v FROM a WHERE v IN (SELECT v FROM wanted)"
+    assert "would come in any order, because the query joins" in script.refusal(f"INSERT INTO latest {rows}")
+    script("SET 'execution.runtime-mode' = 'batch'")
+    with pytest.raises(SqlFailedError, match="two rows for one PRIMARY KEY of the table latest"):
+        script(f"INSERT INTO latest {rows}")
+    script(f"INSERT INTO latest SELECT k, MAX(v) FROM ({rows}) WHERE k > 0 GROUP BY k")
+    script("INSERT INTO latest SELECT k, v FROM a WHERE k = 0")  # in the order of the read
+    with closing(sqlite3.connect(tmp_path / "latest.db")) as connection:
+        found = dict(connection.execute("SELECT k, v FROM latest").fetchall())
+    assert found == {k: max(97 * n % 100 for n in range(k, 100, 9)) for k in range(1, 9)} | {0: 97 * 99 % 100}
 
 
 def test_a_select_shows_the_kind_of_each_row(

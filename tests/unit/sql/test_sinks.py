@@ -17,12 +17,13 @@ from penstock.sql.plan.nodes import Changelog
 from penstock.sql.run._changing import written_as
 from penstock.sql.run._net import NetChanges
 from penstock.sql.run._opened import opened, source_of
+from penstock.sql.run._queries import _rows_of as rows_of
 from penstock.sql.run._record_order import InRecordOrder
 from penstock.sql.run._rows import RowTraits
 from penstock.sql.run._sinks import check_conflict, check_updates, cut_columns, fitted, of_columns
 from penstock.sql.run.catalog import Table
 from tests.unit.sql.declared import FILES, JDBC, KAFKA, SERVERS, TOPIC, UPSERT, with_options
-from tests.unit.sql.planning import How, catalog_of, planned, refused
+from tests.unit.sql.planning import BATCH, How, catalog_of, planned, refused
 
 NODE = "GroupAggregate"
 
@@ -119,6 +120,46 @@ def test_rows_of_one_key_of_a_database_need_an_order(rows: RowTraits, function: 
     assert together.called is (function is not None)
     if function is not None:
         assert isinstance(inspect.unwrap(together.call_args.args[0]).__self__, function)
+
+
+@pytest.mark.parametrize(
+    ("query", "is_mixed"),
+    [
+        ("SELECT i, s FROM u WHERE i IN (SELECT i FROM t)", True),
+        ("SELECT u.i, u.s FROM u JOIN t ON u.i = t.i", True),
+        ("SELECT t.i, w.s FROM t JOIN w ON t.i = w.i AND t.ltz = w.ltz", True),
+        (
+            "SELECT x.i, static.s FROM (SELECT i, s FROM u UNION ALL SELECT i, s FROM t) AS x JOIN static ON x.i = static.i",
+            True,
+        ),
+        ("SELECT u.i, static.s FROM u JOIN static ON u.i = static.i WHERE u.l > 0", False),
+        ("SELECT i, e FROM u CROSS JOIN UNNEST(a) AS x (e)", False),
+        (
+            "SELECT i, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ltz), INTERVAL '1' HOUR)) "
+            "GROUP BY window_start, window_end, i",
+            False,
+        ),
+    ],
+)
+def test_rows_of_several_reads_need_a_key_or_a_last_row_also_in_a_database(
+    query: str, is_mixed: bool
+) -> None:
+    """A row that waited for its partner comes in a later micro-batch than one whose record is newer."""
+    found = planned(query)
+    rows = rows_of(found.plan, found.traits)
+    assert rows.is_mixed is is_mixed
+    frame, table = MagicMock(isStreaming=True, columns=["id", "v"]), table_of(JDBC)
+    if not is_mixed:
+        fitted(frame, rows, table)
+        return
+    with pytest.raises(ValueError, match="would come in any order, because the query joins"):
+        fitted(frame, rows, table)
+
+
+def test_rows_of_a_batch_are_not_in_the_order_of_a_read_behind_a_query() -> None:
+    for where, is_read in (("i > 1", True), ("i IN (SELECT i FROM t)", False)):
+        found = planned(f"SELECT i, s FROM u WHERE {where}", BATCH)
+        assert rows_of(found.plan, found.traits).is_read is is_read
 
 
 def test_rows_of_a_database_without_a_key_are_added() -> None:

@@ -23,8 +23,9 @@ from penstock.sql.language.source import Source
 from penstock.sql.language.statements import Fragment, Name
 from penstock.sql.passes.assign_state_ids import states_of
 from penstock.sql.plan.hidden import OFFSETS
-from penstock.sql.plan.nodes import Join, Node, Output
-from penstock.sql.plan.rewrite import nodes_in, scan_below
+from penstock.sql.plan.nodes import Aggregate, Join, Node, Output, SetOperation, Stateful
+from penstock.sql.plan.operators import RegularJoin
+from penstock.sql.plan.rewrite import has_queries, inputs_of, nodes_in, scan_below
 from penstock.sql.plan.show import shown
 from penstock.sql.plan.texts import quoted
 from penstock.sql.plan.traits import TraitsOf
@@ -216,10 +217,27 @@ def _rows_of(plan: Output, traits: TraitsOf) -> RowTraits:
         has_offsets=plan.names[-len(OFFSETS) :] == OFFSETS,
         millisecond_keys=frozenset(names[each] for each in found.millisecond_columns if each in names),
         is_read=_is_read(plan.input),
+        is_mixed=_is_mixed(plan.input, traits),
     )
 
 
 def _is_read(node: Node) -> bool:
-    """Return whether rows are those of one table, in its order."""
+    """Return whether rows are those of one table, in its order. Spark joins them with queries in a batch."""
     scan = scan_below(node)
-    return scan is not None and scan.source.is_read
+    return scan is not None and scan.source.is_read and not any(map(has_queries, nodes_in(node)))
+
+
+def _is_mixed(node: Node, traits: TraitsOf) -> bool:
+    """Return whether rows of several reads of a stream meet, and come when they do."""
+    match node:
+        case Join():
+            sides = [each for each in (node.left, node.right) if traits(each).is_stream]
+            return len(sides) > 1 or any(_is_mixed(each, traits) for each in sides)
+        case SetOperation():
+            return traits(node).is_stream
+        case Stateful():
+            return isinstance(node.operator, RegularJoin)
+        case Aggregate():  # groups of windows come in the order of their ends
+            return False
+        case _:
+            return any(_is_mixed(each, traits) for each in inputs_of(node))

@@ -20,6 +20,8 @@ class RowTraits:
         has_offsets: whether the columns of `hidden.OFFSETS` are there.
         millisecond_keys: columns of `keys` that are times of whole milliseconds.
         is_read: whether each task has the rows of one table as it was read, in its order.
+        is_mixed: whether a row of a stream may come in a later micro-batch than one whose record is newer,
+            because rows of several reads meet.
     """
 
     changes: str | None = None
@@ -28,6 +30,7 @@ class RowTraits:
     has_offsets: bool = False
     millisecond_keys: frozenset[str] = frozenset()
     is_read: bool = False
+    is_mixed: bool = False
 
     def renamed(self, names: Mapping[str, str]) -> RowTraits:
         """Return what is known after a projection; `names` has the new name of each column that stays."""

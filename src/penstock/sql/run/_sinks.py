@@ -167,7 +167,7 @@ def fitted(frame: Any, rows: RowTraits, table: Table, cut: frozenset[str] = froz
     is_jdbc = isinstance(table.connector, Jdbc)
     if is_jdbc and rows.is_read:
         return frame  # each task has its rows in order, and the target refuses a key that two tasks have
-    if rows.changes is None and frame.isStreaming and not is_jdbc:
+    if rows.changes is None and frame.isStreaming and (rows.is_mixed or not is_jdbc):
         raise ValueError(
             f"rows of one PRIMARY KEY ({', '.join(keys)}) of '{table.definition.name}' would come in any "
             "order, because the query joins or changes its rows, or reads several topics. Say which one "
