@@ -21,12 +21,15 @@ from penstock.sql.plan.expressions import (
     rewritten,
     walk,
 )
-from penstock.sql.plan.nodes import Aggregate, AggregateOutput, Assignment, Filter, Limit, Node, Project, Sort
-from penstock.sql.plan.rewrite import nodes_in, plan_of
+from penstock.sql.plan.nodes import Aggregate, AggregateOutput, Assignment, Filter, Node, Project
+from penstock.sql.plan.rewrite import plan_of, varying_part
 from penstock.sql.plan.types import BOOLEAN, INT
 
 HAS_ROWS, HAS_NULL = 1, 2
 """What the query of IN has; 0 without rows."""
+STEADY = (
+    "Use a value of the record in place of RAND, or say CREATE FUNCTION ... LANGUAGE PYTHON DETERMINISTIC"
+)
 ONLY_EQUAL = "a correlated subquery of a stream compares with the outer rows by = only."
 
 
@@ -65,12 +68,13 @@ def rows_or_null(query: QueryCall, context: PassContext) -> Expression:
     Raises:
         SqlError: it may give other rows the second time.
     """
-    if any(isinstance(each, Limit) and not isinstance(each.input, Sort) for each in nodes_in(plan_of(query))):
+    varying = varying_part(plan_of(query))
+    if varying:
+        advice = "Add ORDER BY" if varying.startswith("LIMIT") else STEADY
         context.refuse(
             query.offset,
-            "NOT IN of a query with LIMIT and without ORDER BY is not served in a stream. It is run "
-            "twice, and may give other rows the second time. Add ORDER BY, or write `IS NOT NULL` for both "
-            "sides.",
+            f"NOT IN of a query with {varying} is not served in a stream. It is run twice, and may give other "
+            f"rows the second time. {advice}, or write `IS NOT NULL` for both sides.",
         )
     copied, names = context.copied(plan_of(query))
     text = f"CASE WHEN {{0}} IS NULL THEN {HAS_NULL} ELSE {HAS_ROWS} END"

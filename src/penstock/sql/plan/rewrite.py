@@ -13,11 +13,13 @@ from typing import Any, assert_never, cast, get_args
 from penstock.sql.plan import nodes
 from penstock.sql.plan.expressions import (
     AggregateCall,
+    Call,
     Column,
     Expression,
     OverCall,
     QueryCall,
     SortItem,
+    Varies,
     rewritten,
     walk,
 )
@@ -188,6 +190,19 @@ def kept_by(node: Node) -> frozenset[Column]:
 def has_queries(node: Node) -> bool:
     """Return whether an expression of a node has a query."""
     return any(isinstance(part, QueryCall) for each in expressions_of(node) for part in walk(each))
+
+
+def varying_part(node: Node) -> str:
+    """Return what may give a query other rows when it stands in the plan twice; "" if nothing does."""
+    for each in every_node(node):
+        if isinstance(each, nodes.Limit) and not isinstance(each.input, nodes.Sort):
+            return "LIMIT without ORDER BY"
+        if isinstance(each, nodes.TableFunction) and each.varies is Varies.CALL:
+            return each.said
+        for part in (part for expression in expressions_of(each) for part in walk(expression)):
+            if isinstance(part, Call) and part.function.varies is Varies.CALL:
+                return part.name
+    return ""
 
 
 def free_columns(node: Node) -> frozenset[Column]:

@@ -14,12 +14,17 @@ from sqlglot import exp
 from penstock.sql.bind.expressions._operators import COMPARISONS, Operators
 from penstock.sql.plan.expressions import AggregateCall, Expression, QueryCall, QueryKind
 from penstock.sql.plan.nodes import Aggregate, AggregateOutput, Assignment, Project
-from penstock.sql.plan.rewrite import free_columns, nodes_in, plan_of
+from penstock.sql.plan.rewrite import free_columns, nodes_in, plan_of, varying_part
 from penstock.sql.plan.types import BOOLEAN, INT
 
 _ONE_ROW = (
     "the query behind ALL or ANY compares its rows with those outside, and has an aggregate without GROUP "
     "BY. It has one row: compare with it as a value, such as `x > (SELECT MAX(y) FROM ...)`."
+)
+_VARIES = (
+    "the query behind ALL or ANY has {}. It is run more than once here, and may give other rows each time. Add "
+    "ORDER BY to LIMIT. Use a value of the record in place of RAND, or say CREATE FUNCTION ... LANGUAGE PYTHON "
+    "DETERMINISTIC."
 )
 _ALL = "({1} = 0 OR ({0} AND CASE WHEN {1} = 2 THEN NULL ELSE TRUE END))"
 _ANY = "({1} > 0 AND ({0} OR CASE WHEN {1} = 2 THEN NULL ELSE FALSE END))"
@@ -80,6 +85,9 @@ class Quantified(Operators):
             isinstance(each, Aggregate) and not each.keys for each in nodes_in(plan)
         ):
             self.refuse(node, _ONE_ROW)
+        varying = varying_part(plan)
+        if varying:
+            self.refuse(node, _VARIES.format(varying))
         found, shown = (self.context.column(name.lower(), value.type) for _ in range(2))
         call = AggregateCall(name, (value,), value.type, offset=query.offset)
         groups = Aggregate(plan_of(query), (), (AggregateOutput(found, call),), offset=query.offset)
