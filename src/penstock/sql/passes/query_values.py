@@ -73,8 +73,8 @@ def rows_or_null(query: QueryCall, context: PassContext) -> Expression:
         advice = "Add ORDER BY" if varying.startswith("LIMIT") else STEADY
         context.refuse(
             query.offset,
-            f"NOT IN of a query with {varying} is not served in a stream. It is run twice, and may give other "
-            f"rows the second time. {advice}, or write `IS NOT NULL` for both sides.",
+            f"NOT IN of a query with {varying} is not served in a stream. It is run twice, and may give "
+            f"other rows the second time. {advice}, or write `IS NOT NULL` for both sides.",
         )
     copied, names = context.copied(plan_of(query))
     text = f"CASE WHEN {{0}} IS NULL THEN {HAS_NULL} ELSE {HAS_ROWS} END"

@@ -22,9 +22,9 @@ _ONE_ROW = (
     "BY. It has one row: compare with it as a value, such as `x > (SELECT MAX(y) FROM ...)`."
 )
 _VARIES = (
-    "the query behind ALL or ANY has {}. It is run more than once here, and may give other rows each time. Add "
-    "ORDER BY to LIMIT. Use a value of the record in place of RAND, or say CREATE FUNCTION ... LANGUAGE PYTHON "
-    "DETERMINISTIC."
+    "the query behind ALL or ANY has {}. It is run more than once here, and may give other rows each time. "
+    "Add ORDER BY to LIMIT. Use a value of the record in place of RAND, or say CREATE FUNCTION ... LANGUAGE "
+    "PYTHON DETERMINISTIC."
 )
 _ALL = "({1} = 0 OR ({0} AND CASE WHEN {1} = 2 THEN NULL ELSE TRUE END))"
 _ANY = "({1} > 0 AND ({0} OR CASE WHEN {1} = 2 THEN NULL ELSE FALSE END))"
