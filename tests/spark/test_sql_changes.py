@@ -234,6 +234,42 @@ def test_rows_that_met_a_query_come_into_a_database_in_a_known_order_or_not_at_a
     assert found == {k: max(97 * n % 100 for n in range(k, 100, 9)) for k in range(1, 9)} | {0: 97 * 99 % 100}
 
 
+def test_messages_of_a_join_are_in_an_order_in_which_another_job_can_copy_them(
+    spark: SparkSession, script: Script, bootstrap: str, make_topic: MakeTopic
+) -> None:
+    """A row moves from one task of the join to another: its old row is not written behind its new one."""
+    source, shops, joined, copied = (make_topic(suffix=each) for each in ("a", "b", "j", "c"))
+    columns = "id INT, shop STRING, city STRING, PRIMARY KEY (id) NOT ENFORCED"
+    script(
+        f"""
+        CREATE TABLE sales {SALES} {kafka(bootstrap, source, format="debezium-json")};
+        CREATE TABLE shops (name STRING, city STRING) {kafka(bootstrap, shops)};
+        CREATE TABLE joined ({columns}) {kafka(bootstrap, joined, format="debezium-json")};
+        CREATE TABLE copied ({columns}) {upsert(bootstrap, copied)};
+        """
+    )
+    judge.produce(bootstrap, shops, *(b'{"name": "s%d", "city": "c%d"}' % (n, n) for n in range(9)))
+    rows: dict[int, tuple[int, str, int]] = {}
+    spark.conf.set("spark.sql.shuffle.partitions", "6")
+    try:
+        for turn in range(2):
+            new = {n: (n, f"s{(n + 5 * turn) % 12}", turn) for n in range(150)}
+            judge.produce(bootstrap, source, *(event("u" if turn else "c", rows.get(n), new[n]) for n in new))
+            rows = new
+            run(
+                script,
+                "INSERT INTO joined SELECT s.id, s.shop, o.city FROM sales AS s LEFT JOIN shops AS o ON s.shop = o.name",
+            )
+        run(script, "INSERT INTO copied SELECT id, shop, city FROM joined")
+    finally:
+        spark.conf.unset("spark.sql.shuffle.partitions")
+    expected = [
+        {"id": n, "shop": shop, "city": f"c{shop[1:]}" if int(shop[1:]) < 9 else None}
+        for n, shop, _ in rows.values()
+    ]
+    assert written(bootstrap, copied) == sorted(expected, key=str)
+
+
 def test_a_select_shows_the_kind_of_each_row(
     script: Script, bootstrap: str, make_topic: MakeTopic, spark: SparkSession, tmp_path: Path
 ) -> None:

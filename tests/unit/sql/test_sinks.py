@@ -15,7 +15,7 @@ from penstock.errors import RowError
 from penstock.sql.plan.hidden import KIND, OFFSET, PARTITION
 from penstock.sql.plan.nodes import Changelog
 from penstock.sql.run._changing import written_as
-from penstock.sql.run._net import NetChanges
+from penstock.sql.run._net import NetChanges, OldRowsFirst
 from penstock.sql.run._opened import opened, source_of
 from penstock.sql.run._queries import _rows_of as rows_of
 from penstock.sql.run._record_order import InRecordOrder
@@ -160,6 +160,71 @@ def test_rows_of_a_batch_are_not_in_the_order_of_a_read_behind_a_query() -> None
     for where, is_read in (("i > 1", True), ("i IN (SELECT i FROM t)", False)):
         found = planned(f"SELECT i, s FROM u WHERE {where}", BATCH)
         assert rows_of(found.plan, found.traits).is_read is is_read
+
+
+CHANGES = KAFKA.replace("json", "canal-json")
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "keys"),
+    [
+        (
+            RowTraits(NODE, frozenset({"id"}), is_net=True),
+            "id INT, v INT, PRIMARY KEY (id) NOT ENFORCED",
+            ["id"],
+        ),
+        (RowTraits(NODE, is_net=True), "id INT, v INT, PRIMARY KEY (id) NOT ENFORCED", ["id"]),
+        (
+            RowTraits(NODE, frozenset({"id", "v"}), is_grouped_in_order=True, is_net=True),
+            "id INT, v INT, PRIMARY KEY (id) NOT ENFORCED",
+            ["id"],
+        ),
+        (RowTraits(NODE, frozenset({"id", "v"}), is_net=True), "id INT, v INT", ["id", "v"]),
+        (RowTraits(NODE, is_net=True), "id INT, v INT", None),
+        (
+            RowTraits(NODE, frozenset({"id"}), is_grouped_in_order=True, is_net=True),
+            "id INT, v INT, PRIMARY KEY (id) NOT ENFORCED",
+            None,
+        ),
+        (RowTraits(NODE, frozenset({"id"})), "id INT, v INT, PRIMARY KEY (id) NOT ENFORCED", None),
+        (RowTraits(), "id INT, v INT, PRIMARY KEY (id) NOT ENFORCED", None),
+    ],
+)
+def test_messages_of_change_data_have_the_old_row_of_a_key_first(
+    rows: RowTraits, columns: str, keys: list[str] | None
+) -> None:
+    """Several changes of a key in one micro-batch are those of a read, whose order stays."""
+    frame = MagicMock(isStreaming=True, columns=["id", "v", KIND])
+    fitted(frame, rows, with_options(CHANGES, columns))
+    assert frame.repartition.called is (keys is not None)
+    if keys is not None:
+        assert [each.args[0] for each in frame.__getitem__.call_args_list] == [f"`{key}`" for key in keys]
+        function = frame.repartition.return_value.mapInArrow.call_args.args[0]
+        assert isinstance(inspect.unwrap(function).__self__, OldRowsFirst)
+
+
+def test_old_rows_come_before_new_ones() -> None:
+    rows = pa.table({"id": [1, 2, 3, 1, 3, 4], KIND: ["+I", "-U", "-D", "-D", "+U", "+I"]})
+    [found] = OldRowsFirst(KIND).run(rows.to_batches(max_chunksize=2))
+    assert found.column("id").to_pylist() == [2, 3, 1, 1, 3, 4]
+    assert found.column(KIND).to_pylist() == ["-D"] * 3 + ["+I"] * 3
+    assert [*OldRowsFirst(KIND).run([])] == []
+
+
+@pytest.mark.parametrize(
+    ("query", "is_net"),
+    [
+        ("SELECT c.i, k.s FROM c LEFT JOIN k ON c.s = k.s", True),
+        ("SELECT s, COUNT(*) AS n FROM c GROUP BY s HAVING COUNT(*) > 1", True),
+        ("SELECT i, s FROM c WHERE i IN (SELECT i FROM k) OR l = 1", True),
+        ("SELECT i, s FROM c WHERE l > 0", False),
+        ("SELECT * FROM changed", False),
+        ("SELECT s, COUNT(*) AS n FROM c GROUP BY s UNION ALL SELECT s, l FROM c", False),
+    ],
+)
+def test_operators_tell_the_difference_of_a_micro_batch(query: str, is_net: bool) -> None:
+    found = planned(query)
+    assert rows_of(found.plan, found.traits).is_net is is_net
 
 
 def test_rows_of_a_database_without_a_key_are_added() -> None:

@@ -1,7 +1,8 @@
-"""One change of each key of a table for each batch, from changes in any order.
+"""The changes of the rows of a table for each batch, from changes in any order.
 
 Runs on executors, inside `mapInArrow`, after rows with equal keys were brought together. Invariant: the
-result is what the batch changes. Rows that come and go in it cancel out, so their order does not count.
+result is what the batch changes. `NetChanges` lets rows that come and go in it cancel out, so their order
+does not count. `OldRowsFirst` takes rows of which none comes and goes in one batch.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.changelog.operators.ordering import groups_of
-from penstock.changelog.row_kinds import DELETE, UPDATE_AFTER, kind_column, kinds_of
+from penstock.changelog.row_kinds import DELETE, INSERT, UPDATE_AFTER, kind_column, kinds_of
 from penstock.errors import RowError
 from penstock.state.columns import hash_columns, hash_values, one_array
 
@@ -83,3 +84,30 @@ class NetChanges:
                 "e.g. by ROW_NUMBER() = 1 or GROUP BY.",
                 table=self.table,
             )
+
+
+@dataclass(frozen=True)
+class OldRowsFirst:
+    """Puts the old rows of one task before the new ones. Pickled to the tasks.
+
+    Operators tell what a batch changes. A task that a row leaves may be later than the one that it goes to.
+
+    Attributes:
+        kind: the column of the row kind.
+    """
+
+    kind: str
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Return -D for each old row, and then +I for each new one."""
+        received = list(batches)
+        if received:
+            yield from self._ordered(pa.Table.from_batches(received)).to_batches(max_chunksize=_ROWS_OUT)
+
+    def _ordered(self, rows: pa.Table) -> pa.Table:
+        kinds = kinds_of(one_array(rows.column(self.kind)))
+        comes = (kinds == INSERT) | (kinds == UPDATE_AFTER)
+        order = np.argsort(comes, kind="stable")
+        index = rows.schema.get_field_index(self.kind)
+        made = kind_column(np.where(comes[order], INSERT, DELETE).astype(np.int8)).cast(pa.string())
+        return rows.take(pa.array(order)).set_column(index, rows.schema.field(index), made)

@@ -16,7 +16,7 @@ from penstock.sql.plan.nodes import Changelog
 from penstock.sql.plan.texts import quoted, widens
 from penstock.sql.plan.traits import OF_WINDOWS
 from penstock.sql.run._changing import has_kind_column, written_as
-from penstock.sql.run._net import NetChanges
+from penstock.sql.run._net import NetChanges, OldRowsFirst
 from penstock.sql.run._record_order import InRecordOrder
 from penstock.sql.run._rows import RowTraits
 from penstock.sql.run.catalog import Table, stored_columns
@@ -144,7 +144,8 @@ def fitted(frame: Any, rows: RowTraits, table: Table, cut: frozenset[str] = froz
     """
     keys, name = table.definition.primary_key, str(table.definition.name)
     if not has_last_rows(table):
-        return _without_offsets(frame, rows)
+        found = _without_offsets(frame, rows)
+        return _old_rows_first(found, rows, keys) if written_as(table) is Changelog.RETRACT else found
     hint = ""
     lost = sorted(cut & rows.keys) if rows.keys is not None else []
     if lost:
@@ -176,6 +177,27 @@ def fitted(frame: Any, rows: RowTraits, table: Table, cut: frozenset[str] = froz
     return _run(frame, keys, NetChanges(keys, KIND if KIND in frame.columns else "", name))
 
 
+def _old_rows_first(frame: Any, rows: RowTraits, keys: tuple[str, ...]) -> Any:
+    """Return changes in which the old row of a key is before its new one, if operators give them.
+
+    A row may have moved from one task to another. Who reads the messages in their order would end with its
+    old row.
+
+    Args:
+        frame: the rows.
+        rows: what is known of them.
+        keys: the PRIMARY KEY of the table; () without one. Then it is the key of the rows, if they have one.
+    """
+    if rows.changes is None or not rows.is_net:
+        return frame
+    known = frozenset() if rows.keys is None else rows.keys
+    keys = keys or tuple(sorted(known))
+    is_in_order = rows.is_grouped_in_order and rows.keys is not None
+    if not keys or (is_in_order and known <= {key.lower() for key in keys}):
+        return frame
+    return _run(frame, keys, OldRowsFirst(KIND))
+
+
 def _without_offsets(frame: Any, rows: RowTraits) -> Any:
     return frame.drop(*OFFSETS) if rows.has_offsets else frame
 
@@ -204,7 +226,7 @@ def _known(rows: RowTraits) -> str:
     return f"they differ by ({', '.join(sorted(rows.keys))})"
 
 
-def _run(frame: Any, keys: tuple[str, ...], function: InRecordOrder | NetChanges) -> Any:
+def _run(frame: Any, keys: tuple[str, ...], function: InRecordOrder | NetChanges | OldRowsFirst) -> Any:
     together = frame.repartition(*(frame[quoted(key)] for key in keys))
     return map_rows(together, function.run, frame.schema)
 
