@@ -234,8 +234,14 @@ def test_rows_that_met_a_query_come_into_a_database_in_a_known_order_or_not_at_a
     assert found == {k: max(97 * n % 100 for n in range(k, 100, 9)) for k in range(1, 9)} | {0: 97 * 99 % 100}
 
 
+@pytest.mark.parametrize("is_static", [False, True])
 def test_messages_of_a_join_are_in_an_order_in_which_another_job_can_copy_them(
-    spark: SparkSession, script: Script, bootstrap: str, make_topic: MakeTopic
+    spark: SparkSession,
+    script: Script,
+    bootstrap: str,
+    make_topic: MakeTopic,
+    tmp_path: Path,
+    is_static: bool,
 ) -> None:
     """A row moves from one task of the join to another: its old row is not written behind its new one."""
     source, shops, joined, copied = (make_topic(suffix=each) for each in ("a", "b", "j", "c"))
@@ -244,11 +250,18 @@ def test_messages_of_a_join_are_in_an_order_in_which_another_job_can_copy_them(
         f"""
         CREATE TABLE sales {SALES} {kafka(bootstrap, source, format="debezium-json")};
         CREATE TABLE shops (name STRING, city STRING) {kafka(bootstrap, shops)};
+        CREATE TABLE stored (name STRING, city STRING)
+            WITH ('connector' = 'filesystem', 'format' = 'json', 'path' = '{tmp_path}/stored');
         CREATE TABLE joined ({columns}) {kafka(bootstrap, joined, format="debezium-json")};
         CREATE TABLE copied ({columns}) {upsert(bootstrap, copied)};
         """
     )
-    judge.produce(bootstrap, shops, *(b'{"name": "s%d", "city": "c%d"}' % (n, n) for n in range(9)))
+    cities = [b'{"name": "s%d", "city": "c%d"}' % (n, n) for n in range(9)]
+    judge.produce(bootstrap, shops, *cities)
+    (tmp_path / "stored").mkdir()
+    (tmp_path / "stored" / "0.json").write_bytes(b"\n".join(cities))
+    right = "stored FOR SYSTEM_TIME AS OF PROCTIME() AS o" if is_static else "shops AS o"
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
     rows: dict[int, tuple[int, str, int]] = {}
     spark.conf.set("spark.sql.shuffle.partitions", "6")
     try:
@@ -258,11 +271,12 @@ def test_messages_of_a_join_are_in_an_order_in_which_another_job_can_copy_them(
             rows = new
             run(
                 script,
-                "INSERT INTO joined SELECT s.id, s.shop, o.city FROM sales AS s LEFT JOIN shops AS o ON s.shop = o.name",
+                f"INSERT INTO joined SELECT s.id, s.shop, o.city FROM sales AS s LEFT JOIN {right} ON s.shop = o.name",
             )
         run(script, "INSERT INTO copied SELECT id, shop, city FROM joined")
     finally:
         spark.conf.unset("spark.sql.shuffle.partitions")
+        spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
     expected = [
         {"id": n, "shop": shop, "city": f"c{shop[1:]}" if int(shop[1:]) < 9 else None}
         for n, shop, _ in rows.values()

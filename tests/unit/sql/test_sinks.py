@@ -169,20 +169,20 @@ CHANGES = KAFKA.replace("json", "canal-json")
     ("rows", "columns", "keys"),
     [
         (
-            RowTraits(NODE, frozenset({"id"}), is_net=True),
+            RowTraits(NODE, frozenset({"id"}), is_scattered=True),
             "id INT, v INT, PRIMARY KEY (id) NOT ENFORCED",
             ["id"],
         ),
-        (RowTraits(NODE, is_net=True), "id INT, v INT, PRIMARY KEY (id) NOT ENFORCED", ["id"]),
+        (RowTraits(NODE, is_scattered=True), "id INT, v INT, PRIMARY KEY (id) NOT ENFORCED", ["id"]),
         (
-            RowTraits(NODE, frozenset({"id", "v"}), is_grouped_in_order=True, is_net=True),
+            RowTraits(NODE, frozenset({"id", "v"}), is_grouped_in_order=True, is_scattered=True),
             "id INT, v INT, PRIMARY KEY (id) NOT ENFORCED",
             ["id"],
         ),
-        (RowTraits(NODE, frozenset({"id", "v"}), is_net=True), "id INT, v INT", ["id", "v"]),
-        (RowTraits(NODE, is_net=True), "id INT, v INT", None),
+        (RowTraits(NODE, frozenset({"id", "v"}), is_scattered=True), "id INT, v INT", ["id", "v"]),
+        (RowTraits(NODE, is_scattered=True), "id INT, v INT", None),
         (
-            RowTraits(NODE, frozenset({"id"}), is_grouped_in_order=True, is_net=True),
+            RowTraits(NODE, frozenset({"id"}), is_grouped_in_order=True, is_scattered=True),
             "id INT, v INT, PRIMARY KEY (id) NOT ENFORCED",
             None,
         ),
@@ -193,7 +193,7 @@ CHANGES = KAFKA.replace("json", "canal-json")
 def test_messages_of_change_data_have_the_old_row_of_a_key_first(
     rows: RowTraits, columns: str, keys: list[str] | None
 ) -> None:
-    """Several changes of a key in one micro-batch are those of a read, whose order stays."""
+    """The changes of a read stay in its order."""
     frame = MagicMock(isStreaming=True, columns=["id", "v", KIND])
     fitted(frame, rows, with_options(CHANGES, columns))
     assert frame.repartition.called is (keys is not None)
@@ -204,27 +204,45 @@ def test_messages_of_change_data_have_the_old_row_of_a_key_first(
 
 
 def test_old_rows_come_before_new_ones() -> None:
-    rows = pa.table({"id": [1, 2, 3, 1, 3, 4], KIND: ["+I", "-U", "-D", "-D", "+U", "+I"]})
+    changes = [
+        "+I a2",
+        "-D b1",
+        "-U c1",
+        "+U c2",
+        "-U c2",
+        "+U c3",
+        "-D a1",
+        "+I d1",
+        "-D d1",
+        "+I e1",
+        "+I e1",
+    ]
+    kinds, values = zip(*(each.split() for each in changes), strict=True)
+    rows = pa.table({"v": values, "list": [[each, None] for each in values], KIND: kinds})
     [found] = OldRowsFirst(KIND).run(rows.to_batches(max_chunksize=2))
-    assert found.column("id").to_pylist() == [2, 3, 1, 1, 3, 4]
-    assert found.column(KIND).to_pylist() == ["-D"] * 3 + ["+I"] * 3
+    pairs = [*zip(found.column(KIND).to_pylist(), found.column("v").to_pylist(), strict=True)]
+    assert pairs[:3] == [("-D", each) for each in ("b1", "c1", "a1")]
+    assert pairs[3:] == [("+I", each) for each in ("a2", "c3", "e1", "e1")]
+    assert [each[0] for each in found.column("list").to_pylist()] == found.column("v").to_pylist()
     assert [*OldRowsFirst(KIND).run([])] == []
 
 
 @pytest.mark.parametrize(
-    ("query", "is_net"),
+    ("query", "is_scattered"),
     [
         ("SELECT c.i, k.s FROM c LEFT JOIN k ON c.s = k.s", True),
         ("SELECT s, COUNT(*) AS n FROM c GROUP BY s HAVING COUNT(*) > 1", True),
         ("SELECT i, s FROM c WHERE i IN (SELECT i FROM k) OR l = 1", True),
         ("SELECT i, s FROM c WHERE l > 0", False),
         ("SELECT * FROM changed", False),
-        ("SELECT s, COUNT(*) AS n FROM c GROUP BY s UNION ALL SELECT s, l FROM c", False),
+        ("SELECT i, s FROM k WHERE l > 0", False),
+        ("SELECT s, COUNT(*) AS n FROM c GROUP BY s UNION ALL SELECT s, l FROM c", True),
+        ("SELECT c.i, x.s FROM c LEFT JOIN static FOR SYSTEM_TIME AS OF PROCTIME() AS x ON c.s = x.s", True),
     ],
 )
-def test_operators_tell_the_difference_of_a_micro_batch(query: str, is_net: bool) -> None:
+def test_changes_of_joins_and_operators_come_from_several_tasks(query: str, is_scattered: bool) -> None:
     found = planned(query)
-    assert rows_of(found.plan, found.traits).is_net is is_net
+    assert rows_of(found.plan, found.traits).is_scattered is is_scattered
 
 
 def test_rows_of_a_database_without_a_key_are_added() -> None:

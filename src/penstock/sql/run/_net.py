@@ -1,8 +1,7 @@
 """The changes of the rows of a table for each batch, from changes in any order.
 
 Runs on executors, inside `mapInArrow`, after rows with equal keys were brought together. Invariant: the
-result is what the batch changes. `NetChanges` lets rows that come and go in it cancel out, so their order
-does not count. `OldRowsFirst` takes rows of which none comes and goes in one batch.
+result is what the batch changes. Rows that come and go in it cancel out, so their order does not count.
 """
 
 from __future__ import annotations
@@ -88,9 +87,7 @@ class NetChanges:
 
 @dataclass(frozen=True)
 class OldRowsFirst:
-    """Puts the old rows of one task before the new ones. Pickled to the tasks.
-
-    Operators tell what a batch changes. A task that a row leaves may be later than the one that it goes to.
+    """Makes the net changes of one task, the old rows before the new ones. Pickled to the tasks.
 
     Attributes:
         kind: the column of the row kind.
@@ -99,15 +96,22 @@ class OldRowsFirst:
     kind: str
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Return -D for each old row, and then +I for each new one."""
+        """Return -D for each row that is gone, and then +I for each row that came."""
         received = list(batches)
         if received:
-            yield from self._ordered(pa.Table.from_batches(received)).to_batches(max_chunksize=_ROWS_OUT)
+            rows = pa.Table.from_batches(received).combine_chunks()
+            yield from self._net(rows).to_batches(max_chunksize=_ROWS_OUT)
 
-    def _ordered(self, rows: pa.Table) -> pa.Table:
+    def _net(self, rows: pa.Table) -> pa.Table:
         kinds = kinds_of(one_array(rows.column(self.kind)))
-        comes = (kinds == INSERT) | (kinds == UPDATE_AFTER)
-        order = np.argsort(comes, kind="stable")
+        signs = np.where((kinds == INSERT) | (kinds == UPDATE_AFTER), 1, -1)
+        whole, found = groups_of(hash_values(rows.drop_columns([self.kind])))
+        count = np.zeros(len(found), np.int64)
+        np.add.at(count, whole, signs)
+        first = np.full(len(found), rows.num_rows, np.int64)
+        np.minimum.at(first, whole, np.arange(rows.num_rows))
+        gone, come = (np.sort(np.repeat(first, np.maximum(each, 0))) for each in (-count, count))
         index = rows.schema.get_field_index(self.kind)
-        made = kind_column(np.where(comes[order], INSERT, DELETE).astype(np.int8)).cast(pa.string())
-        return rows.take(pa.array(order)).set_column(index, rows.schema.field(index), made)
+        made = np.repeat(np.array([DELETE, INSERT], np.int8), [len(gone), len(come)])
+        taken = rows.take(pa.array(np.concatenate([gone, come])))
+        return taken.set_column(index, rows.schema.field(index), kind_column(made).cast(pa.string()))

@@ -23,17 +23,8 @@ from penstock.sql.language.source import Source
 from penstock.sql.language.statements import Fragment, Name
 from penstock.sql.passes.assign_state_ids import states_of
 from penstock.sql.plan.hidden import OFFSETS
-from penstock.sql.plan.nodes import (
-    Aggregate,
-    Filter,
-    Join,
-    Node,
-    Output,
-    Project,
-    SetOperation,
-    Stateful,
-)
-from penstock.sql.plan.operators import Aggregation, Deduplication, RegularJoin, Top
+from penstock.sql.plan.nodes import Aggregate, Join, Node, Output, SetOperation, Stateful
+from penstock.sql.plan.operators import KeptValues, Normalization, RegularJoin
 from penstock.sql.plan.rewrite import has_queries, inputs_of, nodes_in, scan_below
 from penstock.sql.plan.show import shown
 from penstock.sql.plan.texts import quoted
@@ -227,7 +218,7 @@ def _rows_of(plan: Output, traits: TraitsOf) -> RowTraits:
         millisecond_keys=frozenset(names[each] for each in found.millisecond_columns if each in names),
         is_read=_is_read(plan.input),
         is_mixed=_is_mixed(plan.input, traits),
-        is_net=_is_net(plan.input, traits),
+        is_scattered=_is_scattered(plan.input),
     )
 
 
@@ -237,16 +228,10 @@ def _is_read(node: Node) -> bool:
     return scan is not None and scan.source.is_read and not any(map(has_queries, nodes_in(node)))
 
 
-def _is_net(node: Node, traits: TraitsOf) -> bool:
-    """Return whether rows that change are those of operators that tell the difference of a micro-batch."""
-    match node:
-        case Stateful():
-            return isinstance(node.operator, (Aggregation, Deduplication, RegularJoin, Top))
-        case Project() | Filter() | Join() | SetOperation():
-            streams = [each for each in inputs_of(node) if traits(each).is_stream]
-            return bool(streams) and all(_is_net(each, traits) for each in streams)
-        case _:
-            return False
+def _is_scattered(node: Node) -> bool:
+    """Return whether changes of a row may come from several tasks. A join divides rows by its keys."""
+    of_keys = isinstance(node, Stateful) and not isinstance(node.operator, (KeptValues, Normalization))
+    return of_keys or isinstance(node, Join) or any(map(_is_scattered, inputs_of(node)))
 
 
 def _is_mixed(node: Node, traits: TraitsOf) -> bool:

@@ -22,7 +22,7 @@ class RowTraits:
         is_read: whether each task has the rows of one table as it was read, in its order.
         is_mixed: whether a row of a stream may come in a later micro-batch than one whose record is newer,
             because rows of several reads meet.
-        is_net: whether each micro-batch has the difference that it makes, so no row comes and goes in it.
+        is_scattered: whether changes of a row may come from several tasks, those of a join or an operator.
     """
 
     changes: str | None = None
@@ -32,7 +32,7 @@ class RowTraits:
     millisecond_keys: frozenset[str] = frozenset()
     is_read: bool = False
     is_mixed: bool = False
-    is_net: bool = False
+    is_scattered: bool = False
 
     def renamed(self, names: Mapping[str, str]) -> RowTraits:
         """Return what is known after a projection; `names` has the new name of each column that stays."""

@@ -178,7 +178,7 @@ def fitted(frame: Any, rows: RowTraits, table: Table, cut: frozenset[str] = froz
 
 
 def _old_rows_first(frame: Any, rows: RowTraits, keys: tuple[str, ...]) -> Any:
-    """Return changes in which the old row of a key is before its new one, if operators give them.
+    """Return changes in which the old row of a key is before its new one, if they come in any order.
 
     A row may have moved from one task to another. Who reads the messages in their order would end with its
     old row.
@@ -188,7 +188,7 @@ def _old_rows_first(frame: Any, rows: RowTraits, keys: tuple[str, ...]) -> Any:
         rows: what is known of them.
         keys: the PRIMARY KEY of the table; () without one. Then it is the key of the rows, if they have one.
     """
-    if rows.changes is None or not rows.is_net:
+    if rows.changes is None or not rows.is_scattered:
         return frame
     known = frozenset() if rows.keys is None else rows.keys
     keys = keys or tuple(sorted(known))
