@@ -65,7 +65,8 @@ class Traits:
         is_stream: whether they have no end.
         changelog: how they change.
         changed: the name of the node that changes them, for messages; "" for APPEND.
-        key: columns by which all rows differ, () for at most one row; None if none are known.
+        key: columns by which all rows differ, () for at most one row; None if none are known. Behind a FULL
+            JOIN two rows may have NULL in all of them: the groups of NULL of both sides.
         times: of APPEND rows of a stream, the columns with a watermark.
         changing_time: of rows that change, the column of the WATERMARK of their table, and its delay.
         windows: columns of APPEND rows that are a part of a window that closes: its end, time, or struct.

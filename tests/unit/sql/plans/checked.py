@@ -20,6 +20,7 @@ from penstock.sql.plan.nodes import (
     Assignment,
     Changelog,
     Join,
+    JoinKind,
     Node,
     Output,
     Project,
@@ -82,7 +83,20 @@ class Checks:
             indices = [index for index, each in enumerate(columns) if each in key]
             assert len(indices) == len(key), f"the key {key} is not shown"
             found = Counter(tuple(row[index] for index in indices) for row in table.elements())
+            if _has_full_join(node):
+                found.pop(
+                    (None,) * len(indices), None
+                )  # both sides may have a group of NULL, each without a partner
             assert all(count == 1 for count in found.values()), f"the key {key} is not unique: {table}"
+
+
+def _has_full_join(node: Node) -> bool:
+    return any(
+        each.kind is JoinKind.FULL
+        if isinstance(each, Join)
+        else isinstance(each, Stateful) and getattr(each.operator, "how", "") == "full"
+        for each in nodes_in(node)
+    )
 
 
 def apply(table: Table, row: tuple[Any, ...], kind: str) -> None:
