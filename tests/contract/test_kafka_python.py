@@ -306,6 +306,30 @@ def test_a_loop_that_was_woken_is_not_woken_again_until_it_looks(monkeypatch: py
         loop.close()
 
 
+def test_a_loop_is_woken_again_after_a_wake_up_that_it_took_together_with_an_older_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Otherwise the next request waits until a broker sends something, or for minutes."""
+    loop = EventLoop(client_id="contract")  # without a thread
+    notices = NetworkSelector._process_events
+
+    def notices_late(net: NetworkSelector, events: Any) -> None:
+        net.call_soon_threadsafe(lambda: seen.append(1))  # of another thread, before the socket is read
+        notices(net, events)
+
+    try:
+        seen: list[int] = []
+        monkeypatch.setattr(NetworkSelector, "_process_events", notices_late)
+        loop.call_soon_threadsafe(lambda: seen.append(0))
+        loop.poll(timeout_ms=0)
+        assert seen == [0, 1]
+        monkeypatch.undo()
+        loop.call_soon_threadsafe(lambda: seen.append(2))
+        assert len(loop._selector.select(timeout=0)) == 1
+    finally:
+        loop.close()
+
+
 def test_a_socket_that_was_closed_first_is_forgotten(net: NetworkSelector) -> None:
     ours, theirs = socket.socketpair()
     selector = net._selector

@@ -1,7 +1,7 @@
 """kafka-python's event loop, but with a quicker look-up of sockets and fewer wake-ups.
 
 Runs wherever a `KafkaConnections` is open. Invariant: every task that is given to `call_soon_threadsafe`
-runs, because a thread that does not wake the loop has seen a wake-up that the loop has not noticed yet.
+runs, because a thread that does not wake the loop has seen a wake-up after which the loop looks for tasks.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ class EventLoop(NetworkSelector):  # type: ignore[misc]  # kafka-python is untyp
             super().wakeup()
 
     def _process_events(self, event_list: Any) -> None:
-        # Before the loop looks for tasks. So a task that it does not find there wakes it again.
-        self._is_woken = False
         super()._process_events(event_list)
+        # Before the loop looks for tasks, so that a task that it does not find there wakes it again. After it has
+        # read the wake-ups, because one that it reads after this line would count as not noticed for ever.
+        self._is_woken = False
