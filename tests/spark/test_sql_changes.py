@@ -284,6 +284,46 @@ def test_messages_of_a_join_are_in_an_order_in_which_another_job_can_copy_them(
     assert written(bootstrap, copied) == sorted(expected, key=str)
 
 
+@pytest.mark.parametrize(
+    ("key", "query"),
+    [
+        (
+            ", PRIMARY KEY (id) NOT ENFORCED",
+            "SELECT *, 'a' FROM sales WHERE amount < 50 UNION ALL SELECT *, 'b' FROM sales WHERE amount >= 50",
+        ),
+        ("", "SELECT *, CAST(CURRENT_TIMESTAMP AS STRING) FROM sales"),
+    ],
+    ids=["a union", "kept times"],
+)
+def test_messages_of_rows_that_a_query_divides_are_in_an_order_in_which_another_job_can_copy_them(
+    spark: SparkSession, script: Script, bootstrap: str, make_topic: MakeTopic, key: str, query: str
+) -> None:
+    """A row moves from one side of a UNION to the other one, or from one task of the kept times to another."""
+    source, divided, copied = (make_topic(suffix=each) for each in ("a", "d", "c"))
+    columns = "id INT, shop STRING, amount INT"
+    more = f"{columns}, text STRING, PRIMARY KEY (id) NOT ENFORCED"
+    script(
+        f"""
+        CREATE TABLE sales ({columns}{key}) {kafka(bootstrap, source, format="debezium-json")};
+        CREATE TABLE divided ({more}) {kafka(bootstrap, divided, format="debezium-json")};
+        CREATE TABLE copied ({more}) {upsert(bootstrap, copied)};
+        """
+    )
+    rows: dict[int, tuple[int, str, int]] = {}
+    spark.conf.set("spark.sql.shuffle.partitions", "6")
+    try:
+        for turn in range(3):
+            new = {n: (n, f"s{n}", (n * 7 + turn * 50) % 100) for n in range(150)}
+            judge.produce(bootstrap, source, *(event("u" if turn else "c", rows.get(n), new[n]) for n in new))
+            rows = new
+            run(script, f"INSERT INTO divided {query}")
+        run(script, "INSERT INTO copied SELECT * FROM divided")
+    finally:
+        spark.conf.unset("spark.sql.shuffle.partitions")
+    found = [(row["id"], row["shop"], row["amount"]) for row in written(bootstrap, copied)]
+    assert sorted(found) == [*rows.values()]
+
+
 def test_a_select_shows_the_kind_of_each_row(
     script: Script, bootstrap: str, make_topic: MakeTopic, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -238,6 +238,8 @@ def test_old_rows_come_before_new_ones() -> None:
         ("SELECT i, s FROM k WHERE l > 0", False),
         ("SELECT s, COUNT(*) AS n FROM c GROUP BY s UNION ALL SELECT s, l FROM c", True),
         ("SELECT c.i, x.s FROM c LEFT JOIN static FOR SYSTEM_TIME AS OF PROCTIME() AS x ON c.s = x.s", True),
+        ("SELECT i, s FROM c WHERE l > 0 UNION ALL SELECT i, s FROM c WHERE l <= 0", True),
+        ("SELECT i, s, CURRENT_TIMESTAMP AS at FROM c", True),
     ],
 )
 def test_changes_of_joins_and_operators_come_from_several_tasks(query: str, is_scattered: bool) -> None:

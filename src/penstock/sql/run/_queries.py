@@ -24,7 +24,7 @@ from penstock.sql.language.statements import Fragment, Name
 from penstock.sql.passes.assign_state_ids import states_of
 from penstock.sql.plan.hidden import OFFSETS
 from penstock.sql.plan.nodes import Aggregate, Join, Node, Output, SetOperation, Stateful
-from penstock.sql.plan.operators import KeptValues, Normalization, RegularJoin
+from penstock.sql.plan.operators import Normalization, RegularJoin
 from penstock.sql.plan.rewrite import has_queries, inputs_of, nodes_in, scan_below
 from penstock.sql.plan.show import shown
 from penstock.sql.plan.texts import quoted
@@ -229,9 +229,13 @@ def _is_read(node: Node) -> bool:
 
 
 def _is_scattered(node: Node) -> bool:
-    """Return whether changes of a row may come from several tasks. A join divides rows by its keys."""
-    of_keys = isinstance(node, Stateful) and not isinstance(node.operator, (KeptValues, Normalization))
-    return of_keys or isinstance(node, Join) or any(map(_is_scattered, inputs_of(node)))
+    """Return whether changes of a row may come from several tasks.
+
+    A join divides rows by its keys, and a UNION by its sides. Values of rows without a key are kept by all
+    columns.
+    """
+    of_keys = isinstance(node, Stateful) and not isinstance(node.operator, Normalization)
+    return of_keys or isinstance(node, (Join, SetOperation)) or any(map(_is_scattered, inputs_of(node)))
 
 
 def _is_mixed(node: Node, traits: TraitsOf) -> bool:
