@@ -11,6 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from penstock.errors import SqlFailedError
@@ -232,6 +233,52 @@ def test_rows_that_met_a_query_come_into_a_database_in_a_known_order_or_not_at_a
     with closing(sqlite3.connect(tmp_path / "latest.db")) as connection:
         found = dict(connection.execute("SELECT k, v FROM latest").fetchall())
     assert found == {k: max(97 * n % 100 for n in range(k, 100, 9)) for k in range(1, 9)} | {0: 97 * 99 % 100}
+
+
+@pytest.mark.parametrize("mode", ["streaming", "batch"])
+def test_rows_of_one_key_in_two_topics_or_files_come_into_a_database_in_a_known_order_or_not_at_all(
+    script: Script, bootstrap: str, make_topic: MakeTopic, tmp_path: Path, mode: str
+) -> None:
+    """A task reads several topic partitions or files. Their order in it is another one than that of the rows."""
+    first, second, folder = make_topic(2), make_topic(2, suffix="s"), tmp_path / "files"
+    database = f"'connector' = 'jdbc', 'url' = 'jdbc:sqlite:{tmp_path}/latest.db'"
+    monitor = ", 'source.monitor-interval' = '1 s'" if mode == "streaming" else ""
+    script(
+        f"""
+        SET 'execution.runtime-mode' = '{mode}';
+        CREATE TABLE topics (k INT, v INT) {kafka(bootstrap, f"{first};{second}")};
+        CREATE TABLE files (v INT, d STRING, k INT) PARTITIONED BY (d)
+            WITH ('connector' = 'filesystem', 'format' = 'json', 'path' = '{folder}'{monitor});
+        CREATE TABLE of_topics (k INT PRIMARY KEY NOT ENFORCED, v INT) WITH ({database}, 'table-name' = 't');
+        CREATE TABLE of_files (k INT PRIMARY KEY NOT ENFORCED, v INT) WITH ({database}, 'table-name' = 'f');
+        """
+    )
+
+    def copy(name: str) -> list[tuple[int, int]]:
+        run(script, f"INSERT INTO of_{name} SELECT k, v FROM {name} WHERE v > 0")
+        with closing(sqlite3.connect(tmp_path / "latest.db")) as connection:
+            return connection.execute(f"SELECT k, v FROM {name[0]} ORDER BY k").fetchall()
+
+    topics = ((first, 0), (first, 1), (second, 0), (second, 1))
+    for number, (topic, partition) in enumerate(topics):
+        values = (b'{"k": %d, "v": %d}' % (number, n) for n in range(5))
+        judge.produce(bootstrap, topic, *(judge.Record(value=each, partition=partition) for each in values))
+    for number in range(8):
+        (folder / f"d={number}").mkdir(parents=True)
+        rows = (f'{{"k": {number}, "v": {n}}}' for n in range(5 + number))
+        (folder / f"d={number}" / "0.json").write_text("\n".join(rows))
+    assert copy("topics") == [(number, 4) for number in range(4)]
+    assert copy("files") == [(number, 4 + number) for number in range(8)]
+    for topic, value in ((second, 6), (first, 7)):
+        judge.produce(bootstrap, topic, *(b'{"k": %d, "v": %d}' % (n, value) for n in range(9)))
+    for number in range(8):
+        (folder / f"d={number}" / "1.json").write_text(f'{{"k": {number // 2}, "v": {number}}}')
+    for name in ("topics", "files"):
+        with pytest.raises(
+            (SqlFailedError, StreamingQueryException),
+            match=r"two topic partitions or files|came from more than one task",
+        ):
+            copy(name)
 
 
 @pytest.mark.parametrize("is_static", [False, True])

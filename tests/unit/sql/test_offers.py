@@ -17,6 +17,7 @@ from penstock.sql.plan.nodes import Source as Read
 from penstock.sql.plan.traits import TraitsOf
 from penstock.sql.run import _planned
 from penstock.sql.run._planned import Planner
+from penstock.sql.run._scans import ScanRead
 from penstock.sql.run.catalog import Table
 from penstock.sql.run.settings import MODE, Settings
 from tests.unit.sql.declared import TOPIC
@@ -53,7 +54,7 @@ class Offering(PlanOnly):
     def scan(self, node: Scan) -> str:
         return Planner.scan(self, node)
 
-    def _opened(self, table: Table, source: Read, *, has_offsets: bool) -> str:
+    def _opened(self, table: Table, source: Read, read: ScanRead) -> str:
         self.opened_reads += 1
         return f"v{self.opened_reads}"
 

@@ -14,6 +14,7 @@ from penstock.sql.plan.nodes import Source as Read
 from penstock.sql.plan.traits import TraitsOf
 from penstock.sql.run import _tables as tables
 from penstock.sql.run._planned import Planner
+from penstock.sql.run._scans import ScanRead
 from penstock.sql.run.catalog import Table
 from penstock.sql.run.settings import MODE, Settings
 from tests.unit.sql.declared import TOPIC
@@ -40,7 +41,7 @@ class Reader(PlanOnly):
     def scan(self, node: Scan) -> str:
         return Planner.scan(self, node)
 
-    def _opened(self, table: Table, source: Read, *, has_offsets: bool) -> str:
+    def _opened(self, table: Table, source: Read, read: ScanRead) -> str:
         self.read.append(
             ", ".join(f"{name} {kind}" for name, kind, _ in tables.declared_types(table.definition))
         )

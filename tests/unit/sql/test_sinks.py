@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import RowError
-from penstock.sql.plan.hidden import KIND, OFFSET, PARTITION
+from penstock.sql.plan.hidden import KIND, OFFSET, PARTITION, PLACE
 from penstock.sql.plan.nodes import Changelog
 from penstock.sql.run._changing import written_as
 from penstock.sql.run._net import NetChanges, OldRowsFirst
 from penstock.sql.run._opened import opened, source_of
 from penstock.sql.run._queries import _rows_of as rows_of
-from penstock.sql.run._record_order import InRecordOrder
+from penstock.sql.run._record_order import InRecordOrder, OfOnePlace
 from penstock.sql.run._rows import RowTraits
 from penstock.sql.run._sinks import check_conflict, check_updates, cut_columns, fitted, of_columns
 from penstock.sql.run.catalog import Table
@@ -154,6 +154,40 @@ def test_rows_of_several_reads_need_a_key_or_a_last_row_also_in_a_database(
         return
     with pytest.raises(ValueError, match="would come in any order, because the query joins"):
         fitted(frame, rows, table)
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        (KAFKA, ("v", PARTITION, OFFSET)),
+        (KAFKA.replace(TOPIC, f"{SERVERS}, 'topic' = 'a;b'"), ("v", PLACE)),
+        (FILES, ("v", PLACE)),
+        ("'connector' = 'datagen'", ("v",)),
+    ],
+)
+def test_rows_are_read_with_what_orders_them(options: str, names: tuple[str, ...]) -> None:
+    catalog = catalog_of(f"CREATE TABLE x (id INT, v INT) WITH ({options})")
+    for each in (How(), BATCH):
+        how = replace(each, catalog=catalog, wants_offsets=True)
+        assert planned("SELECT v FROM x WHERE id > 0", how).plan.names == names
+        joined = "SELECT v FROM x WHERE id IN (SELECT id FROM x)"
+        assert PLACE not in planned(joined, how).plan.names
+
+
+def test_rows_of_one_key_in_a_task_are_of_one_topic_partition_or_file() -> None:
+    frame = MagicMock(isStreaming=True, columns=["id", "v", PLACE])
+    fitted(frame, RowTraits(is_read=True, has_place=True), table_of(JDBC))
+    assert not frame.repartition.called
+    assert isinstance(inspect.unwrap(frame.mapInArrow.call_args.args[0]).__self__, OfOnePlace)
+    rows = pa.table({"id": [1, 2, 1, None], PLACE: ["a/0", "a/1", "a/0", "a/0"]})
+    check = OfOnePlace(("id",), "x")
+    assert pa.Table.from_batches(check.run(rows.to_batches(max_chunksize=2))) == rows.combine_chunks()
+    assert [*check.run([])] == []
+    wrong = pa.table({"id": [1, 2, 1], PLACE: ["a/0", "a/1", "b/0"]})
+    with pytest.raises(
+        RowError, match=r"in two topic partitions or files: \{'id': 1\} in b/0 and in another"
+    ):
+        [*check.run(wrong.to_batches())]
 
 
 def test_rows_of_a_batch_are_not_in_the_order_of_a_read_behind_a_query() -> None:

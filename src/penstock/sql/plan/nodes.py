@@ -40,6 +40,7 @@ class Source:
         keys: the names of the columns of its PRIMARY KEY.
         time: the name of the column of the WATERMARK and its delay in milliseconds.
         has_offsets: whether its rows can have the partition and offset of their record, and these order them.
+        has_place: the same of the topic partition or file of a row. Only rows of one have an order.
         is_normalized: whether a correct changelog has to be made of its records first.
         is_read: whether each task has the rows of one table in their order.
         varying: columns in which the record that deletes a row has other values than the row had, each with
@@ -57,6 +58,7 @@ class Source:
     keys: tuple[str, ...] = ()
     time: tuple[str, int] | None = None
     has_offsets: bool = False
+    has_place: bool = False
     is_normalized: bool = False
     is_read: bool = False
     varying: tuple[tuple[str, str], ...] = ()

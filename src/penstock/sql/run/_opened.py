@@ -11,11 +11,11 @@ from typing import Any
 
 from penstock import changelog
 from penstock.changelog.row_kinds import ROW_KIND
-from penstock.sql.connectors.described import Kafka
+from penstock.sql.connectors.described import Files, Kafka
 from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.language.statements import Column, ComputedColumn, MetadataColumn, Options, PhysicalColumn
 from penstock.sql.passes.engine.choose import OF_SEVERAL_TOPICS
-from penstock.sql.plan.hidden import KIND, OFFSET, OFFSETS, PARTITION
+from penstock.sql.plan.hidden import KIND, OFFSET, OFFSETS, PARTITION, PLACE
 from penstock.sql.plan.nodes import Changelog, Source
 from penstock.sql.plan.texts import quoted
 from penstock.sql.plan.types import INTEGERS
@@ -25,6 +25,9 @@ from penstock.sql.run.catalog import Table
 
 HIDDEN_OFFSETS = {PARTITION: "partition", OFFSET: "offset"}
 """The hidden columns of offsets, each with its metadata."""
+_HIDDEN_PLACE = {"__topic": "topic", "__of_topic": "partition"}
+_OF_TOPICS, _OF_FILES = "concat(__topic, '/', __of_topic)", "_metadata.file_path"
+"""The place of a row in Spark's SQL."""
 _OF_EACH_RECORD = ("offset", "headers", "leader-epoch")
 _WITHOUT_KEYS = ("partition", "topic", "timestamp-type")
 """What may be another one in the records of one row, if the topic has no key for it."""
@@ -54,6 +57,8 @@ def source_of(declared: Table, hinted: Options, *, is_batch: bool, drops_duplica
         keys=() if is_inserts else keys,
         time=time_of(table),
         has_offsets=isinstance(connector, Kafka) and connector.has_one_topic and (is_stream or is_inserts),
+        has_place=is_inserts
+        and (isinstance(connector, Files) or (isinstance(connector, Kafka) and not connector.has_one_topic)),
         is_normalized=is_normalized and is_stream,
         is_read=is_inserts,
         varying=() if is_normalized else varying_metadata(table),
@@ -81,7 +86,7 @@ def _narrowing(table: Table) -> tuple[tuple[str, str], ...]:
     return tuple((name, part) for name, part in parts.items() if part in ("offset", "partition", "timestamp"))
 
 
-def opened(table: Table, spark: Any, *, streaming: bool, has_offsets: bool) -> Any:
+def opened(table: Table, spark: Any, *, streaming: bool, has_offsets: bool, has_place: bool = False) -> Any:
     """Return the stored columns of a table, and those that are hidden. Of a batch these are the rows of now.
 
     Raises:
@@ -94,7 +99,12 @@ def opened(table: Table, spark: Any, *, streaming: bool, has_offsets: bool) -> A
     hidden = {KIND: "row-kind"} if changes is not Changelog.APPEND else {}
     if is_normalized or has_offsets:
         hidden.update(HIDDEN_OFFSETS)
+    if has_place and isinstance(connector, Kafka):
+        hidden.update(_HIDDEN_PLACE)
     frame = tables.open_table(spark, table, streaming=streaming, hidden=hidden)
+    if has_place:
+        place = _OF_TOPICS if isinstance(connector, Kafka) else _OF_FILES
+        frame = frame.selectExpr("*", f"{place} AS {PLACE}").drop(*_HIDDEN_PLACE)
     return _rows_of_now(frame, table.definition.primary_key) if is_normalized else frame
 
 

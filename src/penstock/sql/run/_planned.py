@@ -27,9 +27,9 @@ from penstock.sql.language.source import script_of
 from penstock.sql.language.statements import Column, ComputedColumn, Fragment, Options
 from penstock.sql.passes.assign_state_ids import NAMES
 from penstock.sql.passes.context import PassContext
-from penstock.sql.passes.engine.inputs import with_offsets
+from penstock.sql.passes.engine.inputs import with_offsets, with_place
 from penstock.sql.passes.planned import planned
-from penstock.sql.plan.hidden import HIDDEN, OFFSETS
+from penstock.sql.plan.hidden import HIDDEN, OFFSETS, PLACE
 from penstock.sql.plan.nodes import Input, Output, Scan, Source, Stateful
 from penstock.sql.plan.rewrite import every_node
 from penstock.sql.plan.texts import quoted
@@ -272,17 +272,23 @@ class Planner:
         if not is_of_table(node.source):
             key: Any = node.source.key
             return self.views.named(key[1])
-        table, options, has_offsets = self._scans.read(node)
-        wanted = (table, options, has_offsets, node.source.is_stream, self.foreign_zone)
+        read = self._scans.read(node)
+        wanted = (read, node.source.is_stream, self.foreign_zone)
         if wanted not in self.opened:
             frame = self._with_declaration(
-                table, options, lambda hinted: self._opened(hinted, node.source, has_offsets=has_offsets)
+                read.table, read.options, lambda hinted: self._opened(hinted, node.source, read)
             )
             self.opened[wanted] = self.views.named(frame)
         return self.opened[wanted]
 
-    def _opened(self, table: Table, source: Source, *, has_offsets: bool) -> Any:
-        frame = opened(table, self.views.spark, streaming=source.is_stream, has_offsets=has_offsets)
+    def _opened(self, table: Table, source: Source, read: ScanRead) -> Any:
+        frame = opened(
+            table,
+            self.views.spark,
+            streaming=source.is_stream,
+            has_offsets=read.has_offsets,
+            has_place=read.has_place,
+        )
         if self.foreign_zone is not None:
             frame = tables.with_local_times(frame, table, self.foreign_zone)
         hidden = [quoted(each) for each in HIDDEN if each in frame.columns]
@@ -365,8 +371,8 @@ class Planner:
             offer(frame, side)
 
     def _packed_read(self, read: ScanRead) -> Read:
-        table, options, has_offsets = read
-        return Read(self._with_declaration(table, options, lambda hinted: hinted), has_offsets)
+        table = self._with_declaration(read.table, read.options, lambda hinted: hinted)
+        return Read(table, read.has_offsets)
 
     def _offer_operator(self, rows: Input, frame: Any) -> None:
         """Do the same for an input that is made of the rows of another operator with a state."""
@@ -379,11 +385,15 @@ class Planner:
 
 
 def _with_offsets(plan: Output, context: PassContext) -> Output:
-    """Return a plan whose last columns are the offsets of records, if its rows have some."""
-    rows, pair = with_offsets(plan.input, context)
-    if not pair:
+    """Return a plan whose last columns are the offsets of records, or their place, if its rows have some."""
+    rows, found = with_offsets(plan.input, context)
+    names: tuple[str, ...] = OFFSETS
+    if not found:
+        rows, found = with_place(plan.input, context)
+        names = (PLACE,)
+    if not found:
         return plan
-    return replace(plan, input=rows, columns=(*plan.columns, *pair), names=(*plan.names, *OFFSETS))
+    return replace(plan, input=rows, columns=(*plan.columns, *found), names=(*plan.names, *names))
 
 
 def _with_its_name(error: SchemaError, node: FrameNode) -> str:

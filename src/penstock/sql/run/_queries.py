@@ -22,7 +22,7 @@ from penstock.sql.functions.zones import NeedsUtcError, local_rows
 from penstock.sql.language.source import Source
 from penstock.sql.language.statements import Fragment, Name
 from penstock.sql.passes.assign_state_ids import states_of
-from penstock.sql.plan.hidden import OFFSETS
+from penstock.sql.plan.hidden import OFFSETS, PLACE
 from penstock.sql.plan.nodes import Aggregate, Join, Node, Output, SetOperation, Stateful
 from penstock.sql.plan.operators import Normalization, RegularJoin
 from penstock.sql.plan.rewrite import has_queries, inputs_of, nodes_in, scan_below
@@ -215,6 +215,7 @@ def _rows_of(plan: Output, traits: TraitsOf) -> RowTraits:
         keys,
         is_grouped_in_order=keys is not None and found.is_pairs,
         has_offsets=plan.names[-len(OFFSETS) :] == OFFSETS,
+        has_place=plan.names[-1:] == (PLACE,),
         millisecond_keys=frozenset(names[each] for each in found.millisecond_columns if each in names),
         is_read=_is_read(plan.input),
         is_mixed=_is_mixed(plan.input, traits),

@@ -1,7 +1,7 @@
 """Rows of each key of a table in the order of their records.
 
-Runs on executors, inside `mapInArrow`, after rows with equal keys were brought together. Invariant: offsets
-are compared within one topic partition only.
+Runs on executors, inside `mapInArrow`, for `InRecordOrder` after rows with equal keys were brought together.
+Invariant: rows are compared within one topic partition or file only.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow as pa
 from penstock.changelog.operators.ordering import groups_of
 from penstock.changelog.row_kinds import INSERT, UPDATE_AFTER, kinds_of
 from penstock.errors import RowError
-from penstock.sql.plan.hidden import KIND, OFFSET, PARTITION
+from penstock.sql.plan.hidden import KIND, OFFSET, PARTITION, PLACE
 from penstock.state.columns import Integers, hash_columns, hash_values, one_array
 
 _ROWS_OUT = 10_000
@@ -73,3 +73,46 @@ class InRecordOrder:
             f"(PARTITION BY {', '.join(self.keys)} ORDER BY ... DESC) = 1.",
             table=self.table,
         )
+
+
+@dataclass(frozen=True)
+class OfOnePlace:
+    """Checks that the rows of each key in one task were read from one place. Pickled to the tasks.
+
+    A task may read several topic partitions or files, one after another in an order that says nothing.
+
+    Attributes:
+        keys: the primary key of the table.
+        table: its name, for messages.
+    """
+
+    keys: tuple[str, ...]
+    table: str
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Return the rows as they came.
+
+        Raises:
+            RowError: rows of one key are from several topic partitions or files.
+        """
+        received = list(batches)
+        if received:
+            rows = pa.Table.from_batches(received).combine_chunks()
+            self._check(rows)
+            yield from rows.to_batches(max_chunksize=_ROWS_OUT)
+
+    def _check(self, rows: pa.Table) -> None:
+        groups, _ = groups_of(hash_columns(rows, list(self.keys)))
+        places = one_array(rows.column(PLACE)).dictionary_encode().indices.to_numpy()
+        order = np.lexsort((places, groups))
+        moved = (np.diff(groups[order]) == 0) & (np.diff(places[order]) != 0)
+        if moved.any():
+            row = rows.slice(int(order[1:][moved][0]), 1)
+            key = row.select(list(self.keys)).to_pylist()[0]
+            raise RowError(
+                f"Rows of one PRIMARY KEY of the table {self.table} are in two topic partitions or files: "
+                f"{key} in {row.column(PLACE)[0]} and in another one. It is unknown which of them is "
+                "the last one. Nothing of this task was written. Say which one stays: ROW_NUMBER() OVER "
+                f"(PARTITION BY {', '.join(self.keys)} ORDER BY ... DESC) = 1.",
+                table=self.table,
+            )

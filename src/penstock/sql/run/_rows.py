@@ -18,6 +18,7 @@ class RowTraits:
         keys: columns by which all rows differ, in lower case; None if none are known. () is at most one row.
         is_grouped_in_order: whether the rows of each of `keys` are in one task and in order.
         has_offsets: whether the columns of `hidden.OFFSETS` are there.
+        has_place: whether the column `hidden.PLACE` is there.
         millisecond_keys: columns of `keys` that are times of whole milliseconds.
         is_read: whether each task has the rows of one table as it was read, in its order.
         is_mixed: whether a row of a stream may come in a later micro-batch than one whose record is newer,
@@ -30,6 +31,7 @@ class RowTraits:
     keys: frozenset[str] | None = None
     is_grouped_in_order: bool = False
     has_offsets: bool = False
+    has_place: bool = False
     millisecond_keys: frozenset[str] = frozenset()
     is_read: bool = False
     is_mixed: bool = False

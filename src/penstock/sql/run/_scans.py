@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from penstock.sql.connectors.described import Kafka
 from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.language.statements import Options
-from penstock.sql.plan.hidden import OFFSETS
+from penstock.sql.plan.hidden import OFFSETS, PLACE
 from penstock.sql.plan.nodes import Scan, Source
 from penstock.sql.run._opened import with_columns
 from penstock.sql.run.catalog import Table
@@ -27,11 +27,13 @@ class ScanRead(NamedTuple):
         table: with the columns that are read.
         options: of the read, which replace those of the table.
         has_offsets: whether it reads offsets.
+        has_place: whether it reads where its rows are.
     """
 
     table: Table
     options: Options
     has_offsets: bool
+    has_place: bool = False
 
 
 class Scans:
@@ -89,4 +91,4 @@ def _read_of(declared: Table, options: Options, scans: list[Scan]) -> ScanRead:
             types.setdefault(each.name, []).append(each.type)
     table = with_columns(declared.hinted(options), types)
     has_offsets = isinstance(table.connector, Kafka) and not types.keys().isdisjoint(OFFSETS)
-    return ScanRead(table, options, has_offsets)
+    return ScanRead(table, options, has_offsets, PLACE in types)

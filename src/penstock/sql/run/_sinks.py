@@ -11,13 +11,13 @@ from typing import Any
 
 from penstock.spark.map_rows import map_rows
 from penstock.sql.connectors.described import Connector, Files, Jdbc
-from penstock.sql.plan.hidden import KIND, OFFSETS
+from penstock.sql.plan.hidden import KIND, OFFSETS, PLACE
 from penstock.sql.plan.nodes import Changelog
 from penstock.sql.plan.texts import quoted, widens
 from penstock.sql.plan.traits import OF_WINDOWS
 from penstock.sql.run._changing import has_kind_column, written_as
 from penstock.sql.run._net import NetChanges, OldRowsFirst
-from penstock.sql.run._record_order import InRecordOrder
+from penstock.sql.run._record_order import InRecordOrder, OfOnePlace
 from penstock.sql.run._rows import RowTraits
 from penstock.sql.run.catalog import Table, stored_columns
 
@@ -167,13 +167,17 @@ def fitted(frame: Any, rows: RowTraits, table: Table, cut: frozenset[str] = froz
         return _run(frame, keys, InRecordOrder(keys, name)).drop(*OFFSETS)
     is_jdbc = isinstance(table.connector, Jdbc)
     if is_jdbc and rows.is_read:
-        return frame  # each task has its rows in order, and the target refuses a key that two tasks have
+        # Each task has its rows in order, and the target refuses a key that two tasks have.
+        return (
+            map_rows(frame, OfOnePlace(keys, name).run, frame.schema).drop(PLACE) if rows.has_place else frame
+        )
     if rows.changes is None and frame.isStreaming and (rows.is_mixed or not is_jdbc):
         raise ValueError(
             f"rows of one PRIMARY KEY ({', '.join(keys)}) of '{table.definition.name}' would come in any "
             "order, because the query joins or changes its rows, or reads several topics. Say which one "
             f"stays: ROW_NUMBER() OVER (PARTITION BY {', '.join(keys)} ORDER BY ...) = 1, or GROUP BY.{hint}"
         )
+    frame = _without_offsets(frame, rows)
     return _run(frame, keys, NetChanges(keys, KIND if KIND in frame.columns else "", name))
 
 
@@ -199,7 +203,8 @@ def _old_rows_first(frame: Any, rows: RowTraits, keys: tuple[str, ...]) -> Any:
 
 
 def _without_offsets(frame: Any, rows: RowTraits) -> Any:
-    return frame.drop(*OFFSETS) if rows.has_offsets else frame
+    hidden = [*(OFFSETS if rows.has_offsets else ()), *([PLACE] if rows.has_place else ())]
+    return frame.drop(*hidden) if hidden else frame
 
 
 def has_last_rows(table: Table) -> bool:

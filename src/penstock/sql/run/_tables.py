@@ -43,7 +43,7 @@ METADATA_TYPES = {
     "timestamp": "TIMESTAMP",
     "timestamp-type": "STRING",
 }
-_HIDDEN_TYPES = {"row-kind": "string", "partition": "int", "offset": "bigint"}
+_HIDDEN_TYPES = {"row-kind": "string", "topic": "string", "partition": "int", "offset": "bigint"}
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 MARK = "penstock.metadata"
 _NOT_IN_CSV = ("ARRAY", "MAP", "MULTISET", "ROW", "BYTES", "BINARY", "VARBINARY")

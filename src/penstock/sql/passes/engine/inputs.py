@@ -12,7 +12,7 @@ from typing import TypeVar
 from penstock.sql.language.flink_types import FlinkType
 from penstock.sql.passes.context import PassContext
 from penstock.sql.plan.expressions import Call, Column, Expression, Literal, SortItem
-from penstock.sql.plan.hidden import OFFSETS
+from penstock.sql.plan.hidden import OFFSETS, PLACE
 from penstock.sql.plan.nodes import (
     Assignment,
     Filter,
@@ -31,7 +31,7 @@ from penstock.sql.plan.nodes import (
     copies,
 )
 from penstock.sql.plan.rewrite import columns_of, has_queries
-from penstock.sql.plan.types import BIGINT, INT
+from penstock.sql.plan.types import BIGINT, INT, STRING
 
 _NULL_ORDER = "CASE WHEN {{0}} IS NULL THEN {} ELSE {} END"
 
@@ -104,6 +104,24 @@ def with_offsets(
             below, pair = with_offsets(node.input, context)
             kept = copies(each for each in pair if each not in columns_of(node))
             return replace(node, input=below, outputs=(*node.outputs, *kept)), pair
+        case _:
+            return node, ()
+
+
+def with_place(node: Node, context: PassContext) -> tuple[Node, tuple[Column, ...]]:
+    """Return the rows of one table with the place that they were read from; no columns if they have none."""
+    if has_queries(node):
+        return node, ()
+    match node:
+        case Scan() if node.source.has_place:
+            place = context.column(PLACE, STRING)
+            return replace(node, columns=(*node.columns, place)), (place,)
+        case Filter() | Watermark():
+            below, found = with_place(node.input, context)
+            return replace(node, input=below), found
+        case Project():
+            below, found = with_place(node.input, context)
+            return replace(node, input=below, outputs=(*node.outputs, *copies(found))), found
         case _:
             return node, ()
 
