@@ -197,6 +197,20 @@ MUTANTS = (
         ("tests/unit/changelog",),
     ),
     Mutant(
+        "aggregate keeps values of a group that lost its last row",
+        "changelog/operators/aggregate.py",
+        "np.where(is_empty[values.groups], 0, values.after)",
+        "np.where(is_empty[values.groups], values.after, values.after)",
+        ("tests/unit/changelog",),
+    ),
+    Mutant(
+        "aggregate takes a row that goes without its values",
+        "changelog/operators/aggregate.py",
+        "np.flatnonzero((counts > there) & (there > 0))",
+        "np.flatnonzero((counts > there) & (there > counts))",
+        ("tests/unit/changelog",),
+    ),
+    Mutant(
         "top_n forgets the rows above",
         "changelog/operators/top_n.py",
         "np.clip(each - of_group, 0, counts)",

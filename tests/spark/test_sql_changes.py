@@ -208,6 +208,27 @@ def test_a_copy_of_change_data_needs_the_key_of_a_delete_only(
     assert "'default_database.seen' has another definition now" in script.refusal(copy)
 
 
+def test_a_sum_stops_at_a_delete_with_the_key_only(
+    script: Script, bootstrap: str, make_topic: MakeTopic
+) -> None:
+    """The sum would keep what was deleted."""
+    source, stopped, target = make_topic(), make_topic(suffix="s"), make_topic(suffix="t")
+    judge.produce(bootstrap, source, *EVENTS[:2], event("d", (1, None, None), None))
+    columns = "(place INT PRIMARY KEY NOT ENFORCED, n BIGINT, total INT)"
+    script(f"""
+        CREATE TABLE sales {SALES} {kafka(bootstrap, source, format="debezium-json")};
+        CREATE TABLE stopped {columns} {upsert(bootstrap, stopped)};
+        CREATE TABLE totals {columns} {upsert(bootstrap, target)};
+    """)
+    insert = "INSERT INTO {} SELECT 1, COUNT(*), SUM(amount) FROM sales"
+    with pytest.raises(StreamingQueryException, match="came without the values of its row"):
+        run(script, insert.format("stopped"))
+    assert written(bootstrap, stopped) == []
+    script("SET 'table.exec.source.cdc-events-duplicate' = 'true'")
+    run(script, insert.format("totals"))
+    assert written(bootstrap, target) == [{"place": 1, "n": 1, "total": 7}]
+
+
 def test_rows_that_met_a_query_come_into_a_database_in_a_known_order_or_not_at_all(
     script: Script, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:

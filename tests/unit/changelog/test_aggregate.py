@@ -140,6 +140,38 @@ def test_a_row_that_is_not_there_cannot_go(wrong: Row) -> None:
         tested.step([wrong])
 
 
+@pytest.mark.parametrize(
+    "call", ["sum(i)", "avg(i)", "count(i)", "min(i)", "max(i)", "count(distinct i)", "sum(distinct i)"]
+)
+def test_a_row_that_goes_without_its_values_is_an_error(call: str) -> None:
+    """PostgreSQL with REPLICA IDENTITY DEFAULT tells the key of a deleted row alone."""
+    tested = running({"n": "count(*)", "x": call})
+    tested.step([row("+I", i=5), row("+I", i=7)])
+    with pytest.raises(RowError, match="without the values of its row") as error:
+        tested.step([row("-D", i=None)])
+    assert "would have 1 rows, and 2 values of the column i" in str(error.value)
+    assert not tested.step([row("-D", i=5), row("+I", i=5)])
+
+
+@pytest.mark.parametrize("call", ["listagg(s)", "first(s order by d)", "last(s order by d)"])
+def test_a_row_that_goes_without_its_text_is_an_error(call: str) -> None:
+    tested = running({"x": call})
+    tested.step([row("+I", s="x", d=Decimal(1)), row("+I", s="x", d=Decimal(1))])
+    with pytest.raises(RowError, match="without the values of its row"):
+        tested.step([row("-D", s=None, d=None)])
+
+
+@pytest.mark.parametrize("call", ["sum(i)", "max(i)", "count(distinct i)", "sum(distinct i)"])
+def test_a_group_whose_rows_have_all_gone_begins_again(call: str) -> None:
+    """Its rows went without their values, which must not count beside those that come later."""
+    tested = running({"x": call})
+    tested.step([row("+I", i=9), row("+I", i=8)])
+    assert [each["row_kind"] for each in tested.step([row("-D", i=None), row("-D", i=None)])] == ["-D"]
+    assert not tested.kept(), "nothing is kept of a group without rows"
+    (out,) = tested.step([row("+I", i=3)])
+    assert (out["x"], out["row_kind"]) == (1 if call.startswith("count") else 3, "+I")
+
+
 @pytest.mark.parametrize("numbers", [[2**62, 2**62], [-(2**63), -1], [2**63 - 1] * 4, [2**62] * 64])
 @pytest.mark.parametrize("batch_count", [1, 2])
 def test_a_sum_that_does_not_fit_is_an_error(numbers: list[int], batch_count: int) -> None:

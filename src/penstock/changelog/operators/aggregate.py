@@ -188,9 +188,34 @@ class Aggregate:
         ]
         if any(np.any(each < 0) for each in counts):
             raise missing_row()
+        if not self.forgets:
+            values = [_without(each, is_there == 0) for each in values]
+            self._check_values(new, values)
         before, after = self._results(old, values, "before"), self._results(new, values, "after")
         out = self._out(before, after, was > 0, is_there > 0)
         return Step(out, self._kept(new, is_there == 0, keys, values, now_ms))
+
+    def _check_values(self, rows: pa.Table, values: list[Values]) -> None:
+        """Raise RowError if a group has more values of a column than rows: a row has gone without its own."""
+        there = _numbers(rows, _COUNT)
+        found = [(name, _numbers(rows, _VALID + name)) for name in self._counted()]
+        for slot, each in zip(self._slots(), values, strict=True):
+            counts = np.zeros(len(there), np.int64)
+            np.add.at(counts, each.groups, each.after)
+            found.append((slot.column, counts))
+        for name, counts in found:
+            wrong = np.flatnonzero((counts > there) & (there > 0))
+            if len(wrong):
+                group = rows.select(list(self.keys)).slice(int(wrong[0]), 1).to_pylist()[0]
+                raise RowError(
+                    f"A -U or -D came without the values of its row: the group {group} would have "
+                    f"{there[wrong[0]]} rows, and {counts[wrong[0]]} values of the column {name}. Nothing of "
+                    "this batch was written. A source that tells the key of a deleted row alone needs "
+                    "`normalize` before this operator. In SQL declare a PRIMARY KEY and SET "
+                    "'table.exec.source.cdc-events-duplicate' = 'true'. Or let the database send whole rows, "
+                    "e.g. by REPLICA IDENTITY FULL in PostgreSQL.",
+                    column=name,
+                )
 
     def _from_nothing(self, rows: pa.Table, values: list[Values]) -> tuple[pa.Table, list[Values]]:
         """Return groups and values without numbers below 0, which rows that were forgotten leave."""
@@ -348,6 +373,11 @@ def _fitting(result: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
         return result.cast(kind)
     except pa.ArrowInvalid as error:
         raise overflow(kind) from error
+
+
+def _without(values: Values, is_empty: Mask) -> Values:
+    """Return values of which none is there in an empty group, also if its rows went without their values."""
+    return replace(values, after=np.where(is_empty[values.groups], 0, values.after))
 
 
 def _numbers(rows: pa.Table, name: str) -> Integers:
