@@ -392,6 +392,26 @@ def test_messages_of_rows_that_a_query_divides_are_in_an_order_in_which_another_
     assert sorted(found) == [*rows.values()]
 
 
+def test_messages_of_a_topic_partition_that_several_tasks_read_are_in_an_order_in_which_another_job_can_copy_them(
+    script: Script, bootstrap: str, make_topic: MakeTopic
+) -> None:
+    source, divided, copied = (make_topic(suffix=each) for each in ("a", "d", "c"))
+    given = kafka(bootstrap, source, format="debezium-json", scan_max__records__per__split="20")
+    script(
+        f"""
+        CREATE TABLE sales {SALES} {given};
+        CREATE TABLE divided {SALES} {kafka(bootstrap, divided, format="debezium-json")};
+        CREATE TABLE copied {SALES} {upsert(bootstrap, copied)};
+        """
+    )
+    rows = [(number % 20, "s", number) for number in range(900)]
+    judge.produce(bootstrap, source, *(event("c", None, row) for row in rows[:20]))
+    judge.produce(bootstrap, source, *(event("u", *each) for each in zip(rows, rows[20:], strict=False)))
+    run(script, "INSERT INTO divided SELECT * FROM sales")
+    run(script, "INSERT INTO copied SELECT * FROM divided")
+    assert sorted(tuple(row.values()) for row in written(bootstrap, copied)) == rows[-20:]
+
+
 def test_a_select_shows_the_kind_of_each_row(
     script: Script, bootstrap: str, make_topic: MakeTopic, spark: SparkSession, tmp_path: Path
 ) -> None:

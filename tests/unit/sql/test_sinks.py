@@ -281,6 +281,15 @@ def test_changes_of_joins_and_operators_come_from_several_tasks(query: str, is_s
     assert rows_of(found.plan, found.traits).is_scattered is is_scattered
 
 
+@pytest.mark.parametrize("option", ["", "'scan.min-splits' = '2'", "'scan.max-records-per-split' = '20'"])
+def test_changes_of_a_topic_partition_that_is_divided_come_from_several_tasks(option: str) -> None:
+    changes = f"{KAFKA.replace('json', 'debezium-json')}{', ' * bool(option)}{option}"
+    found = planned(
+        "SELECT v FROM x", How(catalog=catalog_of(f"CREATE TABLE x (id INT, v INT) WITH ({changes})"))
+    )
+    assert rows_of(found.plan, found.traits).is_scattered is bool(option)
+
+
 def test_rows_of_a_database_without_a_key_are_added() -> None:
     frame = MagicMock(isStreaming=True)
     fitted(frame, RowTraits(), with_options(JDBC))

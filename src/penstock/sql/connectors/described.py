@@ -181,6 +181,12 @@ class Kafka(Connector):
         return self.config.either.source.subscription.has_one_topic
 
     @property
+    def is_divided(self) -> bool:
+        """Return whether several tasks may read one topic partition."""
+        source = self.config.either.source
+        return source.min_splits is not None or source.max_records_per_split is not None
+
+    @property
     def guarantee(self) -> DeliveryGuarantee:
         return self.config.write.sink.delivery_guarantee
 

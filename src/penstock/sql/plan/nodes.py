@@ -43,6 +43,7 @@ class Source:
         has_place: the same of the topic partition or file of a row. Only rows of one have an order.
         is_normalized: whether a correct changelog has to be made of its records first.
         is_read: whether each task has the rows of one table in their order.
+        is_divided: whether several tasks may read one topic partition.
         varying: columns in which the record that deletes a row has other values than the row had, each with
             why.
         narrowing: columns with the offset, partition or timestamp of a record, each with which. By their
@@ -61,6 +62,7 @@ class Source:
     has_place: bool = False
     is_normalized: bool = False
     is_read: bool = False
+    is_divided: bool = False
     varying: tuple[tuple[str, str], ...] = ()
     narrowing: tuple[tuple[str, str], ...] = ()
     compared: tuple[str, ...] = ()

@@ -61,6 +61,7 @@ def source_of(declared: Table, hinted: Options, *, is_batch: bool, drops_duplica
         and (isinstance(connector, Files) or (isinstance(connector, Kafka) and not connector.has_one_topic)),
         is_normalized=is_normalized and is_stream,
         is_read=is_inserts,
+        is_divided=isinstance(connector, Kafka) and connector.is_divided,
         varying=() if is_normalized else varying_metadata(table),
         narrowing=_narrowing(table) if is_batch and is_inserts else (),
         compared=_compared(table) if is_inserts else (),

@@ -23,7 +23,7 @@ from penstock.sql.language.source import Source
 from penstock.sql.language.statements import Fragment, Name
 from penstock.sql.passes.assign_state_ids import states_of
 from penstock.sql.plan.hidden import OFFSETS, PLACE
-from penstock.sql.plan.nodes import Aggregate, Join, Node, Output, SetOperation, Stateful
+from penstock.sql.plan.nodes import Aggregate, Join, Node, Output, Scan, SetOperation, Stateful
 from penstock.sql.plan.operators import Normalization, RegularJoin
 from penstock.sql.plan.rewrite import has_queries, inputs_of, nodes_in, scan_below
 from penstock.sql.plan.show import shown
@@ -235,6 +235,8 @@ def _is_scattered(node: Node) -> bool:
     A join divides rows by its keys, and a UNION by its sides. Values of rows without a key are kept by all
     columns.
     """
+    if isinstance(node, Scan):
+        return node.source.is_divided
     of_keys = isinstance(node, Stateful) and not isinstance(node.operator, Normalization)
     return of_keys or isinstance(node, (Join, SetOperation)) or any(map(_is_scattered, inputs_of(node)))
 

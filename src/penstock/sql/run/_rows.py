@@ -23,8 +23,8 @@ class RowTraits:
         is_read: whether each task has the rows of one table as it was read, in its order.
         is_mixed: whether a row of a stream may come in a later micro-batch than one whose record is newer,
             because rows of several reads meet.
-        is_scattered: whether changes of a row may come from several tasks: those of a join, an operator, or
-            the sides of a UNION.
+        is_scattered: whether changes of a row may come from several tasks: those of a join, an operator, the
+            sides of a UNION, or the parts of a topic partition.
     """
 
     changes: str | None = None
