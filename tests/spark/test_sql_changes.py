@@ -392,6 +392,34 @@ def test_messages_of_rows_that_a_query_divides_are_in_an_order_in_which_another_
     assert sorted(found) == [*rows.values()]
 
 
+def test_messages_of_rows_that_take_the_key_of_others_are_in_an_order_in_which_another_job_can_copy_them(
+    spark: SparkSession, script: Script, bootstrap: str, make_topic: MakeTopic
+) -> None:
+    """Each row moves to the next shop, which another row has left before. A task has the rows of an id."""
+    source, moved, copied = (make_topic(suffix=each) for each in ("a", "m", "c"))
+    columns = "(shop STRING PRIMARY KEY NOT ENFORCED, id INT, amount INT)"
+    script(
+        f"""
+        CREATE TABLE sales {SALES} {upsert(bootstrap, source)};
+        CREATE TABLE moved {columns} {kafka(bootstrap, moved, format="debezium-json")};
+        CREATE TABLE copied {columns} {upsert(bootstrap, copied)};
+        """
+    )
+    spark.conf.set("spark.sql.shuffle.partitions", "6")
+    try:
+        for turn in range(3):
+            rows = [{"id": n, "shop": f"s{n + turn}", "amount": turn} for n in reversed(range(100))]
+            records = [(json.dumps({"id": row["id"]}).encode(), json.dumps(row).encode()) for row in rows]
+            judge.produce(bootstrap, source, *(judge.Record(key=key, value=row) for key, row in records))
+            run(script, "INSERT INTO moved SELECT shop, id, amount FROM sales")
+        run(script, "INSERT INTO copied SELECT * FROM moved")
+    finally:
+        spark.conf.unset("spark.sql.shuffle.partitions")
+    assert {row["shop"]: row["id"] for row in written(bootstrap, copied)} == {
+        f"s{n + 2}": n for n in range(100)
+    }
+
+
 def test_messages_of_a_topic_partition_that_several_tasks_read_are_in_an_order_in_which_another_job_can_copy_them(
     script: Script, bootstrap: str, make_topic: MakeTopic
 ) -> None:

@@ -221,6 +221,9 @@ CHANGES = KAFKA.replace("json", "canal-json")
             None,
         ),
         (RowTraits(NODE, frozenset({"id"})), "id INT, v INT, PRIMARY KEY (id) NOT ENFORCED", None),
+        (RowTraits(NODE, frozenset({"v"})), "id INT, v INT, PRIMARY KEY (id) NOT ENFORCED", ["id"]),
+        (RowTraits(NODE, frozenset({"v"})), "id INT, v INT", None),
+        (RowTraits(NODE), "id INT, v INT, PRIMARY KEY (id) NOT ENFORCED", None),
         (RowTraits(), "id INT, v INT, PRIMARY KEY (id) NOT ENFORCED", None),
     ],
 )

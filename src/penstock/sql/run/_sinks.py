@@ -192,12 +192,12 @@ def _old_rows_first(frame: Any, rows: RowTraits, keys: tuple[str, ...]) -> Any:
         rows: what is known of them.
         keys: the PRIMARY KEY of the table; () without one. Then it is the key of the rows, if they have one.
     """
-    if rows.changes is None or not rows.is_scattered:
-        return frame
     known = frozenset() if rows.keys is None else rows.keys
     keys = keys or tuple(sorted(known))
-    is_in_order = rows.is_grouped_in_order and rows.keys is not None
-    if not keys or (is_in_order and known <= {key.lower() for key in keys}):
+    is_of_keys = rows.keys is not None and known <= {key.lower() for key in keys}
+    # Rows with another key may be in another task each, also those that one operator made of a read.
+    is_scattered = rows.is_scattered or (rows.keys is not None and not is_of_keys)
+    if rows.changes is None or not keys or not is_scattered or (rows.is_grouped_in_order and is_of_keys):
         return frame
     return _run(frame, keys, OldRowsFirst(KIND))
 
