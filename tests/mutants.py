@@ -211,6 +211,13 @@ MUTANTS = (
         ("tests/unit/changelog",),
     ),
     Mutant(
+        "temporal_join keeps the version of a key that an update has changed",
+        "changelog/operators/temporal_join.py",
+        "            is_end |= is_before & ends\n",
+        "",
+        ("tests/unit/changelog",),
+    ),
+    Mutant(
         "top_n forgets the rows above",
         "changelog/operators/top_n.py",
         "np.clip(each - of_group, 0, counts)",

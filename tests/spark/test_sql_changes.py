@@ -229,6 +229,43 @@ def test_a_sum_stops_at_a_delete_with_the_key_only(
     assert written(bootstrap, target) == [{"place": 1, "n": 1, "total": 7}]
 
 
+def test_a_version_ends_if_an_update_changes_its_key(
+    script: Script, bootstrap: str, make_topic: MakeTopic
+) -> None:
+    orders_topic, rates, target = make_topic(), make_topic(suffix="r"), make_topic(suffix="t")
+    columns = (
+        f"(id INT, code STRING, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) {kafka(bootstrap, orders_topic)}"
+    )
+    script(f"""
+        CREATE TABLE orders {columns};
+        CREATE TABLE rates (code STRING, rate INT, ts TIMESTAMP(3), PRIMARY KEY (code) NOT ENFORCED,
+          WATERMARK FOR ts AS ts) {kafka(bootstrap, rates, format="maxwell-json")};
+        CREATE TABLE priced (id INT, rate INT) {kafka(bootstrap, target)};
+    """)
+    insert = """INSERT INTO priced SELECT o.id, r.rate FROM orders AS o
+        LEFT JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.code = r.code"""
+
+    def rate(code: str, minute: int, before: str | None = None) -> bytes:
+        data = {"code": code, "rate": 5, "ts": f"2026-01-01 00:{minute:02}:00"}
+        if before is None:
+            return json.dumps({"type": "insert", "data": data}).encode()
+        return json.dumps({"type": "update", "data": data, "old": {"code": before}}).encode()
+
+    def bought(number: int, code: str, minute: int) -> bytes:
+        return json.dumps({"id": number, "code": code, "ts": f"2026-01-01 00:{minute:02}:00"}).encode()
+
+    judge.produce(bootstrap, rates, rate("DM", 1))
+    judge.produce(bootstrap, orders_topic, bought(1, "DM", 2), bought(2, "DM", 3))
+    run(script, insert)
+    judge.produce(bootstrap, rates, rate("EUR", 5, "DM"), rate("USD", 30))
+    late = [bought(3, "DM", 6), bought(4, "EUR", 6), bought(5, "USD", 30)]
+    judge.produce(bootstrap, orders_topic, *late)
+    run(script, insert)
+    priced = [json.loads(record.value or b"") for record in judge.consume_all(bootstrap, target)]
+    found = {one["id"]: one["rate"] for one in priced}
+    assert found == {1: 5, 2: 5, 3: None, 4: 5}
+
+
 def test_rows_that_met_a_query_come_into_a_database_in_a_known_order_or_not_at_all(
     script: Script, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:

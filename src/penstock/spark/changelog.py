@@ -385,6 +385,41 @@ def temporal_join(  # noqa: PLR0913 - each is a keyword of its own
         SchemaError: a column does not exist, is nested, both sides have it, or a time is not a timestamp.
         OptionError: the streams have no `state`, or an argument is wrong.
     """
+    return joined_versions(
+        rows,
+        versions,
+        on,
+        time=time,
+        version_time=version_time,
+        delay=delay,
+        how=how,
+        state=state,
+        name=name,
+        partitions=partitions,
+        collapse=collapse,
+    )
+
+
+def joined_versions(  # noqa: PLR0913 - each is a keyword of its own
+    rows: DataFrame,
+    versions: DataFrame,
+    on: Sequence[str] | Mapping[str, str],
+    *,
+    time: str,
+    version_time: str,
+    delay: Duration,
+    how: Literal["inner", "left"],
+    state: str | None,
+    name: str | None = None,
+    partitions: int | None = None,
+    collapse: bool = False,
+    has_whole_updates: bool = False,
+) -> DataFrame:
+    """Return what `temporal_join` returns.
+
+    `has_whole_updates`: -U and +U of an update are always in one batch, as those of one record are. So a -U
+    without a +U of its key ends the version.
+    """
     if how not in ("inner", "left"):
         raise OptionError(f"Expected 'inner' or 'left' for `how`, got {how!r}.", option="how")
     both, names = both_sides(rows, versions, on, how)
@@ -400,7 +435,16 @@ def temporal_join(  # noqa: PLR0913 - each is a keyword of its own
     both = both.selectExpr("*", f"CAST(NULL AS BIGINT) AS {quoted(CLOCK)}")
     delay_us = 1_000 * duration_ms("delay", delay, is_zero_allowed=True)
     columns = arrow(columns_without_kind(both))
-    operator = TemporalJoin(columns, times, names, how, delay_us, is_bounded=state is None, on=pairs_of(on))
+    operator = TemporalJoin(
+        columns,
+        times,
+        names,
+        how,
+        delay_us,
+        is_bounded=state is None,
+        on=pairs_of(on),
+        has_whole_updates=has_whole_updates,
+    )
     out = StructType([*out_fields(both, names), KIND_FIELD])
     net = collapsed(operator, None, collapse=collapse)
     return apply(both, net, out, folder_of(state, name), partitions, Lifetime(remembers_deleted=False), times)

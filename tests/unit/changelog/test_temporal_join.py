@@ -120,7 +120,7 @@ def test_each_row_has_the_version_of_its_time(how: Literal["inner", "left"], see
                 used.add((key, when))
                 batch.append(version(key, when, now, chance.choice(["+I", "+U", "-D"])))
         chance.shuffle(batch)
-        noise = [version(row["#key 0"], 1, -1, "-U") for row in batch[:1]]
+        noise = [version(row["#key 0"], 1, -1, "-U") for row in batch if row["row_kind"] == "+U"]
         out = tested.step([*batch, *clocks(batch), *noise])
         assert {row.pop("row_kind") for row in out} <= {"+I"}
         assert Counter(map(str, out)) == Counter(map(str, reference.step(batch)))
@@ -165,6 +165,46 @@ def test_a_version_and_its_deletion_at_one_time_of_one_batch_are_an_error(kinds:
     with pytest.raises(RowError, match="or a version and its -D, have the same time"):
         tested.step([version("a", 1, 10, kind) for kind in kinds])
     assert tested.step([version("a", 1, 10, "-D"), version("a", 1, 10, "-D")]) == []
+
+
+@pytest.mark.parametrize("since", [10, 1])
+def test_an_update_of_the_key_ends_the_version_of_the_old_key(since: int) -> None:
+    """Maxwell and Canal tell it as one update. A -U has the time of its record, or that of the old row."""
+    tested = running(has_whole_updates=True)
+    tested.step([version("a", 1, 5), version("c", 1, 7)])
+    moved = [version("a", since, 5, "-U"), version("b", 10, 5, "+U")]
+    updated = [version("c", since, 7, "-U"), version("c", 10, 8, "+U")]
+    rows = [order(key, at) for key in "abc" for at in (5, 12)]
+    batch = [*moved, *updated, *rows, order("z", 40), version("z", 40, 0)]
+    out = tested.step([*batch, *clocks(batch)])
+    found = {(row["k"], (row["at"] - START).seconds): row["rate"] for row in out}
+    assert found == {
+        ("a", 5): 5 if since == 10 else None,
+        ("a", 12): None,
+        ("b", 5): None,
+        ("b", 12): 5,
+        ("c", 5): 7,
+        ("c", 12): 8,
+    }
+
+
+def test_the_newest_of_the_old_rows_of_a_key_ends_it() -> None:
+    tested = running(has_whole_updates=True)
+    tested.step([version("a", 1, 5)])
+    moved = [version("a", 20, 6, "-U"), version("b", 20, 6, "+U")]
+    batch = [version("a", 10, 5, "-U"), version("a", 10, 6, "+U"), *moved]
+    batch += [*(order("a", at) for at in (5, 12, 22)), order("z", 40), version("z", 40, 0)]
+    out = tested.step([*batch, *clocks(batch)])
+    assert {(row["at"] - START).seconds: row["rate"] for row in out} == {5: 5, 12: 6, 22: None}
+
+
+def test_a_part_of_an_update_ends_nothing() -> None:
+    """Its +U may come in the next batch."""
+    tested = running()
+    tested.step([version("a", 1, 5)])
+    tested.step([version("a", 1, 5, "-U")])
+    batch = [version("a", 10, 6, "+U"), order("a", 5), order("a", 12), order("z", 40), version("z", 40, 0)]
+    assert sorted(row["rate"] for row in tested.step([*batch, *clocks(batch)])) == [5, 6]
 
 
 def test_other_columns_to_join_on_are_other_arguments() -> None:

@@ -25,6 +25,7 @@ from penstock.changelog.row_kinds import (
     DELETE,
     INSERT,
     ROW_KIND,
+    UPDATE_AFTER,
     UPDATE_BEFORE,
     Kinds,
     kind_column,
@@ -65,6 +66,7 @@ class TemporalJoin:
         delay_us: how much later than the latest time rows and versions may come.
         is_bounded: whether one batch has everything, so that no row waits.
         on: the names of each key in the rows and in the versions.
+        has_whole_updates: whether -U and +U of an update are always in one batch.
     """
 
     columns: pa.Schema
@@ -74,6 +76,7 @@ class TemporalJoin:
     delay_us: int
     is_bounded: bool = False
     on: On = ()
+    has_whole_updates: bool = False
     name: str = "temporal_join"
     version: int = 1
     has_parts: bool = True
@@ -108,9 +111,8 @@ class TemporalJoin:
         waiting = self._waiting(known, rows.filter(pa.array(side == ROW)), kinds[side == ROW])
         is_ready = _times(waiting.rows, self.times[0]) <= after
         ready = waiting.take(is_ready)
-        is_version = (side == VERSION) & (kinds != UPDATE_BEFORE)
-        new = rows.filter(pa.array(is_version))
-        versions = self._versions(ready.rows, new, kinds[is_version] == DELETE, find)
+        new, is_gone = self._changes(rows.filter(pa.array(side == VERSION)), kinds[side == VERSION])
+        versions = self._versions(ready.rows, new, is_gone, find)
         out = self._out(ready, versions, before)
         kept = [
             self._kept_waiting(waiting, is_ready, now_ms),
@@ -165,6 +167,27 @@ class TemporalJoin:
             np.add.reduceat(each[order], firsts) if len(firsts) else each for each in (before, change)
         )
         return _WaitingRows(table.take(pa.array(at)), parts.take(at), before, before + change)
+
+    def _changes(self, rows: pa.Table, kinds: Kinds) -> tuple[pa.Table, Mask]:
+        """Return the rows that say which version a key has, and which of them say that it has none.
+
+        A -U says nothing beside the +U of its key. If a key has more -U than +U, and updates are whole, an
+        update has given its row another key. Then the newest -U end it, as a -D does.
+        """
+        is_before = kinds == UPDATE_BEFORE
+        is_end = kinds == DELETE
+        if is_before.any() and self.has_whole_updates:
+            groups, keys = groups_of(hash_columns(rows, self.keys))
+            excess = np.bincount(groups[is_before], minlength=len(keys))
+            excess -= np.bincount(groups[kinds == UPDATE_AFTER], minlength=len(keys))
+            times = one_array(rows.column(self.times[1])).cast(pa.int64()).fill_null(_NEVER).to_numpy()
+            order = np.lexsort((~times, ~is_before, groups))  # the newest -U first
+            within = np.arange(len(order)) - np.searchsorted(groups[order], groups[order])
+            ends = np.empty(len(order), bool)
+            ends[order] = within < excess[groups[order]]
+            is_end |= is_before & ends
+        stays = ~is_before | is_end
+        return rows.filter(pa.array(stays)), is_end[stays]
 
     def _versions(self, ready: pa.Table, new: pa.Table, is_gone: Mask, find: Find) -> _Versions:
         """Return the versions of the keys of ready rows and new versions, by key and time, each once."""

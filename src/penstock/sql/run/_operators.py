@@ -12,6 +12,7 @@ from penstock import changelog
 from penstock.changelog.row_kinds import ROW_KIND
 from penstock.options.values import parse_duration_ms
 from penstock.spark.append_join import append_join
+from penstock.spark.changelog import joined_versions
 from penstock.spark.kept_values import keep_values
 from penstock.spark.native import rows_may_come_again
 from penstock.spark.slices import slices
@@ -114,7 +115,7 @@ def _run(operator: Operator, frames: list[Any], state: str, ttl: str | None) -> 
             )
         case VersionJoin():
             versions: Any = operator.how
-            return changelog.temporal_join(
+            return joined_versions(
                 rows,
                 frames[1],
                 dict(operator.on),
@@ -123,6 +124,7 @@ def _run(operator: Operator, frames: list[Any], state: str, ttl: str | None) -> 
                 delay=f"{operator.delay_ms} ms",
                 how=versions,
                 state=state,
+                has_whole_updates=True,
             )
         case Normalization():
             return changelog.normalize(
