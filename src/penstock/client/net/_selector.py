@@ -45,6 +45,6 @@ class EventLoop(NetworkSelector):  # type: ignore[misc]  # kafka-python is untyp
 
     def _process_events(self, event_list: Any) -> None:
         super()._process_events(event_list)
-        # Before the loop looks for tasks, so that a task that it does not find there wakes it again. After it has
-        # read the wake-ups, because one that it reads after this line would count as not noticed for ever.
+        # Before the loop looks for tasks: a task that it does not find there wakes it again. And after it has
+        # read the wake-ups: one that it reads after this line would not count as noticed.
         self._is_woken = False
