@@ -6,7 +6,6 @@ result is what the batch changes. Rows that come and go in it cancel out, so the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,13 +14,12 @@ import pyarrow as pa
 from penstock.changelog.operators.ordering import groups_of
 from penstock.changelog.row_kinds import DELETE, INSERT, UPDATE_AFTER, kind_column, kinds_of
 from penstock.errors import RowError
-from penstock.state.columns import hash_columns, hash_values, one_array
-
-_ROWS_OUT = 50_000
+from penstock.sql.run._whole_task import WholeTask
+from penstock.state.columns import Integers, hash_columns, hash_values, one_array
 
 
 @dataclass(frozen=True)
-class NetChanges:
+class NetChanges(WholeTask):
     """Makes the net changes of one task. Pickled to the tasks.
 
     Attributes:
@@ -34,29 +32,14 @@ class NetChanges:
     kind: str
     table: str
 
-    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def rows(self, rows: pa.Table) -> pa.Table:
         """Return at most one row of each key: +U for the row that is there now, -D if none is left.
 
         Raises:
             RowError: a key has two rows.
         """
-        received = list(batches)
-        if received:
-            rows = pa.Table.from_batches(received).combine_chunks()
-            yield from self._net(rows).to_batches(max_chunksize=_ROWS_OUT)
-
-    def _net(self, rows: pa.Table) -> pa.Table:
-        values = rows.drop_columns([self.kind]) if self.kind else rows
-        signs = np.ones(rows.num_rows, np.int64)
-        if self.kind:
-            kinds = kinds_of(one_array(rows.column(self.kind)))
-            signs = np.where((kinds == 0) | (kinds == UPDATE_AFTER), 1, -1)
+        values, first, count = _counted(rows, self.kind)
         groups, keys = groups_of(hash_columns(values, list(self.keys)))
-        whole, found = groups_of(hash_values(values))
-        count = np.zeros(len(found), np.int64)
-        np.add.at(count, whole, signs)
-        first = np.full(len(found), rows.num_rows, np.int64)
-        np.minimum.at(first, whole, np.arange(rows.num_rows))
         there, gone = first[count > 0], first[count < 0]
         self._check(values, groups, there, count[count > 0])
         has_row = np.zeros(len(keys), bool)
@@ -86,7 +69,7 @@ class NetChanges:
 
 
 @dataclass(frozen=True)
-class OldRowsFirst:
+class OldRowsFirst(WholeTask):
     """Makes the net changes of one task, the old rows before the new ones. Pickled to the tasks.
 
     Attributes:
@@ -95,23 +78,28 @@ class OldRowsFirst:
 
     kind: str
 
-    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def rows(self, rows: pa.Table) -> pa.Table:
         """Return -D for each row that is gone, and then +I for each row that came."""
-        received = list(batches)
-        if received:
-            rows = pa.Table.from_batches(received).combine_chunks()
-            yield from self._net(rows).to_batches(max_chunksize=_ROWS_OUT)
-
-    def _net(self, rows: pa.Table) -> pa.Table:
-        kinds = kinds_of(one_array(rows.column(self.kind)))
-        signs = np.where((kinds == INSERT) | (kinds == UPDATE_AFTER), 1, -1)
-        whole, found = groups_of(hash_values(rows.drop_columns([self.kind])))
-        count = np.zeros(len(found), np.int64)
-        np.add.at(count, whole, signs)
-        first = np.full(len(found), rows.num_rows, np.int64)
-        np.minimum.at(first, whole, np.arange(rows.num_rows))
+        _, first, count = _counted(rows, self.kind)
         gone, come = (np.sort(np.repeat(first, np.maximum(each, 0))) for each in (-count, count))
         index = rows.schema.get_field_index(self.kind)
         made = np.repeat(np.array([DELETE, INSERT], np.int8), [len(gone), len(come)])
         taken = rows.take(pa.array(np.concatenate([gone, come])))
         return taken.set_column(index, rows.schema.field(index), kind_column(made).cast(pa.string()))
+
+
+def _counted(rows: pa.Table, kind: str) -> tuple[pa.Table, Integers, Integers]:
+    """Return the rows without kinds, and of each different one the first index and how often it comes.
+
+    A row that goes counts -1.
+    """
+    values, signs = rows, np.ones(rows.num_rows, np.int64)
+    if kind:
+        values, kinds = rows.drop_columns([kind]), kinds_of(one_array(rows.column(kind)))
+        signs = np.where((kinds == INSERT) | (kinds == UPDATE_AFTER), 1, -1)
+    whole, found = groups_of(hash_values(values))
+    count = np.zeros(len(found), np.int64)
+    np.add.at(count, whole, signs)
+    first = np.full(len(found), rows.num_rows, np.int64)
+    np.minimum.at(first, whole, np.arange(rows.num_rows))
+    return values, first, count

@@ -6,7 +6,6 @@ Invariant: rows are compared within one topic partition or file only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,13 +15,12 @@ from penstock.changelog.operators.ordering import groups_of
 from penstock.changelog.row_kinds import INSERT, UPDATE_AFTER, kinds_of
 from penstock.errors import RowError
 from penstock.sql.plan.hidden import KIND, OFFSET, PARTITION, PLACE
+from penstock.sql.run._whole_task import WholeTask
 from penstock.state.columns import Integers, hash_columns, hash_values, one_array
-
-_ROWS_OUT = 10_000
 
 
 @dataclass(frozen=True)
-class InRecordOrder:
+class InRecordOrder(WholeTask):
     """Sorts the rows of one task. Pickled to the tasks.
 
     Attributes:
@@ -33,16 +31,13 @@ class InRecordOrder:
     keys: tuple[str, ...]
     table: str
 
-    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def rows(self, rows: pa.Table) -> pa.Table:
         """Return the rows in the order of their records. Of one record the old row comes first.
 
         Raises:
             RowError: it is unknown which row of a key is the last one.
         """
-        received = list(batches)
-        if received:
-            rows = pa.Table.from_batches(received).combine_chunks()
-            yield from rows.take(pa.array(self._order(rows))).to_batches(max_chunksize=_ROWS_OUT)
+        return rows.take(pa.array(self._order(rows)))
 
     def _order(self, rows: pa.Table) -> Integers:
         groups, _ = groups_of(hash_columns(rows, list(self.keys)))
@@ -64,19 +59,12 @@ class InRecordOrder:
         return order
 
     def _refuse(self, rows: pa.Table, indices: Integers, why: str) -> None:
-        if not len(indices):
-            return
-        key = rows.select(list(self.keys)).slice(int(indices[0]), 1).to_pylist()[0]
-        raise RowError(
-            f"Rows of one PRIMARY KEY of the table {self.table} {why}: {key}. It is unknown which of them is "
-            "the last one. Nothing of this task was written. Say which one stays: ROW_NUMBER() OVER "
-            f"(PARTITION BY {', '.join(self.keys)} ORDER BY ... DESC) = 1.",
-            table=self.table,
-        )
+        if len(indices):
+            raise _unknown_order(self.table, rows, self.keys, indices, why)
 
 
 @dataclass(frozen=True)
-class OfOnePlace:
+class OfOnePlace(WholeTask):
     """Checks that the rows of each key in one task were read from one place. Pickled to the tasks.
 
     A task may read several topic partitions or files, one after another in an order that says nothing.
@@ -89,30 +77,32 @@ class OfOnePlace:
     keys: tuple[str, ...]
     table: str
 
-    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def rows(self, rows: pa.Table) -> pa.Table:
         """Return the rows as they came.
 
         Raises:
             RowError: rows of one key are from several topic partitions or files.
         """
-        received = list(batches)
-        if received:
-            rows = pa.Table.from_batches(received).combine_chunks()
-            self._check(rows)
-            yield from rows.to_batches(max_chunksize=_ROWS_OUT)
-
-    def _check(self, rows: pa.Table) -> None:
         groups, _ = groups_of(hash_columns(rows, list(self.keys)))
         places = one_array(rows.column(PLACE)).dictionary_encode().indices.to_numpy()
         order = np.lexsort((places, groups))
         moved = (np.diff(groups[order]) == 0) & (np.diff(places[order]) != 0)
         if moved.any():
-            row = rows.slice(int(order[1:][moved][0]), 1)
-            key = row.select(list(self.keys)).to_pylist()[0]
-            raise RowError(
-                f"Rows of one PRIMARY KEY of the table {self.table} are in two topic partitions or files: "
-                f"{key} in {row.column(PLACE)[0]} and in another one. It is unknown which of them is "
-                "the last one. Nothing of this task was written. Say which one stays: ROW_NUMBER() OVER "
-                f"(PARTITION BY {', '.join(self.keys)} ORDER BY ... DESC) = 1.",
-                table=self.table,
-            )
+            indices = order[1:][moved]
+            place = rows.column(PLACE)[int(indices[0])]
+            why, where = "are in two topic partitions or files", f" in {place} and in another one"
+            raise _unknown_order(self.table, rows, self.keys, indices, why, where)
+        return rows
+
+
+def _unknown_order(
+    table: str, rows: pa.Table, keys: tuple[str, ...], indices: Integers, why: str, where: str = ""
+) -> RowError:
+    """Return the error that the order of rows of one key is unknown, with the key of the first of them."""
+    key = rows.select(list(keys)).slice(int(indices[0]), 1).to_pylist()[0]
+    return RowError(
+        f"Rows of one PRIMARY KEY of the table {table} {why}: {key}{where}. It is unknown which of them is "
+        "the last one. Nothing of this task was written. Say which one stays: ROW_NUMBER() OVER "
+        f"(PARTITION BY {', '.join(keys)} ORDER BY ... DESC) = 1.",
+        table=table,
+    )

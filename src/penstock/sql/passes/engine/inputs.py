@@ -5,7 +5,7 @@ Runs on the driver. Invariant: a label of an operator's column depends on the op
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -97,31 +97,32 @@ def with_offsets(
             )
             more = tuple(each for each in pair if each.name not in known)
             return replace(node, columns=(*node.columns, *more)), pair
-        case Filter() | Watermark():
-            below, pair = with_offsets(node.input, context)
-            return replace(node, input=below), pair
-        case Project():
-            below, pair = with_offsets(node.input, context)
-            kept = copies(each for each in pair if each not in columns_of(node))
-            return replace(node, input=below, outputs=(*node.outputs, *kept)), pair
         case _:
-            return node, ()
+            return _passed_on(node, lambda below: with_offsets(below, context))
 
 
 def with_place(node: Node, context: PassContext) -> tuple[Node, tuple[Column, ...]]:
     """Return the rows of one table with the place that they were read from; no columns if they have none."""
     if has_queries(node):
         return node, ()
+    if isinstance(node, Scan) and node.source.has_place:
+        place = context.column(PLACE, STRING)
+        return replace(node, columns=(*node.columns, place)), (place,)
+    return _passed_on(node, lambda below: with_place(below, context))
+
+
+def _passed_on(
+    node: Node, added: Callable[[Node], tuple[Node, tuple[Column, ...]]]
+) -> tuple[Node, tuple[Column, ...]]:
+    """Return a projection or condition that passes on what its input was given; any other node as it is."""
     match node:
-        case Scan() if node.source.has_place:
-            place = context.column(PLACE, STRING)
-            return replace(node, columns=(*node.columns, place)), (place,)
         case Filter() | Watermark():
-            below, found = with_place(node.input, context)
+            below, found = added(node.input)
             return replace(node, input=below), found
         case Project():
-            below, found = with_place(node.input, context)
-            return replace(node, input=below, outputs=(*node.outputs, *copies(found))), found
+            below, found = added(node.input)
+            kept = copies(each for each in found if each not in columns_of(node))
+            return replace(node, input=below, outputs=(*node.outputs, *kept)), found
         case _:
             return node, ()
 
