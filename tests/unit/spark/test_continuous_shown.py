@@ -127,6 +127,7 @@ def test_a_query_without_slots_is_alive_and_not_ready(query: Query) -> None:
         assert (status, text.startswith(f"0 of {PARTITIONS} tasks have begun")) == (503, True)
         assert json.loads(get(f"{url}/lag")[1])["lag_records"] == len(query.written), "it can be watched"
         assert json.loads(get(f"{url}/page.json")[1])["warnings"][-1].startswith("0 of 3 tasks have begun")
+        wait_until(lambda: query.jobs, "the supervisor has started a job")
         query.jobs[-1].give_slots(PARTITIONS)
         query.await_all()
         wait_until(lambda: get(f"{url}/readyz")[0] == 200, "all tasks have begun")
