@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
+from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -139,6 +141,59 @@ def connect_spark(connect_url: str) -> Iterator[Any]:
     session = ConnectSession.builder.remote(connect_url).create()
     yield session
     session.stop()
+
+
+@contextmanager
+def settings(session: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
+    """Change settings of a session. Afterwards each has the value that it had."""
+    before = session.conf.getAll
+    for key, value in values.items():
+        session.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key in values:
+            _restore(session, key, before.get(key))
+
+
+def _restore(session: SparkSession, key: str, value: str | None) -> None:
+    if value is None:
+        session.conf.unset(key)
+    else:
+        session.conf.set(key, value)
+
+
+@pytest.fixture(autouse=True)
+def no_setting_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Find a test that leaves the session of the run with another setting, and restore the setting.
+
+    A test that unset the number of partitions made each later micro-batch a hundred times as long.
+    """
+    if "spark" not in request.fixturenames:
+        yield
+        return
+    session = request.getfixturevalue("spark")
+    text = _text_of_settings(session)
+    before = _settings_of(session, text)
+    yield
+    after = _settings_of(session, _text_of_settings(session))
+    changed = {key for key in {*before, *after} if before.get(key) != after.get(key)}
+    left = {key: session.conf.get(key, None) for key in changed}
+    for key in changed:
+        _restore(session, key, before.get(key))
+    left = {key: value for key, value in left.items() if session.conf.get(key, None) != value}
+    assert not left, f"the test left other settings behind: {left}"
+
+
+def _text_of_settings(session: SparkSession) -> str:
+    """Return all settings in one call of Java."""
+    return str(session.conf._jconf.getAllAsJava().toString())
+
+
+@lru_cache(maxsize=4)
+def _settings_of(session: SparkSession, text: str) -> dict[str, str]:
+    """Return the settings whose text this is. That takes some calls of Java for each of them."""
+    return session.conf.getAll
 
 
 @pytest.fixture(autouse=True)

@@ -30,7 +30,7 @@ from tests.package.readme import README, pattern_of, quick_start
 from tests.package.release import NOT_OF_A_CHECKOUT, check_modules
 
 pytestmark = [
-    pytest.mark.timeout(1500),  # downloads and compiles
+    pytest.mark.timeout(900),  # downloads and compiles
     pytest.mark.xdist_group("package"),
     pytest.mark.long,
 ]

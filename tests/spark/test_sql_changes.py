@@ -17,9 +17,12 @@ from pyspark.sql import SparkSession
 from penstock.errors import SqlFailedError
 from tests import judge
 from tests.fix_broker import MakeTopic
+from tests.fix_spark import settings
 from tests.spark.sql_changes import EVENTS, SALES, event, run, table, upsert, written
 from tests.spark.test_sql import ORDERS, Script, kafka, orders
 from tests.spark.test_sql import script as script  # noqa: PLC0414 - a fixture
+
+SIX_TASKS = {"spark.sql.shuffle.partitions": "6"}
 
 
 @pytest.mark.promise
@@ -366,10 +369,8 @@ def test_messages_of_a_join_are_in_an_order_in_which_another_job_can_copy_them(
     (tmp_path / "stored").mkdir()
     (tmp_path / "stored" / "0.json").write_bytes(b"\n".join(cities))
     right = "stored FOR SYSTEM_TIME AS OF PROCTIME() AS o" if is_static else "shops AS o"
-    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
     rows: dict[int, tuple[int, str, int]] = {}
-    spark.conf.set("spark.sql.shuffle.partitions", "6")
-    try:
+    with settings(spark, {**SIX_TASKS, "spark.sql.autoBroadcastJoinThreshold": "-1"}):
         for turn in range(2):
             new = {n: (n, f"s{(n + 5 * turn) % 12}", turn) for n in range(150)}
             judge.produce(bootstrap, source, *(event("u" if turn else "c", rows.get(n), new[n]) for n in new))
@@ -379,9 +380,6 @@ def test_messages_of_a_join_are_in_an_order_in_which_another_job_can_copy_them(
                 f"INSERT INTO joined SELECT s.id, s.shop, o.city FROM sales AS s LEFT JOIN {right} ON s.shop = o.name",
             )
         run(script, "INSERT INTO copied SELECT id, shop, city FROM joined")
-    finally:
-        spark.conf.unset("spark.sql.shuffle.partitions")
-        spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
     expected = [
         {"id": n, "shop": shop, "city": f"c{shop[1:]}" if int(shop[1:]) < 9 else None}
         for n, shop, _ in rows.values()
@@ -415,16 +413,13 @@ def test_messages_of_rows_that_a_query_divides_are_in_an_order_in_which_another_
         """
     )
     rows: dict[int, tuple[int, str, int]] = {}
-    spark.conf.set("spark.sql.shuffle.partitions", "6")
-    try:
+    with settings(spark, SIX_TASKS):
         for turn in range(3):
             new = {n: (n, f"s{n}", (n * 7 + turn * 50) % 100) for n in range(150)}
             judge.produce(bootstrap, source, *(event("u" if turn else "c", rows.get(n), new[n]) for n in new))
             rows = new
             run(script, f"INSERT INTO divided {query}")
         run(script, "INSERT INTO copied SELECT * FROM divided")
-    finally:
-        spark.conf.unset("spark.sql.shuffle.partitions")
     found = [(row["id"], row["shop"], row["amount"]) for row in written(bootstrap, copied)]
     assert sorted(found) == [*rows.values()]
 
@@ -442,16 +437,13 @@ def test_messages_of_rows_that_take_the_key_of_others_are_in_an_order_in_which_a
         CREATE TABLE copied {columns} {upsert(bootstrap, copied)};
         """
     )
-    spark.conf.set("spark.sql.shuffle.partitions", "6")
-    try:
+    with settings(spark, SIX_TASKS):
         for turn in range(3):
             rows = [{"id": n, "shop": f"s{n + turn}", "amount": turn} for n in reversed(range(100))]
             records = [(json.dumps({"id": row["id"]}).encode(), json.dumps(row).encode()) for row in rows]
             judge.produce(bootstrap, source, *(judge.Record(key=key, value=row) for key, row in records))
             run(script, "INSERT INTO moved SELECT shop, id, amount FROM sales")
         run(script, "INSERT INTO copied SELECT * FROM moved")
-    finally:
-        spark.conf.unset("spark.sql.shuffle.partitions")
     assert {row["shop"]: row["id"] for row in written(bootstrap, copied)} == {
         f"s{n + 2}": n for n in range(100)
     }
