@@ -111,6 +111,15 @@ def _kept() -> dict[str, Kept]:
         [(1, "b", None, None, "b", 0.5, "-D"), (0, "a", "a", 3, None, None, "+I")],
     ]
     pairs: list[list[Row]] = [[(*row[:-1], "+I") for row in batch] for batch in two_sides]
+    three = pa.schema(
+        [("#side", pa.int8()), ("#key 0", pa.string()), ("#0 v", pa.int64()), ("#1 w", pa.float64()),
+         ("#2 x", pa.string())]
+    )  # fmt: skip
+    of_three: list[list[Row]] = [
+        [(0, "a", 1, None, None, "+I"), (1, "a", None, 0.5, None, "+I"), (2, "b", None, None, "x", "+I")],
+        [(1, "a", None, 1.5, None, "+I"), (0, "b", 2, None, None, "+I"), (0, "b", 2, None, None, "+I")],
+        [(2, "a", None, None, "y", "+I"), (1, "b", None, 2.5, None, "+I"), (0, "a", 3, None, None, "+I")],
+    ]
     rates: list[list[Row]] = [
         [
             (1, "a", None, None, 10, _at(0), None, "+I"),
@@ -140,6 +149,16 @@ def _kept() -> dict[str, Kept]:
         "top_n": Kept(TopN(plain, ("k",), (("v", True),), 2, "place"), plain, changes),
         "keep_values": Kept(KeepValues(plain, ("k",), ("at",)), plain, changes),
         "append_join": Kept(AppendJoin(sides, names), sides, pairs),
+        "append_join of three inputs": Kept(
+            AppendJoin(
+                three,
+                (("v", ("#0 v",)), ("w", ("#1 w",)), ("x", ("#2 x",))),
+                (("k0", "k1", "k2"),),
+                ("#0 ", "#1 ", "#2 "),
+            ),
+            three,
+            of_three,
+        ),
         "join": Kept(Join(sides, "full", names), sides, two_sides),
         "join with a time to live": Kept(JoinWithTtl(sides, "left", names), sides, two_sides),
         "temporal_join": Kept(

@@ -90,6 +90,8 @@ def test_the_days_of_times_are_texts_as_in_spark(spark: SparkSession) -> None:
 
 QUERIES = {
     "pairs": "SELECT v.id, v.price, b.name FROM v JOIN b ON v.item = b.id WHERE v.kind = 1 AND b.name <> 'x'",
+    "triples": "SELECT v.id, b.name, c.name AS other FROM v JOIN b ON v.item = b.id JOIN c ON c.id = v.item "
+    "WHERE v.kind = 1 AND b.name <> 'x'",
     "tops": "SELECT item, id, price, n FROM (SELECT item, id, price, ROW_NUMBER() OVER "
     "(PARTITION BY item ORDER BY price DESC, id) AS n FROM v WHERE kind = 1) WHERE n <= 2",
     "firsts": "SELECT item, id, price FROM (SELECT item, id, price, ROW_NUMBER() OVER "
@@ -99,6 +101,7 @@ QUERIES = {
 }
 COLUMNS = {
     "pairs": "id BIGINT, price BIGINT, name STRING",
+    "triples": "id BIGINT, name STRING, other STRING",
     "tops": "item STRING, id BIGINT, price BIGINT, n BIGINT",
     "firsts": "item STRING, id BIGINT, price BIGINT",
     "sums": "item STRING, n BIGINT, total BIGINT, low BIGINT",
@@ -108,7 +111,8 @@ COLUMNS = {
 def wanted(ones: list[dict[str, Any]], others: list[dict[str, Any]]) -> dict[str, Counter[tuple[Any, ...]]]:
     """Return the tables of QUERIES by plain Python."""
     names = Counter((each["id"], each["name"]) for each in others if each["name"] not in (None, "x"))
-    pairs: Counter[tuple[Any, ...]] = Counter()
+    every = Counter((each["id"], each["name"]) for each in others)
+    pairs, triples = Counter[tuple[Any, ...]](), Counter[tuple[Any, ...]]()
     groups: dict[Any, list[tuple[Any, ...]]] = {}
     for row in ones:
         row_of = row["o"] or {"item": None, "price": None}
@@ -116,6 +120,8 @@ def wanted(ones: list[dict[str, Any]], others: list[dict[str, Any]]) -> dict[str
         for (item, name), count in names.items():
             if row["kind"] == 1 and item is not None and item == row_of["item"]:
                 pairs[row["id"], row_of["price"], name] += count
+                for (same, other), more in every.items():
+                    triples[row["id"], name, other] += count * more if same == item else 0
     tops: Counter[tuple[Any, ...]] = Counter()
     firsts, sums = Counter[tuple[Any, ...]](), Counter[tuple[Any, ...]]()
     for item, rows in groups.items():
@@ -130,7 +136,7 @@ def wanted(ones: list[dict[str, Any]], others: list[dict[str, Any]]) -> dict[str
         prices = [each for each in summed if each is not None]
         if summed:
             sums[item, len(summed), sum(prices) if prices else None, min(prices, default=None)] += 1
-    return {"pairs": pairs, "tops": tops, "firsts": firsts, "sums": sums}
+    return {"pairs": pairs, "triples": triples, "tops": tops, "firsts": firsts, "sums": sums}
 
 
 def made_rows(made: random.Random, start: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -183,6 +189,7 @@ def test_queries_continue_with_packages_and_without(
         CREATE TABLE a (id BIGINT, kind INT, o ROW<item STRING, price BIGINT>, ts TIMESTAMP(3),
             WATERMARK FOR ts AS ts - INTERVAL '5' SECOND) {kafka(bootstrap, topics["a"], **limit)};
         CREATE TABLE b (id STRING, name STRING) {kafka(bootstrap, topics["b"], **limit)};
+        CREATE TABLE c (id STRING, name STRING) {kafka(bootstrap, topics["b"], **limit)};
         """
     )
     script("CREATE VIEW v AS SELECT id, kind, o.item AS item, o.price AS price, ts FROM a")
@@ -219,8 +226,15 @@ BOTH = (
     "ON o.item = p.item WHERE o.kind >= 1 AND p.kind <= 1"
 )
 """Both sides want the records of kind 1."""
+THREE = (
+    "SELECT o.id AS one, p.id AS other, q.price AS price, q.kind AS kind FROM v o "
+    "JOIN v p ON o.item = p.item JOIN v q ON q.item = p.item WHERE o.kind >= 1 AND p.kind <= 1 "
+    "AND q.price < 15"
+)
+"""One join of three sides."""
 
 
+@pytest.mark.parametrize("query", [BOTH, THREE], ids=["two sides", "three sides"])
 @pytest.mark.parametrize("per_batch", [7, 1_000])
 @pytest.mark.parametrize("begins", ["one read", "rows", "two reads"])
 def test_the_sides_of_a_join_keep_their_reads(
@@ -231,6 +245,7 @@ def test_the_sides_of_a_join_keep_their_reads(
     tmp_path: Path,
     begins: str,
     per_batch: int,
+    query: str,
 ) -> None:
     """The table is that of plain Python, and the checkpoint keeps its number of sources."""
     topic = declared(script, bootstrap, make_topic, per_batch)
@@ -243,8 +258,8 @@ def test_the_sides_of_a_join_keep_their_reads(
                 patch.setattr("penstock.sql.run._planned.Planner._shared_read", lambda *_: None)
             if begins == "rows" and not number:
                 patch.setattr("penstock.sql.run._packed.can_pack", lambda _: False)
-            progress, plan = run(script, f"INSERT INTO pairs {BOTH}")
-        assert len(sources(plan)) == (1 if begins == "one read" else 2)
+            progress, plan = run(script, f"INSERT INTO pairs {query}")
+        assert len(sources(plan)) == (1 if begins == "one read" else 2 if query == BOTH else 3)
         if begins == "one read":
             counted = sum(each["numInputRows"] for each in progress)
             assert counted == len(more) or (per_batch == 7 and counted > len(more)), (
@@ -254,7 +269,7 @@ def test_the_sides_of_a_join_keep_their_reads(
         assert (noted["version"], len(noted.get("shared", []))) == (
             (4, 1) if begins == "one read" else (3, 0)
         )
-        assert table(script.lines) == sorted(map(printed, pairs_of(rows)))
+        assert table(script.lines) == sorted(map(printed, (pairs_of if query == BOTH else triples_of)(rows)))
 
 
 def test_a_checkpoint_with_one_read_does_not_continue_with_two(
@@ -265,7 +280,7 @@ def test_a_checkpoint_with_one_read_does_not_continue_with_two(
     run(script, f"INSERT INTO pairs {BOTH}")
     with monkeypatch.context() as patch:
         patch.setattr("penstock.sql.run._packed.can_pack", lambda _: False)
-        with pytest.raises(SqlError, match="one read for both sides of this join"):
+        with pytest.raises(SqlError, match="one read for all sides of this join"):
             script(f"INSERT INTO pairs {BOTH}")
     rows += more_rows(random.Random(2), bootstrap, topic, 40)
     run(script, f"INSERT INTO pairs {BOTH}")
@@ -314,6 +329,26 @@ def pairs_of(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
         for one, item in items
         for other, same in items
         if item is not None and item == same and one["kind"] >= 1 and other["kind"] <= 1
+    ]
+
+
+def triples_of(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    pairs = [
+        (one, item)
+        for one, item in ((row, (row["o"] or {}).get("item")) for row in rows)
+        if item is not None and one["kind"] >= 1
+    ]
+    seconds = Counter(
+        (row["o"]["item"], row["id"]) for row in rows if row["o"] is not None and row["kind"] <= 1
+    )
+    priced = ((row["o"], row["kind"]) for row in rows if row["o"] is not None)
+    thirds = [(each, kind) for each, kind in priced if each["price"] is not None and each["price"] < 15]
+    return [
+        (one["id"], other, third["price"], kind)
+        for one, item in pairs
+        for same, other in seconds
+        for third, kind in thirds
+        if item == same == third["item"]
     ]
 
 

@@ -46,7 +46,7 @@ def both_sides(
     out = _names_of_join(
         columns[LEFT], columns[RIGHT], pairs, how, differ, is_using=not isinstance(on, Mapping)
     )
-    ones, others = _side(left, 0, pairs.keys(), LEFT), _side(right, 1, pairs.values(), RIGHT)
+    ones, others = side_of(left, 0, pairs.keys(), LEFT), side_of(right, 1, pairs.values(), RIGHT)
     return ones.unionByName(others, allowMissingColumns=True), out
 
 
@@ -75,7 +75,7 @@ def out_fields(both: DataFrame, names: Names) -> list[StructField]:
     return [StructField(name, both.schema[sources[0]].dataType) for name, sources in names]
 
 
-def _side(df: DataFrame, side: int, keys: Iterable[str], prefix: str) -> DataFrame:
+def side_of(df: DataFrame, side: int, keys: Iterable[str], prefix: str) -> DataFrame:
     """Return the rows of one side of a join in the columns of its input."""
     return df.selectExpr(
         f"CAST({side} AS TINYINT) AS {quoted(SIDE)}",

@@ -160,10 +160,10 @@ class Unpacking:
 
 @dataclass
 class SharedRead:
-    """One read of a topic for both sides of a join, in place of a read for each.
+    """One read of a topic for all sides of a join, in place of a read for each.
 
     Attributes:
-        open: opens it with what makes the packages of both sides.
+        open: opens it with what makes the packages of all sides.
         is_used: whether a query reads so.
     """
 
@@ -180,7 +180,7 @@ class Side:
         program: makes the rows out of those that the source reads.
         columns: of the packages.
         sources: the columns of `program` that give them.
-        shared: may take the place of `read` if the other side has the same; None if it may not.
+        shared: may take the place of `read` if the other sides have the same; None if it may not.
     """
 
     read: Callable[[ReadPacking], DataFrame]

@@ -41,7 +41,6 @@ COLUMNS = pa.schema(
 )
 NAMES = (("a", ("#left a",)), ("b", ("#right b",)))
 JOIN = AppendJoin(COLUMNS, NAMES)
-SENT = pa.schema([*COLUMNS, (PARTITION, pa.int32()), (NOW_MS, pa.int64())])
 _PAIRS_OF_A_SLICE, _BYTES_OF_A_PART, _BYTES_OF_A_CHUNK = 3, 400, 400
 
 
@@ -118,9 +117,108 @@ def test_a_task_takes_its_batch_in_parts_and_may_be_killed_at_each_batch(seed: i
     assert found == pairs(rows)
 
 
+def join_of(count: int) -> AppendJoin:
+    """Return a join of so many inputs, each with a number."""
+    values = [pa.field(f"#{side} v", pa.int64()) for side in range(count)]
+    columns = pa.schema([("#side", pa.int8()), ("#key 0", pa.int64()), ("#key 1", pa.string()), *values])
+    names = tuple((f"v{side}", (f"#{side} v",)) for side in range(count))
+    on = (tuple(f"k{side}" for side in range(count)),) * 2
+    return AppendJoin(columns, names, on, tuple(f"#{side} " for side in range(count)))
+
+
+def row_of_many(chance: random.Random, count: int) -> Row:
+    side = chance.randint(0, count - 1)
+    empty: Row = {f"#{each} v": None for each in range(count)}
+    keys = {"#key 0": chance.choice([None, 1, 2]), "#key 1": chance.choice(["x", "y"])}
+    return {"#side": side, **keys, **empty, f"#{side} v": chance.choice([None, 7, 8])}
+
+
+def combinations(rows: Sequence[Row], count: int) -> Counter[tuple[Any, ...]]:
+    """Return the join of all inputs by nested loops."""
+    sides = [
+        [row for row in rows if row["#side"] == side and row["#key 0"] is not None] for side in range(count)
+    ]
+    return Counter(
+        tuple(row[f"#{side} v"] for side, row in enumerate(each))
+        for each in itertools.product(*sides)
+        if len({(row["#key 0"], row["#key 1"]) for row in each}) == 1
+    )
+
+
+@settings(max_examples=examples(60))
+@given(
+    seed=st.integers(0, 100_000),
+    count=st.sampled_from([3, 4, 5]),
+    length=st.integers(0, 30),
+    batches=st.sampled_from([1, 4, 40]),
+)
+def test_each_combination_of_many_inputs_comes_once_in_any_micro_batches(
+    seed: int, count: int, length: int, batches: int
+) -> None:
+    chance, join = random.Random(seed), join_of(count)
+    rows, tested = [row_of_many(chance, count) for _ in range(length)], Running(join, join.columns)
+    found: Counter[tuple[Any, ...]] = Counter()
+    seen: list[Row] = []
+    for batch in cut(chance, rows, batches):
+        seen += batch
+        found.update(tuple(row.values()) for row in tested.step(batch))
+        assert found == combinations(seen, count)
+    assert len(tested.kept()) == sum(row["#key 0"] is not None for row in rows)
+
+
+@settings(max_examples=examples(20))
+@given(seed=st.integers(0, 100_000), batches=st.sampled_from([1, 4, 40]))
+def test_a_task_of_many_inputs_takes_its_batch_in_parts_and_may_be_killed_at_each_batch(
+    seed: int, batches: int
+) -> None:
+    """As with two inputs. Keys have more kept rows than a chunk."""
+    chance, join = random.Random(seed), join_of(3)
+    rows = [row_of_many(chance, 3) for _ in range(40)]
+    found: Counter[tuple[Any, ...]] = Counter()
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        _with_tiny_limits(patch)
+        for number, batch in enumerate(cut(chance, rows, batches)):
+            attempts = []
+            for attempt in range(2):
+                parts = cut(chance, chance.sample(batch, len(batch)), 3)
+                sent = [_sent(each, join) for each in parts]
+                out = _run(folder, number, 2 * number + attempt, sent, patch, join)
+                attempts.append((list(itertools.islice(out, 1)), out))
+            of_attempts = [_rows_of([*first, *rest]) for first, rest in reversed(attempts)]
+            assert of_attempts[0] == of_attempts[1]
+            found.update(of_attempts[0])
+    assert found == combinations(rows, 3)
+
+
+def _rows_of(batches: Sequence[pa.RecordBatch]) -> Counter[tuple[Any, ...]]:
+    assert all(0 < each.num_rows <= _PAIRS_OF_A_SLICE for each in batches)
+    return Counter(tuple(row.values()) for each in batches for row in each.to_pylist())
+
+
+def test_a_batch_of_one_of_many_inputs_reads_kept_rows_of_keys_that_may_come_out() -> None:
+    """A key without kept rows of the second input needs none of the third one."""
+    join = join_of(3)
+    tested = Running(join, join.columns)
+    empty: Row = {"#key 1": "x", "#0 v": None, "#1 v": None, "#2 v": None}
+    tested.step([{**empty, "#side": 2, "#key 0": key, "#2 v": key} for key in (1, 2)] * 3)
+    tested.step([{**empty, "#side": 1, "#key 0": 1, "#1 v": 5}])
+    asked: list[int] = []
+
+    def find(keys: Hashes) -> pa.Table:
+        rows = tested.snapshot.find(keys, 0)
+        asked.append(rows.num_rows)
+        return rows
+
+    batch = pa.Table.from_pylist(
+        [{**empty, "#side": 0, "#key 0": key, "#0 v": 9} for key in (1, 2)], join.columns
+    )
+    out = join.of_batch(2).step(batch, find, 0).out
+    assert (asked, out.to_pylist()) == ([1, 3], [{"v0": 9, "v1": 5, "v2": 1}] * 3)
+
+
 def _with_tiny_limits(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(_keyed_task, "_BYTES_OF_PART", _BYTES_OF_A_PART)
-    patch.setattr(append_join, "_MOST_PAIRS", _PAIRS_OF_A_SLICE)
+    patch.setattr(append_join, "_MOST_ROWS", _PAIRS_OF_A_SLICE)
     patch.setattr(append_join, "_BYTES_OF_CHUNK", _BYTES_OF_A_CHUNK)
     for module in (run, merge):
         patch.setattr(module, "ROWS_PER_PIECE", 8)
@@ -191,21 +289,27 @@ def test_a_key_may_have_more_than_two_gigabytes(monkeypatch: pytest.MonkeyPatch)
     assert sum(each.num_rows for each in numbers) == 640 * 34
 
 
-def _sent(rows: Sequence[Row]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([{**row, PARTITION: 0, NOW_MS: 1} for row in rows], SENT)
+def _sent(rows: Sequence[Row], join: AppendJoin = JOIN) -> pa.RecordBatch:
+    columns = pa.schema([*join.columns, (PARTITION, pa.int32()), (NOW_MS, pa.int64())])
+    return pa.RecordBatch.from_pylist([{**row, PARTITION: 0, NOW_MS: 1} for row in rows], columns)
 
 
 def _run(
-    folder: str, number: int, run: int, sent: list[pa.RecordBatch], patch: pytest.MonkeyPatch
+    folder: str,
+    number: int,
+    run: int,
+    sent: list[pa.RecordBatch],
+    patch: pytest.MonkeyPatch,
+    join: AppendJoin = JOIN,
 ) -> Iterator[pa.RecordBatch]:
     """Return the rows of a task of a run of its own."""
     plan = f"{run:02x}"
-    planned = PlanWriter(folder, plan, identity_of(JOIN, "", 1)).run()
+    planned = PlanWriter(folder, plan, identity_of(join, "", 1)).run()
     patch.setattr(_keyed_task, "batch_of_task", lambda: BatchTask("query", f"run {run}", number, run))
     patch.setattr(store, "_OPEN", {})
     task = KeyedTask(
-        JOIN,
-        COLUMNS,
+        join,
+        join.columns,
         folder,
         1,
         Lifetime(remembers_deleted=False),

@@ -11,6 +11,7 @@ from penstock.sql.plan.nodes import Changelog, Source
 from penstock.sql.plan.operators import (
     Aggregation,
     Deduplication,
+    MultiJoin,
     Operator,
     OverRows,
     RegularJoin,
@@ -144,6 +145,7 @@ GROUPS = Aggregation(("g0",), (("r0", "count(*)"),))
 LAST = Deduplication(("p0",), ("o0",), keep_last=True)
 TOP = Top(3, ("p0",), (("o0", True),))
 JOIN_OF_ALL = RegularJoin((("lk0", "rk0"),), "left")
+JOIN_OF_MANY = MultiJoin((("i0k0", "i1k0", "i2k0"),))
 OVER = OverRows(("k0",), "t", 1_000, (), (("r0", "sum(a0)"),), "rows", 2)
 VERSIONS = VersionJoin((("lk0", "rk0"),), "t", "v", 1_000, "inner")
 
@@ -157,6 +159,7 @@ VERSIONS = VersionJoin((("lk0", "rk0"),), "t", "v", 1_000, "inner")
         (TOP, [True], True, "[I,UB,UA,D] becomes [I,D]."),
         (JOIN_OF_ALL, [False, True], True, "[I] and [I,UB,UA,D] becomes [I,D]."),
         (OVER, [False], False, "[I] becomes [I]."),
+        (JOIN_OF_MANY, [False, False, False], False, "[I] and [I] and [I] becomes [I]."),
         (TimeSort("o0", 1_000, ()), [False], False, "[I] becomes [I]."),
         (VERSIONS, [False, True], False, "[I] and [I,UB,UA,D] becomes [I]."),
     ],
@@ -165,7 +168,7 @@ def test_the_changelog_mode_of_a_cut(
     step: Operator, inputs: list[bool], changes: bool, expected: str
 ) -> None:
     cut = cut_of("x", step, "line 1, column 2", inputs, [None for _ in inputs], changes=changes)
-    assert cut.line.startswith("line 1, column 2: x, because Spark ")
+    assert cut.line.startswith("line 1, column 2: x, because ")
     assert cut.line.endswith(expected)
     assert "row" in cut.keeps or "entry" in cut.keeps
 

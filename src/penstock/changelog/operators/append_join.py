@@ -1,29 +1,32 @@
-"""`append_join`: the pairs of rows with equal keys of two inputs whose rows never go.
+"""`append_join`: the combinations of rows with equal keys, one of each input, of inputs whose rows never go.
 
-Runs on executors; made on the driver. Invariants: each pair comes once, in the batch of its later row; new
-rows are joined with each other and with the rows that were kept before the batch, each of which is read once.
+Runs on executors; made on the driver. Invariants: each combination comes once, in the batch of its latest
+row; a batch has those of its new rows with each other and with the rows that were kept before it.
 
-Both inputs come as one, as those of `join`. A row is kept by its key and its side. A batch reads the kept
-rows of the other side of its rows, and never those of their own side: many rows with a key cost nothing until
-a row of the other side has it. So equal rows are not counted. Each is kept for itself, and its part says
-which row of which batch it is. A row with a null in its keys has no partner, so it is not kept.
+All inputs come as one, as those of `join`: SIDE is the number of the input. A row is kept by its key and its
+side. A batch reads the kept rows of the other sides of its rows, and never those of their own side: many rows
+with a key cost nothing until rows of the other sides have it. So equal rows are not counted. Each is kept for
+itself, and its part says which row of which batch it is. A row with a null in its keys has no partner, so it
+is not kept.
 
-The rows of the batch are in memory. Kept rows are read in chunks while the pairs leave the task, so a key may
-have more of them than memory has room for, or than 2 GB in a column.
+The rows of the batch are in memory. Kept rows are read in chunks while the combinations leave the task, so a
+key may have more of them than memory has room for, or than 2 GB in a column. With more than two inputs, the
+kept rows of a side are read again for each chunk of another side, but only for the keys of that chunk.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.changelog.operators.base import Chunks, Find, Step, check_collisions, collision, with_nullable
-from penstock.changelog.operators.join import LEFT, SIDE, Names, On, keys_in
+from penstock.changelog.operators.join import LEFT, RIGHT, SIDE, Names, keys_in
 from penstock.changelog.operators.ordering import groups_of_kept
 from penstock.state.columns import (
     FIXED_BYTES,
@@ -37,11 +40,11 @@ from penstock.state.columns import (
     state_rows,
 )
 
-_MOST_PAIRS, _MOST_BYTES = 50_000, 64 << 20
-"""What one Arrow batch has at most, unless a single pair has more."""
+_MOST_ROWS, _MOST_BYTES = 50_000, 64 << 20
+"""What one Arrow batch has at most, unless a single row has more."""
 _BYTES_OF_CHUNK = 64 << 20
 """What the kept rows have, about, that are in memory at a time, unless a single row has more."""
-_SIDE_BIT, _BATCH_BITS = np.uint64(1), np.uint64(32)
+_BATCH_BITS = np.uint64(32)
 
 
 @dataclass(frozen=True)
@@ -49,16 +52,17 @@ class AppendJoin:
     """The operator.
 
     Attributes:
-        columns: SIDE, the keys, the columns of the left side and those of the right side. Columns of the
-            other side are null.
+        columns: SIDE, the keys, and the columns of each side. Columns of other sides are null.
         names: the names of the output, one at least, each with the column that gives it.
-        on: the left and the right name of each key.
+        on: the name of each key on each side.
+        prefixes: before the names of the columns of each side.
         batch_id: the number of the batch that `step` is for.
     """
 
     columns: pa.Schema
     names: Names
-    on: On = ()
+    on: tuple[tuple[str, ...], ...] = ()
+    prefixes: tuple[str, ...] = (LEFT, RIGHT)
     batch_id: int = 0
     name: str = "append_join"
     version: int = 1
@@ -85,25 +89,33 @@ class AppendJoin:
     def of_batch(self, batch_id: int) -> AppendJoin:
         return replace(self, batch_id=batch_id)
 
+    @property
+    def _side_bits(self) -> np.uint64:
+        """Return how many of the last bits of a hash say the side."""
+        return np.uint64((len(self.prefixes) - 1).bit_length())
+
     def step(self, batch: pa.Table, find: Find, now_ms: int) -> Step:
-        """Return the pairs of one batch and the rows to keep."""
+        """Return the combinations of one batch and the rows to keep."""
         out, kept = self.part(batch, lambda keys, _: iter([find(keys)]), now_ms)
         return Step(pa.Table.from_batches(out, self.out_columns), kept)
 
     def part(self, batch: pa.Table, chunks: Chunks, now_ms: int) -> tuple[Iterator[pa.RecordBatch], pa.Table]:
-        """Return the pairs of all rows of some keys in one batch, and the rows to keep.
+        """Return the combinations of all rows of some keys in one batch, and the rows to keep.
 
-        The pairs are made when they are taken, because a key may have more of them than memory has room for.
-        Kept rows are read then too, a chunk at a time. Each stands in one chunk, so no pair comes twice.
+        They are made when they are taken, because a key may have more of them than memory has room for. Kept
+        rows are read then too, a chunk at a time. Each stands in one chunk, so no combination comes twice.
         """
         new = self._with_keys(batch.select(self.columns.names).cast(self.kept_columns))
         hashes = hash_columns(new, self.keys)
-        sides = one_array(new.column(SIDE)).to_numpy().astype(np.uint64)
-        hashes = Hashes(hashes.high, hashes.low & ~_SIDE_BIT | sides)
+        hashes = self._of_side(self._of_key(hashes), one_array(new.column(SIDE)).to_numpy())
         order = hashes.order()
         new, hashes = new.take(pa.array(order)), hashes.take(order)
-        check_collisions(new.select(self.keys), self.keys, ~_without_side(hashes).starts())
-        return self._pairs(new, hashes, chunks), self._to_keep(new, hashes, now_ms)
+        starts = self._of_key(hashes).starts()
+        check_collisions(new.select(self.keys), self.keys, ~starts)
+        firsts = np.flatnonzero(starts)
+        keys = _Keys(self._of_key(hashes).take(firsts), new.select(self.keys).take(pa.array(firsts)))
+        combinations = _Combinations(self, keys, self._sides(new, np.cumsum(starts) - 1), chunks)
+        return combinations.all(), self._to_keep(new, hashes, now_ms)
 
     def _with_keys(self, rows: pa.Table) -> pa.Table:
         for name in self.keys:
@@ -117,44 +129,63 @@ class AppendJoin:
         parts = Hashes(numbers, np.zeros(len(hashes), np.uint64))
         return state_rows(new, hashes, np.zeros(len(hashes), bool), now_ms, parts)
 
-    def _pairs(self, new: pa.Table, hashes: Hashes, chunks: Chunks) -> Iterator[pa.RecordBatch]:
-        """Yield the pairs of new rows, then those of new and kept ones. New rows ascend by their keys."""
-        own = _without_side(hashes)
-        starts = own.starts()
-        firsts = np.flatnonzero(starts)
-        groups = np.cumsum(starts) - 1
-        left, right = _sides(new, groups)
-        yield from self._named(left, right)
-        ones = hashes.take(hashes.starts())
-        wanted = Hashes(ones.high, ones.low ^ _SIDE_BIT)
-        for kept in chunks(wanted.take(wanted.order()), _BYTES_OF_CHUNK):
-            others = _without_side(keys_of(kept))
-            order = others.order()
-            of_kept = groups_of_kept(others.take(order), own.take(firsts))
-            keys = new.select(self.keys).take(pa.array(firsts[of_kept]))
-            if not equal_columns(kept.select(self.keys).take(pa.array(order)), keys, self.keys).all():
-                raise collision(self.keys)
-            old_left, old_right = _sides(kept, of_kept, order)
-            yield from self._named(left, old_right)
-            yield from self._named(old_left, right)
+    def _of_key(self, hashes: Hashes) -> Hashes:
+        """Return hashes without their sides."""
+        return Hashes(hashes.high, hashes.low >> self._side_bits)
 
-    def _named(self, left: _Side, right: _Side) -> Iterator[pa.RecordBatch]:
-        pairs = _Pairs.of(left, right)
-        if not pairs.count:
-            return
-        is_left = [source.startswith(LEFT) for _, (source, *_) in self.names]
-        columns = [
-            one_array((left if of_left else right).table.column(source))
-            for of_left, (_, (source, *_)) in zip(is_left, self.names, strict=True)
+    def _of_side(self, keys: Hashes, side: Integers | int) -> Hashes:
+        """Return the hashes of keys with a side, by which rows are kept."""
+        return Hashes(keys.high, keys.low << self._side_bits | np.asarray(side).astype(np.uint64))
+
+    def _sides(self, new: pa.Table, groups: Integers) -> list[_Side]:
+        """Return the rows of each side. `groups` are the numbers of their keys, and ascend."""
+        sides, rows = one_array(new.column(SIDE)).to_numpy(), np.arange(new.num_rows)
+        return [
+            self._side(number, new, rows[sides == number], groups[sides == number])
+            for number in range(len(self.prefixes))
         ]
-        most = max(1, min(_MOST_PAIRS, _MOST_BYTES // sum(map(_widest, columns))))
-        for lefts, rights in pairs.slices(most):
-            ones, others = pa.array(lefts), pa.array(rights)
-            arrays = [
-                column.take(ones if of_left else others)
-                for column, of_left in zip(columns, is_left, strict=True)
-            ]
+
+    def _side(self, number: int, table: pa.Table, rows: Integers, groups: Integers) -> _Side:
+        sources = (source for _, (source, *_) in self.names if source.startswith(self.prefixes[number]))
+        return _Side({source: one_array(table.column(source)) for source in sources}, rows, groups)
+
+    def read(self, number: int, keys: _Keys, groups: Integers, chunks: Chunks) -> Iterator[_Side]:
+        """Yield the kept rows of a side whose keys have these numbers."""
+        wanted = keys.hashes.take(groups)
+        for kept in chunks(self._of_side(wanted, number), _BYTES_OF_CHUNK):
+            found = self._of_key(keys_of(kept))
+            order = found.order()
+            of_kept = groups[groups_of_kept(found.take(order), wanted)]
+            own = kept.select(self.keys).take(pa.array(order))
+            if not equal_columns(own, keys.values.take(pa.array(of_kept)), self.keys).all():
+                raise collision(self.keys)
+            yield self._side(number, kept, order, of_kept)
+
+    def joined(self, sides: Sequence[_Side]) -> Iterator[pa.RecordBatch]:
+        """Yield the combinations of the rows of all sides."""
+        numbers = {name: number for number, each in enumerate(sides) for name in each.columns}
+        columns = [
+            (numbers[source], sides[numbers[source]].columns[source]) for _, (source, *_) in self.names
+        ]
+        most = max(1, min(_MOST_ROWS, _MOST_BYTES // sum(_widest(column) for _, column in columns)))
+        first, *others = _with_partners(sides)
+        for rows in _combined((first.rows,), first.groups, others, most):
+            indices = list(map(pa.array, rows))
+            arrays = [column.take(indices[number]) for number, column in columns]
             yield pa.RecordBatch.from_arrays(arrays, schema=self.out_columns)
+
+
+@dataclass(frozen=True)
+class _Keys:
+    """The keys of the new rows, each once.
+
+    Attributes:
+        hashes: ascend.
+        values: of the key columns.
+    """
+
+    hashes: Hashes
+    values: pa.Table
 
 
 @dataclass(frozen=True)
@@ -162,70 +193,100 @@ class _Side:
     """Rows of one side.
 
     Attributes:
-        table: has them, and may have others.
-        rows: their indices, in the order of their keys.
+        columns: that the output has. They may have other rows, too.
+        rows: the indices of the rows, in the order of their keys.
         groups: the number of the key of each of them.
     """
 
-    table: pa.Table
+    columns: Mapping[str, pa.Array]
     rows: Integers
     groups: Integers
 
-    def between(self, first: int, last: int) -> _Side:
-        """Return the rows whose keys have these numbers."""
-        start, stop = np.searchsorted(self.groups, first, "left"), np.searchsorted(self.groups, last, "right")
-        return _Side(self.table, self.rows[start:stop], self.groups[start:stop])
-
-
-def _sides(table: pa.Table, groups: Integers, order: Integers | None = None) -> tuple[_Side, _Side]:
-    """Return the left and the right rows of a table. `groups` are those of its rows in this order."""
-    order = np.arange(table.num_rows) if order is None else order
-    sides = one_array(table.column(SIDE)).to_numpy()[order]
-    left, right = (_Side(table, order[sides == side], groups[sides == side]) for side in (0, 1))
-    return left, right
-
 
 @dataclass(frozen=True)
-class _Pairs:
-    """The pairs of left rows with right rows of their keys.
+class _Combinations:
+    """The combinations that a batch has.
 
     Attributes:
-        left: the indices of left rows that have a partner.
-        right: the indices of right rows, in the order of their keys.
-        start: for each left row, which right row is its first partner.
-        stop: for each left row, how many pairs there are up to its last one.
+        join: the operator.
+        keys: of the new rows.
+        new: the new rows of each side.
+        chunks: reads kept rows.
     """
 
-    left: Integers
-    right: Integers
-    start: Integers
-    stop: Integers
+    join: AppendJoin
+    keys: _Keys
+    new: Sequence[_Side]
+    chunks: Chunks
 
-    @staticmethod
-    def of(left: _Side, right: _Side) -> _Pairs:
-        """Return the pairs of rows with equal keys."""
-        if len(left.rows) and len(right.rows):  # a chunk has few of the keys
-            left = left.between(right.groups[0], right.groups[-1])
-        start, stop = (np.searchsorted(right.groups, left.groups, side) for side in ("left", "right"))
-        has_partner = np.flatnonzero(stop > start)
-        counts = (stop - start)[has_partner]
-        return _Pairs(left.rows[has_partner], right.rows, start[has_partner], np.cumsum(counts))
+    def all(self) -> Iterator[pa.RecordBatch]:
+        """Yield each combination once: by the first side of which it has a new row."""
+        for number, side in enumerate(self.new):
+            if len(side.rows):
+                yield from self._with({number: side}, number, np.unique(side.groups))
 
-    @property
-    def count(self) -> int:
-        return int(self.stop[-1]) if len(self.stop) else 0
+    def _with(self, chosen: Mapping[int, _Side], first: int, groups: Integers) -> Iterator[pa.RecordBatch]:
+        """Yield the combinations of chosen rows with those of the sides that are left.
 
-    def slices(self, most: int) -> Iterator[tuple[Integers, Integers]]:
-        """Yield the indices of the left and the right rows of pairs, at most so many at a time."""
-        before = np.concatenate([np.zeros(1, np.int64), self.stop[:-1]])
-        for at in range(0, self.count, most):
-            numbers = np.arange(at, min(at + most, self.count))
-            rows = np.searchsorted(self.stop, numbers, "right")
-            yield self.left[rows], self.right[self.start[rows] + numbers - before[rows]]
+        Args:
+            chosen: rows of some sides.
+            first: the first side whose rows are new. Those of the sides before it are kept ones.
+            groups: the numbers of the keys that all chosen sides have.
+        """
+        number = next((each for each in range(len(self.new)) if each not in chosen), None)
+        if number is None:
+            yield from self.join.joined([chosen[each] for each in range(len(self.new))])
+            return
+        kept = self.join.read(number, self.keys, groups, self.chunks)
+        for side in kept if number < first else chain([self.new[number]], kept):
+            common = groups[np.isin(groups, side.groups)]
+            if len(common):
+                yield from self._with({**chosen, number: side}, first, common)
 
 
-def _without_side(hashes: Hashes) -> Hashes:
-    return Hashes(hashes.high, hashes.low >> _SIDE_BIT)
+def _with_partners(sides: Sequence[_Side]) -> list[_Side]:
+    """Return the rows whose keys each side has."""
+    has_all = np.ones(1 + max(int(each.groups[-1]) for each in sides), bool)
+    for each in sides:
+        has = np.zeros(len(has_all), bool)
+        has[each.groups] = True
+        has_all &= has
+    wanted = [has_all[each.groups] for each in sides]
+    return [
+        _Side(each.columns, each.rows[is_wanted], each.groups[is_wanted])
+        for each, is_wanted in zip(sides, wanted, strict=True)
+    ]
+
+
+def _combined(
+    rows: tuple[Integers, ...], groups: Integers, sides: Sequence[_Side], most: int
+) -> Iterator[tuple[Integers, ...]]:
+    """Yield the indices of the rows of combinations, one array for each side, at most so many at a time.
+
+    Args:
+        rows: the indices of rows of the first sides, which belong together.
+        groups: the numbers of their keys, which ascend.
+        sides: the other sides.
+        most: rows at a time.
+    """
+    if not sides:
+        yield rows
+        return
+    side, *others = sides
+    for lefts, rights in _pairs(groups, side.groups, most):
+        both = (*(each[lefts] for each in rows), side.rows[rights])
+        yield from _combined(both, groups[lefts], others, most)
+
+
+def _pairs(left: Integers, right: Integers, most: int) -> Iterator[tuple[Integers, Integers]]:
+    """Yield the indices of equal numbers of two arrays that ascend, at most so many at a time."""
+    start, stop = (np.searchsorted(right, left, side) for side in ("left", "right"))
+    stops = np.cumsum(stop - start)  # how many pairs there are up to each left one
+    before = stops - (stop - start)
+    for at in range(0, int(stops[-1]) if len(stops) else 0, most):
+        numbers = np.arange(at, min(at + most, stops[-1]))
+        lefts = np.searchsorted(stops, numbers, "right")
+        yield lefts, start[lefts] + numbers - before[lefts]
 
 
 def _widest(column: pa.Array) -> int:

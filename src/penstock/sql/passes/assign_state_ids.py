@@ -31,6 +31,7 @@ NAMES = {
     "Deduplication": "deduplicate",
     "Top": "top-n",
     "RegularJoin": "join",
+    "MultiJoin": "multi-join",
     "VersionJoin": "temporal-join",
     "OverRows": "over",
     "SessionRows": "sessions",

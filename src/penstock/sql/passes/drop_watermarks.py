@@ -21,7 +21,7 @@ _OF_EACH_ROW = (
 """Nodes that keep no rows of a stream."""
 _WITHOUT_TIMES = (
     *(operators.Aggregation, operators.Deduplication, operators.KeptValues, operators.Normalization),
-    *(operators.RegularJoin, operators.Top),
+    *(operators.MultiJoin, operators.RegularJoin, operators.Top),
 )
 """Operators of penstock that keep and forget rows without a look at the watermark."""
 

@@ -19,6 +19,7 @@ from penstock.sql.passes.filter_before_sessions import filter_before_sessions
 from penstock.sql.passes.fold_cases import fold_cases
 from penstock.sql.passes.join_ended_windows import join_ended_windows
 from penstock.sql.passes.keep_varying import keep_varying
+from penstock.sql.passes.merge_joins import merge_joins
 from penstock.sql.passes.narrow_scans import narrow_scans
 from penstock.sql.passes.prune_columns import prune_columns
 from penstock.sql.passes.prune_fields import prune_fields
@@ -49,6 +50,7 @@ PASSES: tuple[Callable[[Output, PassContext], Output], ...] = (
     lambda plan, _: prune_columns(plan),
     join_ended_windows,
     share_groups,
+    merge_joins,
     lambda plan, _: prune_fields(plan),
     narrow_scans,
     check_determinism,

@@ -60,6 +60,16 @@ class RegularJoin:
 
 
 @dataclass(frozen=True)
+class MultiJoin:
+    """The combinations of append-only rows with equal keys, one row of each input.
+
+    `on` has for each key its column in each input.
+    """
+
+    on: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
 class VersionJoin:
     """Rows with the version of their key at their time. `how` is inner or left."""
 
@@ -173,6 +183,7 @@ Operator = (
     | Deduplication
     | Top
     | RegularJoin
+    | MultiJoin
     | VersionJoin
     | OverRows
     | SessionRows

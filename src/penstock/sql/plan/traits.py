@@ -18,6 +18,7 @@ from penstock.sql.plan.operators import (
     END_OF,
     Aggregation,
     Deduplication,
+    MultiJoin,
     OverRows,
     RegularJoin,
     SessionRows,
@@ -335,6 +336,7 @@ _NAMES = {
     "Deduplication": "Deduplicate",
     "Top": "Rank",
     "RegularJoin": "Join",
+    "MultiJoin": "MultiJoin",
     "Normalization": "ChangelogNormalize",
     "KeptValues": "KeepValues",
 }
@@ -526,6 +528,8 @@ def _key_of_operator(node: nodes.Stateful, keys: list[Key | None]) -> Key | None
         return frozenset(found) if len(found) == len(operator.keys) else None
     if isinstance(operator, (RegularJoin, WindowJoin)):
         return _key_of_regular_join(node, operator, keys)
+    if isinstance(operator, MultiJoin):
+        return _key_of_multi_join(node, operator, keys)
     shown = _shown(node)
     if isinstance(operator, (Deduplication, Top)):
         group = _shown_key(operator.keys, node.inputs[0], shown)
@@ -585,6 +589,19 @@ def _key_of_regular_join(
     if right is not None and keys[0] is not None and keys[0] <= ones and operator.how in ("inner", "right"):
         return right
     return left | right if left is not None and right is not None else None
+
+
+def _key_of_multi_join(node: nodes.Stateful, operator: MultiJoin, keys: list[Key | None]) -> Key | None:
+    """Return the keys of the inputs that may have several rows with the values of the join."""
+    shown = [_projected_key(key, _shown(node, number)) for number, key in enumerate(keys)]
+    own = [{dict(each.columns)[key[n]] for key in operator.on} for n, each in enumerate(node.inputs)]
+    if any(each is None for each in keys):
+        return None
+    several = [number for number, key in enumerate(keys) if key is not None and not key <= own[number]]
+    if not several:
+        return next((each for each in shown if each is not None), None)
+    found = [each for number in several if (each := shown[number]) is not None]
+    return frozenset().union(*found) if len(found) == len(several) else None
 
 
 ALWAYS_0 = "always_0"

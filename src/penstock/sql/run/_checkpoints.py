@@ -330,6 +330,7 @@ def _check_states(noted: QueryNote, states: Mapping[str, str], folder: str) -> N
 
 
 _NEW_NAME = (
-    "Start the script that made it, or give the job a new name: SET 'pipeline.name' = '...'. "
+    "Start the script that made it, with the version of penstock that made it. Or give the job a new name: "
+    "SET 'pipeline.name' = '...'. "
     "docs/change-a-job.md, 'A new name', says how to begin where the old script stopped."
 )

@@ -20,6 +20,7 @@ from penstock.sql.plan.operators import (
     Aggregation,
     Deduplication,
     KeptValues,
+    MultiJoin,
     Normalization,
     Operator,
     OverRows,
@@ -50,6 +51,10 @@ _TOLD: dict[type, tuple[str, str]] = {
         "Spark streams neither joins of changelogs nor outer joins without times, and its state of inner "
         "joins costs more",
         "all rows of both sides. It grows with the rows that are there",
+    ),
+    MultiJoin: (
+        "these joins compare the same values, so one operator keeps no pairs between them",
+        "all rows of all inputs. It grows with the rows that are there",
     ),
     KeptValues: (
         "a row that goes has to go with the time with which it came",

@@ -11,7 +11,7 @@ from typing import Any
 from penstock import changelog
 from penstock.changelog.row_kinds import ROW_KIND
 from penstock.options.values import parse_duration_ms
-from penstock.spark.append_join import append_join
+from penstock.spark.append_join import append_join, multi_join
 from penstock.spark.changelog import joined_versions
 from penstock.spark.kept_values import keep_values
 from penstock.spark.native import rows_may_come_again
@@ -28,6 +28,7 @@ from penstock.sql.plan.operators import (
     Aggregation,
     Deduplication,
     KeptValues,
+    MultiJoin,
     Normalization,
     Operator,
     OverRows,
@@ -82,6 +83,8 @@ def _operated(node: Stateful, frames: Sequence[Any], state: str, ttl: str | None
     rows = list(map(_kinds_in, frames))
     if isinstance(operator, RegularJoin) and is_append_join(node, ttl):
         return append_join(rows[0], rows[1], dict(operator.on), state=state)
+    if isinstance(operator, MultiJoin):
+        return multi_join(rows, operator.on, state=state)
     return _run(operator, rows, state, ttl)
 
 
@@ -141,8 +144,8 @@ def _run(operator: Operator, frames: list[Any], state: str, ttl: str | None) -> 
             return keep_values(rows, operator.keys, operator.values, state=state, ttl=ttl)
         case OverRows() | SessionRows() | TimeSort():
             return _run_in_time(operator, rows, state)
-        case Slices() | WindowJoin() | WindowTotals():
-            raise TypeError("it keeps no state.")
+        case MultiJoin() | Slices() | WindowJoin() | WindowTotals():
+            raise TypeError("it does not run here.")
 
 
 def times_to_live(operator: Operator, ttl: str | None) -> list[str | None]:
@@ -150,7 +153,7 @@ def times_to_live(operator: Operator, ttl: str | None) -> list[str | None]:
 
     Its own times come from a hint, and `ttl` from the session.
     """
-    if isinstance(operator, (*_OF_INSERTS, *STATELESS)):
+    if isinstance(operator, (MultiJoin, *_OF_INSERTS, *STATELESS)):
         return [None]
     own: tuple[str | None, ...] = (operator.ttl if isinstance(operator, Aggregation) else None,)
     if isinstance(operator, RegularJoin):
@@ -162,6 +165,8 @@ def times_to_live(operator: Operator, ttl: str | None) -> list[str | None]:
 def is_append_join(node: Stateful, ttl: str | None) -> bool:
     """Return whether a node is an inner join of rows that never go, of which it forgets none."""
     operator, is_append = node.operator, node.changelog is Changelog.APPEND
+    if isinstance(operator, MultiJoin):
+        return True
     is_inner = isinstance(operator, RegularJoin) and operator.how == "inner"
     return is_inner and is_append and times_to_live(operator, ttl) == [None, None]
 

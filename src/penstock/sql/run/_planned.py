@@ -51,7 +51,7 @@ from penstock.sql.run.settings import Settings
 from penstock.types import ROW_KIND
 
 _TWO_READS = (
-    "the checkpoint has one read for both sides of this join, and the query now needs a read for each side. "
+    "the checkpoint has one read for all sides of this join, and the query now needs a read for each side. "
     "Spark cannot continue so. The query, an OPTIONS hint or the time zone of the session has changed. "
     "Nothing was started. Start the script as it was. Or give the job a new name: "
     "SET 'pipeline.name' = '...'. docs/change-a-job.md, 'A new name', says how to begin where the old script "
@@ -333,7 +333,7 @@ class Planner:
         return self.views.named(rows)
 
     def _offer_inputs(self, node: Stateful, frames: Sequence[Any]) -> SharedRead | None:
-        """Offer the rows of an operator in packages. Return the read for both sides, if there is one."""
+        """Offer the rows of an operator in packages. Return the read for all sides, if there is one."""
         shared = self._shared_read(node)
         for each, frame in zip(node.inputs, frames, strict=True):
             self._offer(each, frame, shared)
@@ -341,16 +341,16 @@ class Planner:
         return shared
 
     def _shared_read(self, node: Stateful) -> SharedRead | None:
-        """Return the read for both sides of a join; None if each side has its own.
+        """Return the read for all sides of a join; None if each side has its own.
 
-        Both are reads of one table, which the query reads nowhere else. A query that has begun keeps the
+        All are reads of one table, which the query reads nowhere else. A query that has begun keeps the
         number of its sources.
         """
         scans = [scan for scan in (scan_of(each.node) for each in node.inputs) if scan is not None]
-        if len(scans) != 2 or not is_of_table(scans[0].source):
+        if len(node.inputs) < 2 or len(scans) != len(node.inputs) or not is_of_table(scans[0].source):
             return None
         key = scans[0].source.key
-        if scans[1].source.key != key or len(self._scans.of(key)) != 2:
+        if any(each.source.key != key for each in scans) or len(self._scans.of(key)) != len(scans):
             return None
         known = self.known_shared()
         if known is not None and node.state_id not in known:

@@ -24,7 +24,7 @@ from penstock.sql.language.statements import Fragment, Name
 from penstock.sql.passes.assign_state_ids import states_of
 from penstock.sql.plan.hidden import OFFSETS, PLACE
 from penstock.sql.plan.nodes import Aggregate, Join, Node, Output, Scan, SetOperation, Stateful
-from penstock.sql.plan.operators import Normalization, RegularJoin
+from penstock.sql.plan.operators import MultiJoin, Normalization, RegularJoin
 from penstock.sql.plan.rewrite import has_queries, inputs_of, nodes_in, scan_below
 from penstock.sql.plan.show import shown
 from penstock.sql.plan.texts import quoted
@@ -250,7 +250,7 @@ def _is_mixed(node: Node, traits: TraitsOf) -> bool:
         case SetOperation():
             return traits(node).is_stream
         case Stateful():
-            return isinstance(node.operator, RegularJoin)
+            return isinstance(node.operator, (MultiJoin, RegularJoin))
         case Aggregate():  # groups of windows come in the order of their ends
             return False
         case _:

@@ -36,6 +36,7 @@ from penstock.sql.plan.operators import (
     Aggregation,
     Deduplication,
     KeptValues,
+    MultiJoin,
     Normalization,
     OverRows,
     RegularJoin,
@@ -95,6 +96,8 @@ def operator_of(node: Stateful, *, only_inserts: bool) -> Operator:  # noqa: C90
         case RegularJoin():
             made = _join(operator, node.inputs)
             return _append_join(made) if is_append_join(node, None) else made
+        case MultiJoin():
+            return _multi_join(operator, node.inputs)
         case Normalization():
             return Normalize(columns, operator.keys, ("__offset",), source="__partition")
         case OverRows():
@@ -141,6 +144,19 @@ def _append_join(join: Join) -> AppendJoin:
     return AppendJoin(pa.schema(columns), names, join.on)
 
 
+def _multi_join(operator: MultiJoin, inputs: Sequence[Input]) -> AppendJoin:
+    kinds = {label: arrow_type(column.type) for label, column in inputs[0].columns}
+    keys = [pa.field(f"{KEY}{index}", kinds[each[0]]) for index, each in enumerate(operator.on)]
+    of_keys = {label for key in operator.on for label in key}
+    sides = [[each for each in arrow_columns(given) if each.name not in of_keys] for given in inputs]
+    sides = sides if any(sides) else [arrow_columns(inputs[0]), *([] for _ in inputs[1:])]
+    shown = [(f"#{number} ", field) for number, side in enumerate(sides) for field in side]
+    columns = [field.with_name(prefix + field.name) for prefix, field in shown]
+    names = tuple((field.name, (prefix + field.name,)) for prefix, field in shown)
+    prefixes = tuple(f"#{number} " for number in range(len(inputs)))
+    return AppendJoin(pa.schema([pa.field(SIDE, pa.int8()), *keys, *columns]), names, operator.on, prefixes)
+
+
 def pairs_of_windows(operator: WindowJoin, inputs: Sequence[Input]) -> PairsOfWindows:
     """Return what joins rows of windows that are over."""
     join = _join(RegularJoin(operator.on, operator.how), inputs)
@@ -156,9 +172,11 @@ def totals_of_windows(node: Stateful, operator: WindowTotals) -> TotalsOfWindows
     return TotalsOfWindows(columns, shown, operator.keys, tuple(parse_calls(calls)))
 
 
-def joined_row(operator: RegularJoin | WindowJoin, side: int, row: dict[str, Any]) -> dict[str, Any]:
+def joined_row(
+    operator: RegularJoin | MultiJoin | WindowJoin, side: int, row: dict[str, Any]
+) -> dict[str, Any]:
     """Return a row of one side in the columns of a join."""
-    prefix = (LEFT, RIGHT)[side]
+    prefix = f"#{side} " if isinstance(operator, MultiJoin) else (LEFT, RIGHT)[side]
     keys = {f"{KEY}{index}": row[pair[side]] for index, pair in enumerate(operator.on)}
     return {SIDE: side, **keys, **{prefix + name: value for name, value in row.items()}}
 

@@ -613,6 +613,21 @@ class Builder(Parts):
         kind = self.one_of(JoinKind.INNER, JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FULL)
         return Join(node, other, kind, (*keys, *bounds))
 
+    def many(self, node: Node) -> Node:
+        """Return inner joins one behind the other by equal values, with or without conditions between them."""
+        equal = [[each] for each in self.some(self.numbers(node), least=1, most=2)]
+        for _ in range(self.one_of(2, 2, 3)):
+            other = self.scan(self.one_of(EVENTS, CLICKS))
+            other = self._filter(other) if self.is_so() else other
+            conditions = []
+            for each in equal:
+                theirs = self.one_of(*self.numbers(other))
+                conditions.append(compared("=", self.one_of(*each), theirs))
+                each.append(theirs)
+            node = Join(node, other, JoinKind.INNER, tuple(conditions))
+            node = self._filter(node) if self.one_of(0, 0, 0, 1) else node
+        return self._project(node) if self.is_so() else self._group(node) if self.is_so() else node
+
     def _regroup(self, node: Node) -> Node:
         """Return groups of rows of windows by parts of the windows that they have kept."""
         parts = tuple(self.traits(node).windows)
@@ -649,6 +664,14 @@ def joins_of_ended_windows(draw: st.DrawFn) -> tuple[Output, frozenset[str]]:
     """Return a plan whose uppermost join is one of groups of windows, and the names of its sources."""
     builder = Builder(draw)
     node = builder.ended(builder.scan(builder.one_of(EVENTS, CLICKS)))
+    return output(node), frozenset(builder.names)
+
+
+@st.composite
+def joins_of_many(draw: st.DrawFn) -> tuple[Output, frozenset[str]]:
+    """Return a plan with inner joins one behind the other by equal values, and the names of its sources."""
+    builder = Builder(draw)
+    node = builder.many(builder.scan(builder.one_of(EVENTS, CLICKS)))
     return output(node), frozenset(builder.names)
 
 

@@ -40,6 +40,7 @@ from penstock.sql.plan.nodes import (
     Window,
 )
 from penstock.sql.plan.operators import (
+    MultiJoin,
     OverRows,
     RegularJoin,
     SessionRows,
@@ -371,7 +372,7 @@ class Stream:
         if isinstance(operator, Slices):
             return self._sliced(node, operator, labelled[0])
         rows = labelled[0]
-        if isinstance(operator, (RegularJoin, WindowJoin)):
+        if isinstance(operator, (MultiJoin, RegularJoin, WindowJoin)):
             rows = [
                 {**joined_row(operator, side, _without_kind(row)), ROW_KIND: row[ROW_KIND]}
                 for side, each in enumerate(labelled)

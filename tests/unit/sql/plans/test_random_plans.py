@@ -29,6 +29,7 @@ from tests.unit.sql.plans.random_plans import (
     Parts,
     compared,
     joins_of_ended_windows,
+    joins_of_many,
     output,
     pass_context,
     plans,
@@ -83,6 +84,29 @@ def test_groups_of_windows_that_end_together_find_their_partners_in_any_micro_ba
         check_stream(case.plan, case.history, count, case.restart)
     kinds = {_operator_name(each) for each in nodes_in(check_passes(case.plan, case.history))}
     event(str(sorted(kinds & {"WindowJoin", "WindowTotals"})))
+
+
+@settings(FEW, max_examples=examples(100))
+@given(cases(joins_of_many()))
+def test_joins_by_equal_values_give_one_table_in_any_micro_batches(case: Case) -> None:
+    for count in (40, 4, 1):
+        check_stream(case.plan, case.history, count, case.restart)
+
+
+def test_many_joins_by_equal_values_are_one_join() -> None:
+    taken: Counter[str] = Counter()
+
+    @settings(FEW, max_examples=40, derandomize=True, database=None)
+    @given(joins_of_many())
+    def draw(drawn: tuple[Output, frozenset[str]]) -> None:
+        plan, context = drawn[0], pass_context()
+        for each in PASSES:
+            plan = each(plan, context)
+        taken.update(map(_operator_name, nodes_in(plan.input)))
+
+    draw()
+    assert taken["MultiJoin"] > 5
+    assert taken["RegularJoin"] > 5, "some have other values, or a condition between them"
 
 
 def most_of_windows(spans: Spans) -> Output:
