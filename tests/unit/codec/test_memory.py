@@ -56,17 +56,21 @@ def test_few_rows_take_little_memory() -> None:
 
 def test_there_is_room_for_expected_rows_from_the_start() -> None:
     data = values(0, *[b"x" * 100] * 10)
-    expecting = [decoder(expected_rows=rows) for rows in (0, 10_000)]
-    taken = []
-    for codec in expecting:
+
+    def taken(expected_rows: int) -> int:
+        codec = decoder(expected_rows=expected_rows)
         before = allocated_bytes()
         assert list(codec.decode(data)) == []
-        taken.append(allocated_bytes() - before)
+        found = allocated_bytes() - before
         rest = codec.flush()
         assert rest is not None
         assert rest.num_rows == 10
-    assert taken[0] < 100_000
-    assert 10_000 * 100 < taken[1] < 4_000_000
+        return found
+
+    # A thread that another test has left may take memory in between.
+    usual = [sorted(taken(rows) for _ in range(5))[2] for rows in (0, 10_000)]
+    assert usual[0] < 100_000
+    assert 10_000 * 100 < usual[1] < 4_000_000
 
 
 def test_one_large_record_does_not_multiply() -> None:

@@ -95,7 +95,7 @@ def _below(given: Input, own: tuple[str, ...]) -> _Part | None:
 def _index_of_key(
     keys: Sequence[tuple[str, ...]], below: Mapping[str, tuple[int, Column]], source: tuple[int, Column]
 ) -> int:
-    """Return which key of its input a column is; -1 if it is none."""
+    """Return the number of the key of its input that a column is; -1 if it is not one of the keys."""
     found = (index for index, label in enumerate(keys[source[0]]) if below[label] == source)
     return next(found, -1)
 
