@@ -28,6 +28,8 @@ if TYPE_CHECKING:  # unit tests load this module too, and need no Spark
 _SERVER_START_TIMEOUT_S = 120.0
 _STOP_TIMEOUT_S = 120.0
 _STREAMING = "org.apache.spark.sql.execution.streaming"
+_OF_PENSTOCK = {"spark.sql.adaptive.streaming.stateless.enabled", "spark.sql.exchange.reuse"}
+"""Settings that penstock changes itself when a query of operators starts (`one_thread`, `reused_shuffles`)."""
 _PACKAGE = _STREAMING if version("pyspark").startswith("4.0.") else f"{_STREAMING}.checkpointing"
 
 
@@ -177,7 +179,7 @@ def no_setting_left(request: pytest.FixtureRequest) -> Iterator[None]:
     before = _settings_of(session, text)
     yield
     after = _settings_of(session, _text_of_settings(session))
-    changed = {key for key in {*before, *after} if before.get(key) != after.get(key)}
+    changed = {key for key in {*before, *after} - _OF_PENSTOCK if before.get(key) != after.get(key)}
     left = {key: session.conf.get(key, None) for key in changed}
     for key in changed:
         _restore(session, key, before.get(key))
