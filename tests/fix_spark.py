@@ -29,7 +29,7 @@ _SERVER_START_TIMEOUT_S = 120.0
 _STOP_TIMEOUT_S = 120.0
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 _OF_PENSTOCK = {"spark.sql.adaptive.streaming.stateless.enabled", "spark.sql.exchange.reuse"}
-"""Settings that penstock changes itself when a query of operators starts (`one_thread`, `reused_shuffles`)."""
+"""Settings that penstock changes when a query of operators starts (`one_thread`, `reused_shuffles`)."""
 _PACKAGE = _STREAMING if version("pyspark").startswith("4.0.") else f"{_STREAMING}.checkpointing"
 
 
@@ -180,11 +180,21 @@ def no_setting_left(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     after = _settings_of(session, _text_of_settings(session))
     changed = {key for key in {*before, *after} - _OF_PENSTOCK if before.get(key) != after.get(key)}
-    left = {key: session.conf.get(key, None) for key in changed}
+    left = {key: _value(session, key) for key in changed}
     for key in changed:
         _restore(session, key, before.get(key))
-    left = {key: value for key, value in left.items() if session.conf.get(key, None) != value}
+    left = {key: value for key, value in left.items() if _value(session, key) != value}
     assert not left, f"the test left other settings behind: {left}"
+
+
+def _value(session: SparkSession, key: str) -> str | None:
+    """Return what holds for a key, also if it was not set; None if Spark does not know it."""
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - lazy
+
+    try:
+        return session.conf.get(key)
+    except PySparkException:
+        return None
 
 
 def _text_of_settings(session: SparkSession) -> str:
