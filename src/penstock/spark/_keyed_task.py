@@ -123,7 +123,7 @@ class KeyedTask:
         out: list[Iterable[pa.RecordBatch]] = []
         kept, digest = [], InputDigest()
         for part in filter(len, _parts(rows, self.operator.keys)):
-            batches, to_keep = operator.part(part, snapshot.in_chunks, now_ms)
+            batches, to_keep = operator.part(part, snapshot, now_ms)
             out.append(batches)
             kept.append(to_keep)
             digest = _added(digest, _digest(part))

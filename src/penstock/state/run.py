@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import RowError, StateError
-from penstock.state.columns import KEY_HIGH, KEY_LOW, Hashes, Integers, Words
+from penstock.state.columns import KEY_HIGH, KEY_LOW, Hashes, Integers, Mask, Words
 from penstock.state.files import Files
 from penstock.state.followed import as_columns, follows, is_same
 
@@ -62,6 +62,20 @@ class Run:
         indices = np.arange(len(key_index)) + np.repeat(first - (np.cumsum(counts) - counts), counts)
         is_equal = self._lows_at(indices) == keys.low[key_index]
         return key_index[is_equal], indices[is_equal]
+
+    def has(self, keys: Hashes) -> Mask:
+        """Return which of `keys`, which ascend, have a row. Rows with one high half ascend by the low one."""
+        start, end = self._bounds(keys.high, "left"), self._bounds(keys.high, "right")
+        stop = end.copy()
+        while len(open_ := np.flatnonzero(start < stop)):
+            middle = (start[open_] + stop[open_]) // 2
+            is_less = self._lows_at(middle) < keys.low[open_]
+            start[open_] = np.where(is_less, middle + 1, start[open_])
+            stop[open_] = np.where(is_less, stop[open_], middle)
+        inside = np.flatnonzero(start < end)
+        found = np.zeros(len(keys), bool)
+        found[inside] = self._lows_at(start[inside]) == keys.low[inside]
+        return found
 
     def pieces_with(self, keys: Hashes) -> Iterator[tuple[pa.RecordBatch, Integers]]:
         """Yield the pieces that have rows of `keys`, which ascend, each with the indices of these rows in it.

@@ -116,6 +116,13 @@ class Snapshot:
                 wanted = wanted.take(missing)
         return newest(pa.Table.from_batches(pieces, self.schema), has_parts=self.has_parts)
 
+    def has(self, keys: Hashes) -> Mask:
+        """Return which of `keys`, which ascend, have a row, also one that was deleted. No row is read."""
+        found = np.zeros(len(keys), bool)
+        for run in self.runs:
+            found |= run.has(keys)
+        return found
+
     def in_chunks(self, keys: Hashes, most_bytes: int) -> Iterator[pa.Table]:
         """Yield the rows of these keys in tables of at most about so many bytes, or of a single row.
 

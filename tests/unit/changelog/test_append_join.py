@@ -216,6 +216,32 @@ def test_a_batch_of_one_of_many_inputs_reads_kept_rows_of_keys_that_may_come_out
     assert (asked, out.to_pylist()) == ([1, 3], [{"v0": 9, "v1": 5, "v2": 1}] * 3)
 
 
+def test_no_kept_row_is_read_of_a_key_that_one_of_many_inputs_does_not_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A key with many rows of one input would be read by each batch, and nothing comes out."""
+    join = join_of(3)
+    empty: Row = {"#key 1": "x", "#0 v": None, "#1 v": None, "#2 v": None}
+    read, asked = Snapshot.in_chunks, list[int]()
+
+    def in_chunks(self: Snapshot, keys: Hashes, most_bytes: int) -> Iterator[pa.Table]:
+        for each in read(self, keys, most_bytes):
+            asked.append(each.num_rows)
+            yield each
+
+    monkeypatch.setattr(Snapshot, "in_chunks", in_chunks)
+    batches = [
+        [{**empty, "#side": 0, "#key 0": key, "#0 v": number} for key in (1, 2) for number in range(50)],
+        [{**empty, "#side": 2, "#key 0": key, "#2 v": key} for key in (1, 2)],
+        [{**empty, "#side": 1, "#key 0": 2, "#1 v": 5}],
+    ]
+    found: list[int] = []
+    for number, batch in enumerate(batches):
+        out = _run(str(tmp_path), number, number, [_sent(batch, join)], monkeypatch, join)
+        found.append(sum(each.num_rows for each in out))
+    assert (found, asked) == ([0, 0, 50], [50, 1])
+
+
 def _with_tiny_limits(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(_keyed_task, "_BYTES_OF_PART", _BYTES_OF_A_PART)
     patch.setattr(append_join, "_MOST_ROWS", _PAIRS_OF_A_SLICE)
@@ -285,7 +311,7 @@ def test_a_key_may_have_more_than_two_gigabytes(monkeypatch: pytest.MonkeyPatch)
         has_parts=True,
     )
     batch = pa.Table.from_pylist([{**key, "#side": 1, "#right b": 9}], COLUMNS)
-    numbers = AppendJoin(COLUMNS, (("b", ("#right b",)),)).part(batch, big.in_chunks, 0)[0]
+    numbers = AppendJoin(COLUMNS, (("b", ("#right b",)),)).part(batch, big, 0)[0]
     assert sum(each.num_rows for each in numbers) == 640 * 34
 
 
@@ -359,6 +385,6 @@ def test_long_values_make_small_batches() -> None:
     wide = [{"#side": 0, "#key 0": 1.0, "#key 1": "x", "#left a": "a" * 1_000_000, "#right b": None}]
     rows = wide + [{**wide[0], "#side": 1, "#left a": None, "#right b": number} for number in range(200)]
     batch = pa.Table.from_pylist(rows, COLUMNS)
-    out = list(JOIN.part(batch, lambda _, __: iter(()), 0)[0])
+    out = list(JOIN.part(batch, Running(JOIN, COLUMNS).snapshot, 0)[0])
     assert max(each.nbytes for each in out) < 70_000_000
     assert sum(each.num_rows for each in out) == 200

@@ -25,13 +25,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.changelog.operators.base import Chunks, Find, Step, check_collisions, collision, with_nullable
+from penstock.changelog.operators.base import Find, KeptRows, Step, check_collisions, collision, with_nullable
 from penstock.changelog.operators.join import LEFT, RIGHT, SIDE, Names, keys_in
 from penstock.changelog.operators.ordering import groups_of_kept
 from penstock.state.columns import (
     FIXED_BYTES,
     Hashes,
     Integers,
+    Mask,
     equal_columns,
     has_lengths,
     hash_columns,
@@ -96,10 +97,10 @@ class AppendJoin:
 
     def step(self, batch: pa.Table, find: Find, now_ms: int) -> Step:
         """Return the combinations of one batch and the rows to keep."""
-        out, kept = self.part(batch, lambda keys, _: iter([find(keys)]), now_ms)
+        out, kept = self.part(batch, _Found(find), now_ms)
         return Step(pa.Table.from_batches(out, self.out_columns), kept)
 
-    def part(self, batch: pa.Table, chunks: Chunks, now_ms: int) -> tuple[Iterator[pa.RecordBatch], pa.Table]:
+    def part(self, batch: pa.Table, kept: KeptRows, now_ms: int) -> tuple[Iterator[pa.RecordBatch], pa.Table]:
         """Return the combinations of all rows of some keys in one batch, and the rows to keep.
 
         They are made when they are taken, because a key may have more of them than memory has room for. Kept
@@ -107,14 +108,14 @@ class AppendJoin:
         """
         new = self._with_keys(batch.select(self.columns.names).cast(self.kept_columns))
         hashes = hash_columns(new, self.keys)
-        hashes = self._of_side(self._of_key(hashes), one_array(new.column(SIDE)).to_numpy())
+        hashes = self.of_side(self._of_key(hashes), one_array(new.column(SIDE)).to_numpy())
         order = hashes.order()
         new, hashes = new.take(pa.array(order)), hashes.take(order)
         starts = self._of_key(hashes).starts()
         check_collisions(new.select(self.keys), self.keys, ~starts)
         firsts = np.flatnonzero(starts)
         keys = _Keys(self._of_key(hashes).take(firsts), new.select(self.keys).take(pa.array(firsts)))
-        combinations = _Combinations(self, keys, self._sides(new, np.cumsum(starts) - 1), chunks)
+        combinations = _Combinations(self, keys, self._sides(new, np.cumsum(starts) - 1), kept)
         return combinations.all(), self._to_keep(new, hashes, now_ms)
 
     def _with_keys(self, rows: pa.Table) -> pa.Table:
@@ -133,10 +134,6 @@ class AppendJoin:
         """Return hashes without their sides."""
         return Hashes(hashes.high, hashes.low >> self._side_bits)
 
-    def _of_side(self, keys: Hashes, side: Integers | int) -> Hashes:
-        """Return the hashes of keys with a side, by which rows are kept."""
-        return Hashes(keys.high, keys.low << self._side_bits | np.asarray(side).astype(np.uint64))
-
     def _sides(self, new: pa.Table, groups: Integers) -> list[_Side]:
         """Return the rows of each side. `groups` are the numbers of their keys, and ascend."""
         sides, rows = one_array(new.column(SIDE)).to_numpy(), np.arange(new.num_rows)
@@ -149,10 +146,14 @@ class AppendJoin:
         sources = (source for _, (source, *_) in self.names if source.startswith(self.prefixes[number]))
         return _Side({source: one_array(table.column(source)) for source in sources}, rows, groups)
 
-    def read(self, number: int, keys: _Keys, groups: Integers, chunks: Chunks) -> Iterator[_Side]:
+    def of_side(self, keys: Hashes, side: Integers | int) -> Hashes:
+        """Return the hashes of keys with a side, by which rows are kept."""
+        return Hashes(keys.high, keys.low << self._side_bits | np.asarray(side).astype(np.uint64))
+
+    def read(self, number: int, keys: _Keys, groups: Integers, rows: KeptRows) -> Iterator[_Side]:
         """Yield the kept rows of a side whose keys have these numbers."""
         wanted = keys.hashes.take(groups)
-        for kept in chunks(self._of_side(wanted, number), _BYTES_OF_CHUNK):
+        for kept in rows.in_chunks(self.of_side(wanted, number), _BYTES_OF_CHUNK):
             found = self._of_key(keys_of(kept))
             order = found.order()
             of_kept = groups[groups_of_kept(found.take(order), wanted)]
@@ -173,6 +174,19 @@ class AppendJoin:
             indices = list(map(pa.array, rows))
             arrays = [column.take(indices[number]) for number, column in columns]
             yield pa.RecordBatch.from_arrays(arrays, schema=self.out_columns)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Kept rows that are found all at once."""
+
+    find: Find
+
+    def has(self, keys: Hashes) -> Mask:
+        return np.ones(len(keys), bool)
+
+    def in_chunks(self, keys: Hashes, _most_bytes: int) -> Iterator[pa.Table]:
+        yield self.find(keys)
 
 
 @dataclass(frozen=True)
@@ -211,19 +225,33 @@ class _Combinations:
         join: the operator.
         keys: of the new rows.
         new: the new rows of each side.
-        chunks: reads kept rows.
+        kept: the kept rows.
     """
 
     join: AppendJoin
     keys: _Keys
     new: Sequence[_Side]
-    chunks: Chunks
+    kept: KeptRows
 
     def all(self) -> Iterator[pa.RecordBatch]:
         """Yield each combination once: by the first side of which it has a new row."""
+        is_whole = self._is_whole()
         for number, side in enumerate(self.new):
-            if len(side.rows):
-                yield from self._with({number: side}, number, np.unique(side.groups))
+            groups = np.unique(side.groups[is_whole[side.groups]])
+            if len(groups):
+                yield from self._with({number: side}, number, groups)
+
+    def _is_whole(self) -> Mask:
+        """Return which keys have rows of each side. Kept rows of the others have no partner."""
+        count = len(self.keys.hashes)
+        is_whole = np.ones(count, bool)
+        if len(self.new) == 2:  # the rows of the other side are all that is read
+            return is_whole
+        for number, side in enumerate(self.new):
+            is_there = self.kept.has(self.join.of_side(self.keys.hashes, number))
+            is_there[side.groups] = True
+            is_whole &= is_there
+        return is_whole
 
     def _with(self, chosen: Mapping[int, _Side], first: int, groups: Integers) -> Iterator[pa.RecordBatch]:
         """Yield the combinations of chosen rows with those of the sides that are left.
@@ -237,7 +265,7 @@ class _Combinations:
         if number is None:
             yield from self.join.joined([chosen[each] for each in range(len(self.new))])
             return
-        kept = self.join.read(number, self.keys, groups, self.chunks)
+        kept = self.join.read(number, self.keys, groups, self.kept)
         for side in kept if number < first else chain([self.new[number]], kept):
             common = groups[np.isin(groups, side.groups)]
             if len(common):

@@ -21,8 +21,6 @@ Find = Callable[[Hashes], pa.Table]
 """Returns the rows that were kept for keys. The keys ascend, each once."""
 _FEW = 4
 """Fewer pairs than one in so many rows are taken out and compared alone."""
-Chunks = Callable[[Hashes, int], Iterator[pa.Table]]
-"""Yields the rows that were kept for keys before the batch, in tables of at most about so many bytes."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +75,16 @@ class Operator(Protocol):
         """Return the result of one batch. `now_ms` is its time."""
 
 
+class KeptRows(Protocol):
+    """The rows that were kept before the batch."""
+
+    def has(self, keys: Hashes) -> Mask:
+        """Return which keys, which ascend, may have rows."""
+
+    def in_chunks(self, keys: Hashes, most_bytes: int) -> Iterator[pa.Table]:
+        """Yield the rows of keys, which ascend, in tables of at most about so many bytes."""
+
+
 @runtime_checkable
 class InParts(Protocol):
     """An operator that may take the rows of a batch in parts, each with all rows of its keys.
@@ -88,7 +96,7 @@ class InParts(Protocol):
     def of_batch(self, batch_id: int) -> InParts:
         """Return the operator for a batch."""
 
-    def part(self, batch: pa.Table, chunks: Chunks, now_ms: int) -> tuple[Iterator[pa.RecordBatch], pa.Table]:
+    def part(self, batch: pa.Table, kept: KeptRows, now_ms: int) -> tuple[Iterator[pa.RecordBatch], pa.Table]:
         """Return the rows that come of a part of a batch, and the rows to keep."""
 
 
