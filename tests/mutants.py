@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-COPIED = ("src", "tests", "docs", "benchmarks", "build_backend", ".ci")
+COPIED = ("src", "tests", "docs", "examples", "benchmarks", "build_backend", ".ci")
 
 
 @dataclass(frozen=True)
@@ -209,6 +209,27 @@ MUTANTS = (
         "np.flatnonzero((counts > there) & (there > 0))",
         "np.flatnonzero((counts > there) & (there > counts))",
         ("tests/unit/changelog",),
+    ),
+    Mutant(
+        "append_join gives a combination for each side with a new row",
+        "changelog/operators/append_join.py",
+        "for side in kept if number < first else chain([self.new[number]], kept):",
+        "for side in chain([self.new[number]], kept):",
+        ("tests/unit/changelog/test_append_join.py",),
+    ),
+    Mutant(
+        "joins that compare more or fewer values are one join",
+        "sql/passes/merge_joins.py",
+        "if sorted(places) != list(range(len(keys[0]))):",
+        "if -1 in places:",
+        ("tests/unit/sql/test_plans.py",),
+    ),
+    Mutant(
+        "an input of a join has one row if its key shares a column with it",
+        "sql/plan/traits.py",
+        "if key is not None and not key <= own[number]]",
+        "if key is not None and not key & own[number]]",
+        ("tests/unit/sql/test_plans.py",),
     ),
     Mutant(
         "temporal_join keeps the version of a key that an update has changed",

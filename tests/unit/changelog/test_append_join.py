@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from penstock.changelog.operators import append_join
 from penstock.changelog.operators.append_join import AppendJoin
-from penstock.errors import StateError
+from penstock.errors import RowError, StateError
 from penstock.spark import _keyed_task
 from penstock.spark._keyed_task import NOW_MS, PARTITION, KeyedTask, identity_of
 from penstock.spark._planning import PlanWriter
@@ -240,6 +240,34 @@ def test_no_kept_row_is_read_of_a_key_that_one_of_many_inputs_does_not_have(
         out = _run(str(tmp_path), number, number, [_sent(batch, join)], monkeypatch, join)
         found.append(sum(each.num_rows for each in out))
     assert (found, asked) == ([0, 0, 50], [50, 1])
+
+
+def test_chunks_of_all_sides_share_the_room_for_kept_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A combination of one new row takes a chunk of each other side, and all of these are in memory."""
+    join, asked = join_of(5), list[int]()
+    kept, read = Running(join, join.columns), Snapshot.in_chunks
+    sides = [{"#side": side, "#key 0": 1, "#key 1": "x", f"#{side} v": side} for side in range(5)]
+    kept.step(sides[1:])
+
+    def in_chunks(self: Snapshot, keys: Hashes, most_bytes: int) -> Iterator[pa.Table]:
+        asked.append(most_bytes)
+        yield from read(self, keys, most_bytes)
+
+    monkeypatch.setattr(Snapshot, "in_chunks", in_chunks)
+    batch = pa.Table.from_pylist(sides[:1], join.columns)
+    out, _ = join.of_batch(1).part(batch, kept.snapshot, 0)
+    assert [row for each in out for row in each.to_pylist()] == [{f"v{side}": side for side in range(5)}]
+    assert len(asked) == 4
+    assert sum(asked) == append_join._BYTES_OF_CHUNK
+
+
+def test_combinations_that_no_number_counts_are_refused() -> None:
+    join = join_of(7)
+    rows = [{"#side": number % 7, "#key 0": 1, "#key 1": "x", "#0 v": None} for number in range(7 * 1_000)]
+    batch = pa.Table.from_pylist(rows, join.columns)
+    out, _ = join.part(batch, Running(join, join.columns).snapshot, 0)
+    with pytest.raises(RowError, match="A join of 7 inputs has more than 1e\\+18 rows in one batch"):
+        next(out)
 
 
 def _with_tiny_limits(patch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 from penstock.changelog.operators.base import Find, KeptRows, Step, check_collisions, collision, with_nullable
 from penstock.changelog.operators.join import LEFT, RIGHT, SIDE, Names, keys_in
 from penstock.changelog.operators.ordering import groups_of_kept
+from penstock.errors import RowError
 from penstock.state.columns import (
     FIXED_BYTES,
     Hashes,
@@ -44,7 +45,9 @@ from penstock.state.columns import (
 _MOST_ROWS, _MOST_BYTES = 50_000, 64 << 20
 """What one Arrow batch has at most, unless a single row has more."""
 _BYTES_OF_CHUNK = 64 << 20
-"""What the kept rows have, about, that are in memory at a time, unless a single row has more."""
+"""What the kept rows of all sides have, about, that are in memory at a time, unless a single row has more."""
+_MOST_COMBINATIONS = 10**18
+"""More have no numbers of 64 bits."""
 _BATCH_BITS = np.uint64(32)
 
 
@@ -153,7 +156,8 @@ class AppendJoin:
     def read(self, number: int, keys: _Keys, groups: Integers, rows: KeptRows) -> Iterator[_Side]:
         """Yield the kept rows of a side whose keys have these numbers."""
         wanted = keys.hashes.take(groups)
-        for kept in rows.in_chunks(self.of_side(wanted, number), _BYTES_OF_CHUNK):
+        most = _BYTES_OF_CHUNK // (len(self.prefixes) - 1)  # a chunk of each other side
+        for kept in rows.in_chunks(self.of_side(wanted, number), most):
             found = self._of_key(keys_of(kept))
             order = found.order()
             of_kept = groups[groups_of_kept(found.take(order), wanted)]
@@ -162,15 +166,14 @@ class AppendJoin:
                 raise collision(self.keys)
             yield self._side(number, kept, order, of_kept)
 
-    def joined(self, sides: Sequence[_Side]) -> Iterator[pa.RecordBatch]:
-        """Yield the combinations of the rows of all sides."""
+    def joined(self, sides: Sequence[_Side], groups: Integers) -> Iterator[pa.RecordBatch]:
+        """Yield the combinations of the rows of all sides with these keys, which each side has."""
         numbers = {name: number for number, each in enumerate(sides) for name in each.columns}
         columns = [
             (numbers[source], sides[numbers[source]].columns[source]) for _, (source, *_) in self.names
         ]
         most = max(1, min(_MOST_ROWS, _MOST_BYTES // sum(_widest(column) for _, column in columns)))
-        first, *others = _with_partners(sides)
-        for rows in _combined((first.rows,), first.groups, others, most):
+        for rows in _combined(sides, groups, most):
             indices = list(map(pa.array, rows))
             arrays = [column.take(indices[number]) for number, column in columns]
             yield pa.RecordBatch.from_arrays(arrays, schema=self.out_columns)
@@ -216,6 +219,11 @@ class _Side:
     rows: Integers
     groups: Integers
 
+    def places(self, groups: Integers) -> tuple[Integers, Integers]:
+        """Return where the rows of each of these keys start, and how many there are."""
+        start, stop = (np.searchsorted(self.groups, groups, side) for side in ("left", "right"))
+        return start, stop - start
+
 
 @dataclass(frozen=True)
 class _Combinations:
@@ -237,7 +245,8 @@ class _Combinations:
         """Yield each combination once: by the first side of which it has a new row."""
         is_whole = self._is_whole()
         for number, side in enumerate(self.new):
-            groups = np.unique(side.groups[is_whole[side.groups]])
+            groups = side.groups[np.flatnonzero(np.diff(side.groups, prepend=-1))]
+            groups = groups[is_whole[groups]]
             if len(groups):
                 yield from self._with({number: side}, number, groups)
 
@@ -259,62 +268,41 @@ class _Combinations:
         Args:
             chosen: rows of some sides.
             first: the first side whose rows are new. Those of the sides before it are kept ones.
-            groups: the numbers of the keys that all chosen sides have.
+            groups: the numbers of the keys that all chosen sides have, which ascend.
         """
         number = next((each for each in range(len(self.new)) if each not in chosen), None)
         if number is None:
-            yield from self.join.joined([chosen[each] for each in range(len(self.new))])
+            yield from self.join.joined([chosen[each] for each in range(len(self.new))], groups)
             return
         kept = self.join.read(number, self.keys, groups, self.kept)
         for side in kept if number < first else chain([self.new[number]], kept):
-            common = groups[np.isin(groups, side.groups)]
+            common = groups[side.places(groups)[1] > 0]
             if len(common):
                 yield from self._with({**chosen, number: side}, first, common)
 
 
-def _with_partners(sides: Sequence[_Side]) -> list[_Side]:
-    """Return the rows whose keys each side has."""
-    has_all = np.ones(1 + max(int(each.groups[-1]) for each in sides), bool)
-    for each in sides:
-        has = np.zeros(len(has_all), bool)
-        has[each.groups] = True
-        has_all &= has
-    wanted = [has_all[each.groups] for each in sides]
-    return [
-        _Side(each.columns, each.rows[is_wanted], each.groups[is_wanted])
-        for each, is_wanted in zip(sides, wanted, strict=True)
-    ]
-
-
-def _combined(
-    rows: tuple[Integers, ...], groups: Integers, sides: Sequence[_Side], most: int
-) -> Iterator[tuple[Integers, ...]]:
+def _combined(sides: Sequence[_Side], groups: Integers, most: int) -> Iterator[list[Integers]]:
     """Yield the indices of the rows of combinations, one array for each side, at most so many at a time.
 
-    Args:
-        rows: the indices of rows of the first sides, which belong together.
-        groups: the numbers of their keys, which ascend.
-        sides: the other sides.
-        most: rows at a time.
+    The combinations of a key are counted as numbers whose digits are the places of its rows on each side.
     """
-    if not sides:
-        yield rows
-        return
-    side, *others = sides
-    for lefts, rights in _pairs(groups, side.groups, most):
-        both = (*(each[lefts] for each in rows), side.rows[rights])
-        yield from _combined(both, groups[lefts], others, most)
-
-
-def _pairs(left: Integers, right: Integers, most: int) -> Iterator[tuple[Integers, Integers]]:
-    """Yield the indices of equal numbers of two arrays that ascend, at most so many at a time."""
-    start, stop = (np.searchsorted(right, left, side) for side in ("left", "right"))
-    stops = np.cumsum(stop - start)  # how many pairs there are up to each left one
-    before = stops - (stop - start)
-    for at in range(0, int(stops[-1]) if len(stops) else 0, most):
+    places = [each.places(groups) for each in sides]
+    if np.prod([count.astype(float) for _, count in places], axis=0).sum() > _MOST_COMBINATIONS:
+        raise RowError(
+            f"A join of {len(sides)} inputs has more than {_MOST_COMBINATIONS:.0e} rows in one batch. "
+            "Nothing of this batch was written. Compare more columns in its ON."
+        )
+    counts = np.prod([count for _, count in places], axis=0)
+    stops = np.cumsum(counts)
+    before = stops - counts
+    for at in range(0, int(stops[-1]), most):
         numbers = np.arange(at, min(at + most, stops[-1]))
-        lefts = np.searchsorted(stops, numbers, "right")
-        yield lefts, start[lefts] + numbers - before[lefts]
+        keys = np.searchsorted(stops, numbers, "right")
+        left, rows = numbers - before[keys], []
+        for side, (start, count) in zip(reversed(sides), reversed(places), strict=True):
+            left, digit = np.divmod(left, count[keys])
+            rows.append(side.rows[start[keys] + digit])
+        yield rows[::-1]
 
 
 def _widest(column: pa.Array) -> int:

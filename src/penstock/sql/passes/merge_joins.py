@@ -1,7 +1,7 @@
 """Inner joins of append-only rows one behind the other become one join, if they compare the same values.
 
 Runs on the driver. Two joins of `a JOIN b ON a.k = b.k JOIN c ON b.k = c.k` keep all pairs of `a` and `b`,
-and sends them through a shuffle. One operator keeps the rows of `a`, `b` and `c`, as Flink's MultiJoin does.
+and send them through a shuffle. One operator keeps the rows of `a`, `b` and `c`, as Flink's MultiJoin does.
 Invariant: the keys of the joins are the same values, so rows with equal keys are in one task.
 """
 
@@ -18,7 +18,7 @@ from penstock.sql.plan.operators import MultiJoin, RegularJoin
 from penstock.sql.plan.rewrite import transformed_below
 
 _MOST_INPUTS = 8
-"""A batch looks for combinations by each input that has new rows."""
+"""A batch reads kept rows of an input again for each choice of new and kept rows of the inputs before it."""
 
 
 def merge_joins(plan: Output, context: PassContext) -> Output:
@@ -29,7 +29,7 @@ def merge_joins(plan: Output, context: PassContext) -> Output:
 
 
 def _merged(node: Node) -> Node:
-    if not isinstance(node, Stateful) or not is_kept_inner_join(node):
+    if not isinstance(node, Stateful) or not _may_merge(node):
         return node
     parts = [_below(*each) or _whole(*each) for each in zip(node.inputs, _keys_of(node), strict=True)]
     inputs = [each for part in parts for each in part.inputs]
@@ -44,7 +44,7 @@ def _merged(node: Node) -> Node:
     return _joined(node, inputs, [each for part in parts for each in part.keys], sources)
 
 
-def is_kept_inner_join(node: Stateful) -> bool:
+def _may_merge(node: Stateful) -> bool:
     """Return whether a node is an inner join of rows that only come, without a time to live of its own."""
     operator = node.operator
     is_inner = isinstance(operator, MultiJoin) or (
@@ -81,7 +81,7 @@ def _below(given: Input, own: tuple[str, ...]) -> _Part | None:
         if len(plain) < len(names):
             return None
         node, names = node.input, plain
-    if not isinstance(node, Stateful) or not is_kept_inner_join(node):
+    if not isinstance(node, Stateful) or not _may_merge(node):
         return None
     labels, keys = {column: label for label, column in node.columns}, _keys_of(node)
     below = {label: (n, column) for n, each in enumerate(node.inputs) for label, column in each.columns}

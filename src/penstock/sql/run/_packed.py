@@ -69,7 +69,7 @@ def packed_side(
 ) -> Side | None:
     """Return how the rows of an operator's input come in packages; None if they have to come as rows.
 
-    The input reads one table of a stream. `shared` is a read that also has the rows of the other input.
+    The input reads one table of a stream. `shared` is a read that also has the rows of the other inputs.
     """
     table, scan = read.table, scan_of(rows.node)
     if scan is None or not isinstance(table.connector, Kafka) or not can_pack(frame):

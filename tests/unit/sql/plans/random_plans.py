@@ -613,20 +613,38 @@ class Builder(Parts):
         kind = self.one_of(JoinKind.INNER, JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FULL)
         return Join(node, other, kind, (*keys, *bounds))
 
-    def many(self, node: Node) -> Node:
+    def many(self, inputs: tuple[str, ...], depth: int = 1) -> Node:
         """Return inner joins one behind the other by equal values, with or without conditions between them."""
-        equal = [[each] for each in self.some(self.numbers(node), least=1, most=2)]
+        node = self._one_of_many(inputs, 0)
+        equal = [[each] for each in self.some(self.numbers(node), least=self.one_of(1, 2), most=2)]
         for _ in range(self.one_of(2, 2, 3)):
-            other = self.scan(self.one_of(EVENTS, CLICKS))
-            other = self._filter(other) if self.is_so() else other
+            other = self._one_of_many(inputs, depth)
             conditions = []
-            for each in equal:
+            if self.one_of(0, 0, 0, 1):
+                equal.reverse()
+            for each in equal if self.one_of(True, True, False) else equal[:1]:
                 theirs = self.one_of(*self.numbers(other))
                 conditions.append(compared("=", self.one_of(*each), theirs))
                 each.append(theirs)
             node = Join(node, other, JoinKind.INNER, tuple(conditions))
             node = self._filter(node) if self.one_of(0, 0, 0, 1) else node
-        return self._project(node) if self.is_so() else self._group(node) if self.is_so() else node
+        return node
+
+    def _one_of_many(self, inputs: tuple[str, ...], depth: int) -> Node:
+        """Return an input by the name of one of them: rows that only come, some of which have a key."""
+        node = self.scan(self.one_of(EVENTS, CLICKS))
+        node = self._filter(node) if self.is_so() else node
+        name = self.one_of(*inputs)
+        if name == "many" and depth:
+            return self.many(inputs, depth - 1)
+        found: Node = getattr(self, f"_{name}")(node) if name in ("distinct", "set") else node
+        return found if self.numbers(found) else node
+
+    def above(self, node: Node) -> Node:
+        """Return what reads joins: it may need their key, or the kinds of their rows."""
+        name = self.one_of("", "project", "project", "group", "rank", "distinct", "join")
+        found: Node = getattr(self, f"_{name}")(node) if name else node
+        return found
 
     def _regroup(self, node: Node) -> Node:
         """Return groups of rows of windows by parts of the windows that they have kept."""
@@ -671,8 +689,11 @@ def joins_of_ended_windows(draw: st.DrawFn) -> tuple[Output, frozenset[str]]:
 def joins_of_many(draw: st.DrawFn) -> tuple[Output, frozenset[str]]:
     """Return a plan with inner joins one behind the other by equal values, and the names of its sources."""
     builder = Builder(draw)
-    node = builder.many(builder.scan(builder.one_of(EVENTS, CLICKS)))
-    return output(node), frozenset(builder.names)
+    inputs = builder.one_of(
+        ("scan", "scan", "scan", "distinct", "set", "many"), ("distinct", "distinct", "many")
+    )
+    node = builder.many(inputs)
+    return output(builder.above(node)), frozenset(builder.names)
 
 
 Change = Callable[[Output, PassContext], Output]
