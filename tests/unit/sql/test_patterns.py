@@ -71,7 +71,10 @@ def test_what_is_known_of_a_pattern_is_true_of_each_match(chance: random.Random)
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("a(b)?(c)", "ac"), ("a(b*)(c|d*)", "a"), ("(a)|(b)", "b"), ("(a(b*))", "a"), ("a(b|)c", "ac")],
+    [
+        *(("a(b)?(c)", "ac"), ("a(b*)(c|d*)", "a"), ("(a)|(b)", "b"), ("(a(b*))", "a"), ("a(b|)c", "ac")),
+        *(("((a*)b)+", "aabb"), ("(?:(a)|b*)*c", "abc"), ("((a{2})*b?)+=", "aaaab=")),
+    ],
 )
 def test_what_is_known_of_a_group_is_true_of_a_match(text: str, value: str) -> None:
     assert re.search(text, value) is not None
