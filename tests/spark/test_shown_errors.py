@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import penstock
 from penstock.cli.quick_start.python import quick_python
 from tests import judge
 from tests.spark.shown_errors_job import BEGIN
@@ -19,7 +20,7 @@ from tests.spark.shown_errors_job import BEGIN
 PATIENCE_S = 300
 PAGE = (Path(__file__).parents[2] / "docs" / "source.md").read_text()
 SEARCHED = PAGE.partition("Search the output for `")[2].partition("`")[0]
-OWN_FILE = re.compile(r'File "[^"]*/penstock/[^"]*", line')
+OWN_FILE = re.compile(rf'File "{re.escape(str(Path(penstock.__file__).parent))}/[^"]*", line')
 CASES = {
     "no broker": "BrokerUnavailableError: ",
     "misspelt topic": "UnknownTopicOrPartitionError: Not on the Kafka cluster: topic ",

@@ -49,7 +49,7 @@ def test_a_script_runs_on_spark_connect(
 ) -> None:
     packed = noted(monkeypatch, _packed, "open_packed")
     chained = noted(monkeypatch, operator_rows, "PackedTask")
-    source, target, joined = make_topic(2), make_topic(), make_topic()
+    source, target, joined, of_many = make_topic(2), make_topic(), make_topic(), make_topic()
     judge.produce(bootstrap, source, *(json.dumps({"id": number}).encode() for number in range(20)))
     kafka = f"'connector' = 'kafka', 'properties.bootstrap.servers' = '{bootstrap}', 'format' = 'json'"
     lines: list[str] = []
@@ -66,6 +66,7 @@ def test_a_script_runs_on_spark_connect(
             'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset');
         CREATE TABLE copy (id BIGINT, twice BIGINT) WITH ({kafka}, 'topic' = '{target}');
         CREATE TABLE pairs (id BIGINT, other BIGINT) WITH ({kafka}, 'topic' = '{joined}');
+        CREATE TABLE triples (id BIGINT, other BIGINT) WITH ({kafka}, 'topic' = '{of_many}');
         CREATE TABLE made (id BIGINT, name STRING) WITH ('connector' = 'datagen', 'fields.id.kind' = 'sequence',
             'fields.id.start' = '1', 'fields.id.end' = '30');
         CREATE TABLE shown (id BIGINT) WITH ('connector' = 'print');
@@ -76,14 +77,17 @@ def test_a_script_runs_on_spark_connect(
         INSERT INTO copy SELECT id, 0 FROM made WHERE id > 28;
         RESET 'pipeline.name';
         INSERT INTO pairs SELECT a.id, b.id FROM orders AS a JOIN others AS b ON a.id = b.id
+            JOIN thirds AS c ON b.id = c.id AND a.id = c.id;
+        INSERT INTO triples SELECT a.id, c.id FROM orders AS a JOIN others AS b ON a.id = b.id
             JOIN thirds AS c ON b.id = c.id;
         """
     )
-    found = [json.loads(record.value or b"") for record in judge.consume_all(bootstrap, joined)]
-    assert sorted(each["id"] for each in found) == [*range(20)]
-    assert all(each["id"] == each["other"] for each in found)
-    assert len(packed) == 3, "all sides cross the shuffle in packages on Spark Connect too"
-    assert len(chained) == 1, "and so do the pairs on their way to the other join"
+    for topic in (joined, of_many):
+        found = [json.loads(record.value or b"") for record in judge.consume_all(bootstrap, topic)]
+        assert sorted(each["id"] for each in found) == [*range(20)]
+        assert all(each["id"] == each["other"] for each in found)
+    assert len(packed) == 6, "all sides cross the shuffle in packages on Spark Connect too"
+    assert len(chained) == 1, "and so do the pairs on their way to another join, but not within one join"
     written = [json.loads(record.value or b"") for record in judge.consume_all(bootstrap, target)]
     expected = [
         *({"id": number, "twice": 2 * number} for number in range(10, 20)),
