@@ -28,8 +28,6 @@ if TYPE_CHECKING:  # unit tests load this module too, and need no Spark
 _SERVER_START_TIMEOUT_S = 120.0
 _STOP_TIMEOUT_S = 120.0
 _STREAMING = "org.apache.spark.sql.execution.streaming"
-_OF_PENSTOCK = {"spark.sql.adaptive.streaming.stateless.enabled", "spark.sql.exchange.reuse"}
-"""Settings that penstock changes when a query of operators starts (`one_thread`, `reused_shuffles`)."""
 _PACKAGE = _STREAMING if version("pyspark").startswith("4.0.") else f"{_STREAMING}.checkpointing"
 
 
@@ -169,17 +167,22 @@ def _restore(session: SparkSession, key: str, value: str | None) -> None:
 def no_setting_left(request: pytest.FixtureRequest) -> Iterator[None]:
     """Find a test that leaves the session of the run with another setting, and restore the setting.
 
+    ADAPTIVE and REUSE are left out: penstock changes them when a query of operators starts.
+
     A test that unset the number of partitions made each later micro-batch a hundred times as long.
     """
     if "spark" not in request.fixturenames:
         yield
         return
+    from penstock.spark.one_thread import ADAPTIVE  # noqa: PLC0415 - lazy
+    from penstock.spark.reused_shuffles import REUSE  # noqa: PLC0415 - lazy
+
     session = request.getfixturevalue("spark")
     text = _text_of_settings(session)
     before = _settings_of(session, text)
     yield
     after = _settings_of(session, _text_of_settings(session))
-    changed = {key for key in {*before, *after} - _OF_PENSTOCK if before.get(key) != after.get(key)}
+    changed = {key for key in {*before, *after} - {ADAPTIVE, REUSE} if before.get(key) != after.get(key)}
     left = {key: _value(session, key) for key in changed}
     for key in changed:
         _restore(session, key, before.get(key))

@@ -227,8 +227,8 @@ MUTANTS = (
     Mutant(
         "an input of a join has one row if its key shares a column with it",
         "sql/plan/traits.py",
-        "if key is not None and not key <= own[number]]",
-        "if key is not None and not key & own[number]]",
+        "is_one = key <= {columns[labels[number]] for labels in operator.on}",
+        "is_one = bool(key & {columns[labels[number]] for labels in operator.on})",
         ("tests/unit/sql/test_plans.py",),
     ),
     Mutant(

@@ -59,7 +59,7 @@ def multi_join(inputs: Sequence[DataFrame], on: Sequence[tuple[str, ...]], *, st
         state: the folder of the operator.
 
     Returns:
-        The columns of all inputs but those of `on`, or those of the first input if there are no others.
+        The columns of all inputs without those of `on`. If no columns are left, those of the first input.
 
     Raises:
         SchemaError: a column is nested.

@@ -99,22 +99,32 @@ def test_each_pair_comes_once_in_any_micro_batches(seed: int, length: int, batch
 @settings(max_examples=examples(20))
 @given(seed=st.integers(0, 100_000), batches=st.sampled_from([1, 4, 40]))
 def test_a_task_takes_its_batch_in_parts_and_may_be_killed_at_each_batch(seed: int, batches: int) -> None:
-    """Each batch runs twice, in other orders. The first attempt ends late, and reads what was before."""
     chance = random.Random(seed)
     rows = rows_of(chance, 40)
-    found: Counter[tuple[Any, Any]] = Counter()
+    assert found_by_tasks(JOIN, cut(chance, rows, batches), chance) == pairs(rows)
+
+
+def found_by_tasks(
+    join: AppendJoin, batches: Sequence[Sequence[Row]], chance: random.Random
+) -> Counter[tuple[Any, ...]]:
+    """Return the rows of tasks that are killed at each batch.
+
+    Each batch runs twice, in other orders. The first attempt ends late, and reads what was before.
+    """
+    found: Counter[tuple[Any, ...]] = Counter()
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         _with_tiny_limits(patch)
-        for number, batch in enumerate(cut(chance, rows, batches)):
+        for number, batch in enumerate(batches):
             attempts = []
             for attempt in range(2):
-                sent = [_sent(each) for each in cut(chance, chance.sample(batch, len(batch)), 3)]
-                out = _run(folder, number, 2 * number + attempt, sent, patch)
+                parts = cut(chance, chance.sample(batch, len(batch)), 3)
+                sent = [_sent(each, join) for each in parts]
+                out = _run(folder, number, 2 * number + attempt, sent, patch, join)
                 attempts.append((list(itertools.islice(out, 1)), out))
-            of_attempts = [_pairs_of([*first, *rest]) for first, rest in reversed(attempts)]
+            of_attempts = [_rows_of([*first, *rest]) for first, rest in reversed(attempts)]
             assert of_attempts[0] == of_attempts[1]
             found.update(of_attempts[0])
-    assert found == pairs(rows)
+    return found
 
 
 def join_of(count: int) -> AppendJoin:
@@ -174,20 +184,7 @@ def test_a_task_of_many_inputs_takes_its_batch_in_parts_and_may_be_killed_at_eac
     """As with two inputs. Keys have more kept rows than a chunk."""
     chance, join = random.Random(seed), join_of(3)
     rows = [row_of_many(chance, 3) for _ in range(40)]
-    found: Counter[tuple[Any, ...]] = Counter()
-    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        _with_tiny_limits(patch)
-        for number, batch in enumerate(cut(chance, rows, batches)):
-            attempts = []
-            for attempt in range(2):
-                parts = cut(chance, chance.sample(batch, len(batch)), 3)
-                sent = [_sent(each, join) for each in parts]
-                out = _run(folder, number, 2 * number + attempt, sent, patch, join)
-                attempts.append((list(itertools.islice(out, 1)), out))
-            of_attempts = [_rows_of([*first, *rest]) for first, rest in reversed(attempts)]
-            assert of_attempts[0] == of_attempts[1]
-            found.update(of_attempts[0])
-    assert found == combinations(rows, 3)
+    assert found_by_tasks(join, cut(chance, rows, batches), chance) == combinations(rows, 3)
 
 
 def _rows_of(batches: Sequence[pa.RecordBatch]) -> Counter[tuple[Any, ...]]:
@@ -278,11 +275,6 @@ def _with_tiny_limits(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(module, "ROWS_PER_PIECE", 8)
 
 
-def _pairs_of(batches: Sequence[pa.RecordBatch]) -> Counter[tuple[Any, Any]]:
-    assert all(0 < each.num_rows <= _PAIRS_OF_A_SLICE for each in batches)
-    return Counter((row["a"], row["b"]) for each in batches for row in each.to_pylist())
-
-
 def test_kept_rows_are_read_in_chunks_while_pairs_leave(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -314,7 +306,7 @@ def test_kept_rows_are_read_in_chunks_while_pairs_leave(
     for batch in _run(str(tmp_path), 6, 6, [_sent([{**key, "#side": 0, "#left a": "p"}])], monkeypatch):
         out.append(batch)
         events.append(("left", batch.num_rows))
-    assert _pairs_of(out) == Counter(("p", number) for number in range(50))
+    assert _rows_of(out) == Counter(("p", number) for number in range(50))
     assert [name for name, _ in events[:3]] == ["saved", "read", "left"]
     chunks = [count for name, count in events if name == "read"]
     assert len(chunks) > 8

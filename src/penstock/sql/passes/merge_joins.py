@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from penstock.sql.passes.context import PassContext
+from penstock.sql.passes.engine.inputs import defined
 from penstock.sql.plan.expressions import Column
 from penstock.sql.plan.nodes import Changelog, Input, Node, Output, Project, Stateful
 from penstock.sql.plan.operators import MultiJoin, RegularJoin
-from penstock.sql.plan.rewrite import transformed_below
+from penstock.sql.plan.rewrite import node_below, transformed_below
 
 _MOST_INPUTS = 8
 """A batch reads kept rows of an input again for each choice of new and kept rows of the inputs before it."""
@@ -74,18 +75,15 @@ def _whole(given: Input, own: tuple[str, ...]) -> _Part:
 
 def _below(given: Input, own: tuple[str, ...]) -> _Part | None:
     """Return the inputs of the join below projections of plain columns, if it has the same keys."""
-    node, names = given.node, {column: column for _, column in given.columns}
-    while isinstance(node, Project):
-        made = {each.column: each.expression for each in node.outputs}
-        plain = {shown: found for shown, column in names.items() if isinstance(found := made[column], Column)}
-        if len(plain) < len(names):
-            return None
-        node, names = node.input, plain
+    node = node_below(given.node, Project)
     if not isinstance(node, Stateful) or not _may_merge(node):
         return None
     labels, keys = {column: label for label, column in node.columns}, _keys_of(node)
     below = {label: (n, column) for n, each in enumerate(node.inputs) for label, column in each.columns}
-    sources = {label: below[labels[names[column]]] for label, column in given.columns}
+    found = {label: defined(given.node, column) for label, column in given.columns}
+    sources = {label: below[labels[each]] for label, each in found.items() if isinstance(each, Column)}
+    if len(sources) < len(found):
+        return None
     places = [_index_of_key(keys, below, sources[label]) for label in own]
     if sorted(places) != list(range(len(keys[0]))):
         return None

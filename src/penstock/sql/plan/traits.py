@@ -336,7 +336,6 @@ _NAMES = {
     "Deduplication": "Deduplicate",
     "Top": "Rank",
     "RegularJoin": "Join",
-    "MultiJoin": "MultiJoin",
     "Normalization": "ChangelogNormalize",
     "KeptValues": "KeepValues",
 }
@@ -593,15 +592,18 @@ def _key_of_regular_join(
 
 def _key_of_multi_join(node: nodes.Stateful, operator: MultiJoin, keys: list[Key | None]) -> Key | None:
     """Return the keys of the inputs that may have several rows with the values of the join."""
-    shown = [_projected_key(key, _shown(node, number)) for number, key in enumerate(keys)]
-    own = [{dict(each.columns)[key[n]] for key in operator.on} for n, each in enumerate(node.inputs)]
-    if any(each is None for each in keys):
-        return None
-    several = [number for number, key in enumerate(keys) if key is not None and not key <= own[number]]
-    if not several:
-        return next((each for each in shown if each is not None), None)
-    found = [each for number in several if (each := shown[number]) is not None]
-    return frozenset().union(*found) if len(found) == len(several) else None
+    ones: list[Key | None] = []
+    several: list[Key | None] = []
+    for number, (given, key) in enumerate(zip(node.inputs, keys, strict=True)):
+        if key is None:
+            return None
+        columns = dict(given.columns)
+        is_one = key <= {columns[labels[number]] for labels in operator.on}
+        (ones if is_one else several).append(_projected_key(key, _shown(node, number)))
+    found = [each for each in several if each is not None]
+    if several:
+        return frozenset().union(*found) if len(found) == len(several) else None
+    return next((each for each in ones if each is not None), None)
 
 
 ALWAYS_0 = "always_0"

@@ -99,17 +99,7 @@ def test_joins_by_equal_values_give_one_table_in_any_micro_batches(case: Case) -
 
 
 def test_many_joins_by_equal_values_are_one_join() -> None:
-    taken: Counter[str] = Counter()
-
-    @settings(FEW, max_examples=40, derandomize=True, database=None)
-    @given(joins_of_many())
-    def draw(drawn: tuple[Output, frozenset[str]]) -> None:
-        plan, context = drawn[0], pass_context()
-        for each in PASSES:
-            plan = each(plan, context)
-        taken.update(map(_operator_name, nodes_in(plan.input)))
-
-    draw()
+    taken = operators_taken(joins_of_many())
     assert taken["MultiJoin"] > 5
     assert taken["RegularJoin"] > 5, "some have other values, or a condition between them"
 
@@ -150,18 +140,23 @@ def test_groups_with_the_most_rows_of_their_window_are_read_once(
 
 
 def test_many_joins_of_groups_of_windows_keep_no_rows() -> None:
+    assert operators_taken(joins_of_ended_windows())["WindowJoin"] > 5
+
+
+def operators_taken(drawn: st.SearchStrategy[tuple[Output, frozenset[str]]]) -> Counter[str]:
+    """Return how often the passes take each operator in 40 plans."""
     taken: Counter[str] = Counter()
 
     @settings(FEW, max_examples=40, derandomize=True, database=None)
-    @given(joins_of_ended_windows())
-    def draw(drawn: tuple[Output, frozenset[str]]) -> None:
-        plan, context = drawn[0], pass_context()
+    @given(drawn)
+    def draw(made: tuple[Output, frozenset[str]]) -> None:
+        plan, context = made[0], pass_context()
         for each in PASSES:
             plan = each(plan, context)
         taken.update(map(_operator_name, nodes_in(plan.input)))
 
     draw()
-    assert taken["WindowJoin"] > 5
+    return taken
 
 
 def _operator_name(node: nodes.Node) -> str:
